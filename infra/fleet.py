@@ -1,0 +1,286 @@
+"""The fleet, described once: functions, clocks, routes and vendor groups, as plain values.
+
+The CDK app (``infra/app.py``) and the local cloud (``infra/local``) both read this file and nothing
+else about the fleet's shape, so what runs on one machine is what is deployed. It imports the standard
+library and ``crawlfleet.names`` only; what differs between stages is in ``stages.py``.
+
+Every journey begins at a door that is described here: a route, a clock, or another function's call.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from crawlfleet import names
+
+#: Python version of the Lambda runtime, the one the layers' wheels are chosen for.
+PYTHON_VERSION: Final = "3.13"
+
+#: The environment variable that tells a function where to find a function which it may invoke.
+INVOKE_VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        names.CONSUMER: names.ENV_CONSUMER_FUNCTION,
+        names.ID_ISSUER: names.ENV_ID_ISSUER_FUNCTION,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VendorGroup:
+    """One layer of third-party packages.
+
+    A group holds its packages and whatever they require, less what ``base`` groups already hold, so
+    that no file is carried twice.
+
+    Attributes:
+        name: Folder below ``layers/vendor/<architecture>/``.
+        packages: Distribution names as ``pyproject.toml`` spells them.
+        base: Names of groups that every function with this group has too.
+    """
+
+    name: str
+    packages: tuple[str, ...]
+    base: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsynchronousInvocation:
+    """How Lambda treats an event that nobody waits for; what it gives up on goes to the dead letters.
+
+    Attributes:
+        retry_attempts: Further tries after a failed one, 0 to 2.
+        max_event_age_seconds: Age at which an event that could not be started is given up.
+    """
+
+    retry_attempts: int
+    max_event_age_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grants:
+    """What a function may reach. Anything that is not said here is denied.
+
+    Attributes:
+        reads_config: Parameters below ``names.config_root(stage)``.
+        reads_redis_secret: The Redis AUTH token.
+        reads_node_secrets: MongoDB URIs, named by ``names.node_secret``.
+        invokes: Functions it calls, by name.
+        emits_metrics: Writes embedded-metric-format lines to its log; needs no permission on AWS,
+            and tells the local cloud whose output to read for metrics.
+    """
+
+    reads_config: bool = True
+    reads_redis_secret: bool = True
+    reads_node_secrets: bool = True
+    invokes: tuple[str, ...] = ()
+    emits_metrics: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionSpec:
+    """One Lambda function.
+
+    Attributes:
+        name: Short name, one of ``names.FUNCTIONS``; ``names.function_name`` makes the deployed one.
+        purpose: One sentence for the console.
+        memory_mb: Memory; CPU comes with it (1,769 MB is one virtual CPU).
+        timeout_seconds: When Lambda ends an invocation.
+        reserved_concurrency: Most invocations at once; None means no reservation. The consumer's is
+            a stage setting and overrides this.
+        vendor: Names of the vendor groups whose packages it imports.
+        grants: What it may reach.
+        asynchronous: How events without a waiting caller are treated; None when all callers wait.
+        serves_api: Whether API Gateway proxies to it.
+    """
+
+    name: str
+    purpose: str
+    memory_mb: int
+    timeout_seconds: int
+    vendor: tuple[str, ...]
+    grants: Grants
+    reserved_concurrency: int | None = None
+    asynchronous: AsynchronousInvocation | None = None
+    serves_api: bool = False
+
+    @property
+    def package(self) -> str:
+        """Folder name below ``functions/``, and the module's name.
+
+        >>> FLEET.function("id-issuer").package
+        'id_issuer'
+        """
+        return self.name.replace("-", "_")
+
+    @property
+    def folder(self) -> str:
+        """Folder of the code, relative to the repository."""
+        return f"functions/{self.package}"
+
+    @property
+    def handler(self) -> str:
+        """Module and function, the same here, in a Lambda and in a test.
+
+        >>> FLEET.function("id-issuer").handler
+        'functions.id_issuer.handler.lambda_handler'
+        """
+        return f"functions.{self.package}.handler.lambda_handler"
+
+    @property
+    def environment(self) -> tuple[str, ...]:
+        """Names of the environment variables it receives: exactly these, derived from its grants."""
+        return tuple(self._environment())
+
+    def _environment(self) -> Iterator[str]:
+        yield names.ENV_STAGE
+        yield names.ENV_LOG_LEVEL
+        if self.grants.reads_redis_secret:
+            yield names.ENV_REDIS_URL
+            yield names.ENV_REDIS_SECRET
+        if self.grants.reads_node_secrets:
+            yield names.ENV_NODE_SECRET
+        for invoked in self.grants.invokes:
+            yield INVOKE_VARIABLES[invoked]
+        if self.serves_api:
+            yield names.ENV_DEFAULT_API_KEY_ID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """An EventBridge rule that invokes a function at a fixed rate, asynchronously.
+
+    Attributes:
+        name: Name of the rule.
+        function: Name of the function it invokes.
+        every_seconds: Period; EventBridge knows whole minutes.
+    """
+
+    name: str
+    function: str
+    every_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A path of the REST API, proxied whole to a function, which sees the request's true ``path``.
+
+    Attributes:
+        path: API Gateway resource path; ``{proxy+}`` is any further path.
+        method: HTTP method, or ``ANY``.
+        function: Name of the function behind it.
+        api_key_required: Whether API Gateway refuses callers without a key (403).
+    """
+
+    path: str
+    function: str
+    method: str = "ANY"
+    api_key_required: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """The whole description; ``FLEET`` is the one value of it.
+
+    Functions stand in an order in which each is preceded by those it invokes.
+    """
+
+    functions: tuple[FunctionSpec, ...]
+    clocks: tuple[Clock, ...]
+    routes: tuple[Route, ...]
+    vendor_groups: tuple[VendorGroup, ...]
+    _by_name: Mapping[str, FunctionSpec] = field(init=False, repr=False, compare=False)
+    _groups: Mapping[str, VendorGroup] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {spec.name: spec for spec in self.functions})
+        object.__setattr__(self, "_groups", {group.name: group for group in self.vendor_groups})
+
+    def function(self, name: str) -> FunctionSpec:
+        """The function of that name; KeyError if there is none."""
+        return self._by_name[name]
+
+    def vendor_group(self, name: str) -> VendorGroup:
+        """The vendor group of that name; KeyError if there is none."""
+        return self._groups[name]
+
+
+#: What every function imports: logs and metrics, the two stores' clients, documents as structs.
+_CORE: Final = VendorGroup(
+    name="core", packages=("aws-lambda-powertools", "msgspec", "pymongo", "redis")
+)
+#: Kinds of id that the standard library of the runtime does not make.
+_IDS: Final = VendorGroup(name="ids", packages=("uuid-utils",), base=("core",))
+#: Cron lines and time zones; the Lambda image is not promised to carry the zone database.
+_TIME: Final = VendorGroup(name="time", packages=("cronsim", "tzdata"), base=("core",))
+#: Fetching: the worker's loop, and what executors written by hand use.
+_WEB: Final = VendorGroup(name="web", packages=("aiohttp", "requests"), base=("core",))
+#: Pages to records.
+_EXTRACT: Final = VendorGroup(
+    name="extract",
+    packages=("beautifulsoup4", "google-re2", "lxml", "python-jsonpath", "selectolax"),
+    base=("core", "web"),
+)
+
+_TICK: Final = AsynchronousInvocation(retry_attempts=0, max_event_age_seconds=60)
+
+FLEET: Final = Fleet(
+    functions=(
+        FunctionSpec(
+            name=names.ID_ISSUER,
+            purpose="Issues blocks of ids.",
+            memory_mb=512,
+            timeout_seconds=10,
+            vendor=("core", "ids"),
+            grants=Grants(),
+        ),
+        FunctionSpec(
+            name=names.CONSUMER,
+            purpose="Leases requests, fetches their pages, stores their records.",
+            memory_mb=1024,
+            timeout_seconds=900,
+            vendor=("core", "web", "extract"),
+            grants=Grants(emits_metrics=True),
+            # The event is a wake-up call; the next tick calls again, so old ones are worth nothing.
+            asynchronous=AsynchronousInvocation(retry_attempts=0, max_event_age_seconds=120),
+        ),
+        FunctionSpec(
+            name=names.ROUTER,
+            purpose="Answers the HTTP API: persists and queues requests, reads them back.",
+            memory_mb=1024,
+            timeout_seconds=29,  # API Gateway waits no longer
+            vendor=("core", "time"),
+            grants=Grants(invokes=(names.ID_ISSUER, names.CONSUMER)),
+            serves_api=True,
+        ),
+        FunctionSpec(
+            name=names.SCHEDULER,
+            purpose="Fires due schedules, requeues what is lost, keeps consumers running.",
+            memory_mb=512,
+            timeout_seconds=120,
+            vendor=("core", "time"),
+            grants=Grants(invokes=(names.ID_ISSUER, names.CONSUMER)),
+            asynchronous=_TICK,
+        ),
+        FunctionSpec(
+            name=names.MONITOR,
+            purpose="Samples rates, backlog and the stores' health as metrics.",
+            memory_mb=512,
+            timeout_seconds=60,
+            vendor=("core",),
+            grants=Grants(emits_metrics=True),
+            asynchronous=_TICK,
+        ),
+    ),
+    clocks=(
+        Clock(name="scheduler-tick", function=names.SCHEDULER, every_seconds=60),
+        Clock(name="monitor-tick", function=names.MONITOR, every_seconds=60),
+    ),
+    routes=(
+        Route(path="/health", function=names.ROUTER, api_key_required=False),
+        Route(path="/openapi.json", function=names.ROUTER, api_key_required=False),
+        Route(path="/", function=names.ROUTER),
+        Route(path="/{proxy+}", function=names.ROUTER),
+    ),
+    vendor_groups=(_CORE, _IDS, _TIME, _WEB, _EXTRACT),
+)
