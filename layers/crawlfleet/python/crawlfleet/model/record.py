@@ -1,0 +1,26 @@
+"""A record: extracted data, keyed so that storing it twice is impossible."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from crawlfleet.model.ids import RequestId
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One record. ``request_id`` and ``index`` (its place on the page, from 0) are its key."""
+
+    request_id: RequestId
+    index: int
+    biz: str
+    url: str
+    rule: str
+    rule_version: str
+    stored_at: datetime
+    fields: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """The key as clients see it: ``{request id}-{index}``."""
+        return f"{self.request_id}-{self.index}"

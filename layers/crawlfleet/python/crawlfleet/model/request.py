@@ -1,0 +1,99 @@
+"""A request: one page to download, from submission to its end (SPEC.md A1, A7, A8)."""
+
+from datetime import datetime
+from enum import IntEnum
+
+import msgspec
+
+from crawlfleet.model.ids import RequestId
+
+
+class State(IntEnum):
+    """``flag`` on the wire. A biz may add states of its own from 100 upwards."""
+
+    PENDING = 0
+    DONE = 1
+    LEASED = 2
+    WAITING = 3
+    DEAD = 4
+    CANCELLED = 5
+    EXPIRED = 6
+
+    @property
+    def label(self) -> str:
+        """The state as clients write it: ``pending``."""
+        return self.name.lower()
+
+
+#: States in which nothing more will happen to a request.
+FINAL_STATES = frozenset({State.DONE, State.DEAD, State.CANCELLED, State.EXPIRED})
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ``data`` holds: everything needed to download the page and read it.
+
+    ``rule_version`` freezes the rule: a later edit does not change work already accepted.
+    """
+
+    url: str
+    rule: str
+    rule_version: str
+    method: str = "GET"
+    headers: dict[str, str] = {}
+    params: dict[str, str] = {}
+    body: str | None = None
+    meta: dict[str, str | int | float | bool | None] = {}
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What Redis holds of a request: ``{id, biz, ts}`` as JSON, ``ts`` in epoch milliseconds."""
+
+    id: RequestId
+    biz: str
+    ts: int
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as it is persisted; ``queued_at`` is ``ts``, exact to the millisecond."""
+
+    id: RequestId
+    tenant: str
+    biz: str
+    queued_at: datetime
+    body: Body
+    job: str | None = None
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that a worker owns until its lease ends.
+
+    ``token`` is the fence: every later write of this worker is conditional on it. ``attempt``
+    counts from 1.
+    """
+
+    request: Request
+    entry: Entry
+    token: str
+    attempt: int
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a request's timeline: who changed its state, when and why."""
+
+    at: datetime
+    state: State
+    by: str
+    why: str
+
+
+class Tracked(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything known about a request, as the read API shows it (SPEC.md A8)."""
+
+    request: Request
+    state: int
+    attempts: int
+    timeline: tuple[Event, ...]
+    worker: str | None = None
+    error: str | None = None
+    records: int = 0
+    due_at: datetime | None = None

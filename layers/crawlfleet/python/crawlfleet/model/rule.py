@@ -1,0 +1,104 @@
+"""A rule: how a page becomes records (SPEC.md, words; DESIGN.md 11).
+
+A rule has ``fields``; each field says where its value is (exactly one of ``css``, ``xpath``,
+``json``, ``regex``, or ``meta`` for a fact about the page), what to take there, and what type it
+is to be. With ``items`` a page gives one record per match and the fields are looked up inside it.
+A field that has ``fields`` of its own is a nested item.
+"""
+
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}\Z")]
+Expression = Annotated[str, Meta(min_length=1, max_length=2000)]
+
+
+class Source(StrEnum):
+    """What the body is read as."""
+
+    HTML = "html"
+    XML = "xml"
+    JSON = "json"
+    TEXT = "text"
+
+
+class Take(StrEnum):
+    """What is taken of a matched element."""
+
+    TEXT = "text"
+    HTML = "html"
+    INNER_HTML = "inner_html"
+
+
+class Cast(StrEnum):
+    """The type of a field's value. ``date`` values are ISO 8601 strings in records."""
+
+    STRING = "string"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    JSON = "json"
+
+
+class PageFact(StrEnum):
+    """A value that comes from the fetch, not from the body."""
+
+    URL = "url"
+    STATUS = "status"
+    CONTENT_TYPE = "content_type"
+    FETCHED_AT = "fetched_at"
+
+
+class Selector(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Where something is. Exactly one of the four is set."""
+
+    css: Expression | None = None
+    xpath: Expression | None = None
+    json: Expression | None = None
+    regex: Expression | None = None
+
+
+class Field(Selector, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One field of a record.
+
+    ``regex`` beside ``css``, ``xpath`` or ``json`` narrows what they found: its first group, or the
+    whole match. ``attribute`` takes an attribute instead of ``take``. ``absolute`` joins a link with
+    the page's URL (and its ``<base>``). ``list`` keeps every match instead of the first;
+    ``count`` keeps their number. A missing value is ``default``, or an error where ``required``.
+    """
+
+    fact: PageFact | None = None
+    take: Take = Take.TEXT
+    attribute: str | None = None
+    strip: bool = True
+    list: bool = False
+    count: bool = False
+    type: Cast = Cast.STRING
+    absolute: bool = False
+    required: bool = False
+    default: str | int | float | bool | None = None
+    fields: dict[Name, "Field"] = {}
+
+
+class Rule(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """How pages of one kind become records. ``items`` selects one element per record."""
+
+    description: str = ""
+    source: Source = Source.HTML
+    items: Selector | None = None
+    fields: Annotated[dict[Name, Field], Meta(min_length=1, max_length=200)]
+
+    @property
+    def version(self) -> str:
+        """Twelve hex digits that differ for every different rule (the description aside)."""
+        content = msgspec.json.encode(msgspec.structs.replace(self, description=""), order="sorted")
+        return blake2b(content, digest_size=6).hexdigest()

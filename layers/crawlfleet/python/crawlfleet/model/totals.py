@@ -1,0 +1,41 @@
+"""How much of everything there is: depths, totals, rates, health."""
+
+import msgspec
+
+
+class Depth(msgspec.Struct, frozen=True, kw_only=True):
+    """A lane's queue: entries ready, leased and delayed; ``oldest_ts`` of the next one to be served."""
+
+    queued: int
+    leased: int
+    delayed: int
+    oldest_ts: int | None = None
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests per second over the last full 1, 5 and 60 seconds (SPEC.md A10)."""
+
+    per_1s: float
+    per_5s: float
+    per_60s: float
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """Totals per state, rates, and where workers spent their time, in seconds by phase."""
+
+    states: dict[str, int]
+    records: int
+    depth: Depth
+    submitted: Rates
+    processed: Rates
+    phases: dict[str, float]
+
+
+class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """One look at Redis or a MongoDB node. ``figures`` are plain numbers by metric name."""
+
+    part: str
+    name: str
+    up: bool
+    figures: dict[str, float] = {}
+    error: str | None = None

@@ -1,0 +1,354 @@
+"""What the flows ask of the world. Adapters answer; ``adapters.memory`` is the twin that ships.
+
+Unless a method says otherwise it may raise :class:`StoreUnavailableError` when the part behind it
+does not answer in time, and then nothing is known of the effect: every method may be called again.
+Every method takes the tenant, alone or inside a :class:`Lane`; nothing of another tenant is ever
+returned.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from crawlfleet.model.biz import Biz, FetchLimits, Tree
+from crawlfleet.model.ids import IdKind, RequestId
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.outcome import Outcome, Page
+from crawlfleet.model.record import Record
+from crawlfleet.model.request import Body, Claim, Entry, Request, Tracked
+from crawlfleet.model.rule import Rule
+from crawlfleet.model.schedule import Fire, Schedule
+from crawlfleet.model.totals import Depth, NodeHealth, Rates
+from crawlfleet.model.worker import HeldNumber
+
+
+class Clock(Protocol):
+    """Now, as an aware UTC datetime."""
+
+    def __call__(self) -> datetime: ...
+
+
+class ConfigCentre(Protocol):
+    """The configuration in force."""
+
+    def current(self) -> Tree:
+        """The newest valid tree, at most a few seconds old; no read per call.
+
+        Raises:
+            ConfigError: there has never been a valid one.
+        """
+        ...
+
+
+class IdSource(Protocol):
+    """Where a submission gets its ids."""
+
+    def take(self, lane: Lane, kind: IdKind, count: int) -> list[RequestId]:
+        """``count`` ids never given before, roughly in time order.
+
+        Raises:
+            IdsError: none can be issued now.
+        """
+        ...
+
+
+class WorkerNumbers(Protocol):
+    """Leases of Snowflake worker numbers, with a fence and a mark (see policy.snowflake)."""
+
+    def lease(self, holder: str, now_ms: int, term_ms: int) -> HeldNumber:
+        """A free worker number, for ``term_ms``; the one that has been free for longest.
+
+        Raises:
+            WorkerNumbersExhaustedError: all are leased.
+        """
+        ...
+
+    def advance(self, held: HeldNumber, mark: int, now_ms: int, term_ms: int) -> bool:
+        """Spend the positions below ``mark`` and renew the lease, in one step.
+
+        False, and no effect, when the lease has ended, is another's, or its mark is not ``held``'s.
+        """
+        ...
+
+
+class RequestQueue(Protocol):
+    """The index of what is to be done. Entries may repeat; the claim in the store decides."""
+
+    def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> None:
+        """Append, and count towards the lane's submission rate."""
+        ...
+
+    def requeue(self, lane: Lane, entries: Sequence[Entry]) -> None:
+        """Put recovered entries where they are served next; not counted as submissions."""
+        ...
+
+    def lease(
+        self, lane: Lane, token: str, count: int, now: datetime, until: datetime
+    ) -> list[Entry]:
+        """Move up to ``count`` entries, oldest first, to the token's lease. Empty when none wait.
+
+        Due retries come first, then entries of leases that have ended, then the queue.
+        """
+        ...
+
+    def renew(
+        self, lane: Lane, token: str, entries: Sequence[Entry], until: datetime
+    ) -> list[Entry]:
+        """Extend the lease of ``entries``; returns those that the token no longer holds."""
+        ...
+
+    def finish(
+        self, lane: Lane, token: str, entries: Sequence[Entry], processed: int, now: datetime
+    ) -> int:
+        """Drop the token's entries, count ``processed`` towards the rate; returns how many it held."""
+        ...
+
+    def give_back(self, lane: Lane, token: str, entries: Sequence[Entry]) -> int:
+        """Return entries still held by the token to where they are served next."""
+        ...
+
+    def delay(self, lane: Lane, token: str, entries: Sequence[tuple[Entry, datetime]]) -> int:
+        """Move entries still held by the token to the waiting set, each until its time."""
+        ...
+
+    def depth(self, lane: Lane) -> Depth:
+        """How much is queued, leased and delayed, and the ``ts`` of the next entry to be served."""
+        ...
+
+    def depths(self, lanes: Sequence[Lane]) -> list[Depth]:
+        """:meth:`depth` of many lanes in one round trip."""
+        ...
+
+    def rates(self, lane: Lane, now: datetime) -> tuple[Rates, Rates]:
+        """Submitted and processed requests per second over the last full 1, 5 and 60 seconds."""
+        ...
+
+    def per_second(self, lane: Lane, now: datetime) -> tuple[dict[int, int], dict[int, int]]:
+        """Submitted and processed counts by epoch second, for the last full 60 seconds."""
+        ...
+
+    def add_phases(self, lane: Lane, seconds: Mapping[str, float]) -> None:
+        """Add to the lane's account of where workers spend their time."""
+        ...
+
+    def phases(self, lane: Lane) -> dict[str, float]:
+        """That account, in seconds by phase."""
+        ...
+
+
+class Workers(Protocol):
+    """Which workers live, over all lanes of the stage."""
+
+    def beat(self, worker: str, now: datetime) -> None:
+        """The worker lives, and is taken to for the adapter's liveness span."""
+        ...
+
+    def leave(self, worker: str) -> None:
+        """The worker ends of its own will."""
+        ...
+
+    def live(self, now: datetime) -> list[str]:
+        """Ids of the workers that live, and of wake-ups that have not become workers yet."""
+        ...
+
+    def reserve_wake(self, now: datetime, wanted: int) -> int:
+        """How many workers the caller shall start so that ``wanted`` live; atomic over callers.
+
+        Each is counted as live for a few seconds, so that no two callers start the same one.
+        """
+        ...
+
+
+class Waker(Protocol):
+    """Starts consumers."""
+
+    def wake(self, count: int) -> None:
+        """Start ``count`` consumer invocations, without waiting for them."""
+        ...
+
+
+class RequestStore(Protocol):
+    """The truth: requests and records. ``biz`` is the configuration in force for ``lane``."""
+
+    def insert(self, biz: Biz, requests: Sequence[Request]) -> list[RequestId]:
+        """Persist with majority write concern; returns the ids that existed already, untouched.
+
+        After an error nothing, all or part may be stored.
+        """
+        ...
+
+    def discard(self, biz: Biz, requests: Sequence[Request]) -> None:
+        """Remove what :meth:`insert` may have left behind, where it is still pending."""
+        ...
+
+    def claim(
+        self,
+        lane: Lane,
+        biz: Biz,
+        entries: Sequence[Entry],
+        worker: str,
+        now: datetime,
+        until: datetime,
+        token: str,
+    ) -> list[Claim]:
+        """Own each request that matches id, biz, ts and a claimable state, atomically.
+
+        Claimable: pending, waiting, or leased with a lease that has ended. Entries that are gone,
+        final or owned by another are missing from the answer.
+        """
+        ...
+
+    def renew(
+        self, lane: Lane, biz: Biz, claims: Sequence[Claim], until: datetime
+    ) -> set[RequestId]:
+        """Extend the leases; returns the ids that the token no longer owns."""
+        ...
+
+    def settle(
+        self,
+        lane: Lane,
+        biz: Biz,
+        outcomes: Sequence[tuple[Claim, Outcome]],
+        worker: str,
+        now: datetime,
+    ) -> set[RequestId]:
+        """Store records and write each outcome, on the condition that the token still owns it.
+
+        Returns the ids whose lease was lost: of those nothing is written.
+        """
+        ...
+
+    def release(
+        self, lane: Lane, biz: Biz, claims: Sequence[Claim], worker: str, why: str, now: datetime
+    ) -> None:
+        """Make claimed requests pending again, without an attempt counted."""
+        ...
+
+    def get(self, lane: Lane, biz: Biz, request_id: RequestId) -> Tracked | None:
+        """Everything about one request, or None."""
+        ...
+
+    def find(
+        self,
+        lane: Lane,
+        biz: Biz,
+        *,
+        state: int | None,
+        since: datetime | None,
+        after: tuple[int, str] | None,
+        limit: int,
+        now: datetime,
+    ) -> list[Tracked]:
+        """Requests by time of queueing, oldest first, after the position ``(ts, id)``."""
+        ...
+
+    def cancel(
+        self, lane: Lane, biz: Biz, request_id: RequestId, by: str, now: datetime
+    ) -> Tracked | None:
+        """Cancel a pending or waiting request; returns it as it then stands, or None if there is none."""
+        ...
+
+    def records(
+        self,
+        lane: Lane,
+        biz: Biz,
+        *,
+        request_id: RequestId | None,
+        after: tuple[int, str] | None,
+        limit: int,
+    ) -> list[Record]:
+        """Records by time of storing, oldest first, after the position ``(stored ms, record id)``."""
+        ...
+
+    def totals(self, lane: Lane, biz: Biz, now: datetime) -> tuple[dict[int, int], int]:
+        """Requests per state (expired ones counted for ever), and the number of records."""
+        ...
+
+    def unqueued(
+        self, lane: Lane, biz: Biz, *, before: datetime, now: datetime, limit: int
+    ) -> list[Entry]:
+        """Entries that recovery shall queue again, oldest first.
+
+        Pending ones with ``ts`` below ``before``; waiting and leased ones overdue at ``now``.
+        """
+        ...
+
+    def expire(self, lane: Lane, biz: Biz, now: datetime) -> int:
+        """Mark, and count for ever, requests that passed their TTL unprocessed; returns how many."""
+        ...
+
+
+class RuleStore(Protocol):
+    """Rules as they were when a request was accepted."""
+
+    def freeze(self, lane: Lane, name: str, rule: Rule) -> None:
+        """Keep this version. No effect when it is kept already."""
+        ...
+
+    def frozen(self, lane: Lane, name: str, version: str) -> Rule | None:
+        """The rule of that version, or None if it was never frozen."""
+        ...
+
+
+class ScheduleStore(Protocol):
+    """Schedules and their fire times."""
+
+    def put(self, schedule: Schedule) -> None:
+        """Create or replace by ``(tenant, biz, name)``."""
+        ...
+
+    def get(self, tenant: str, biz: str, name: str) -> Schedule | None: ...
+
+    def list(self, tenant: str, biz: str) -> list[Schedule]: ...
+
+    def delete(self, tenant: str, biz: str, name: str) -> bool:
+        """True if there was one."""
+        ...
+
+    def due(self, now: datetime, limit: int) -> list[Schedule]:
+        """Schedules of all tenants whose ``next_at`` is not after ``now``, oldest first."""
+        ...
+
+    def open_fire(self, fire: Fire) -> Fire:
+        """Store the fire unless one exists for its schedule and time; returns the one that stands."""
+        ...
+
+    def close_fire(self, fire: Fire) -> None:
+        """All requests of the fire are stored."""
+        ...
+
+    def advance(self, schedule: Schedule, fired_at: datetime, next_at: datetime | None) -> bool:
+        """Move ``next_at`` on, unless another scheduler has; False then."""
+        ...
+
+
+class Fetcher(Protocol):
+    """Downloads."""
+
+    async def fetch(self, body: Body, limits: FetchLimits) -> Page:
+        """Download one page.
+
+        Raises:
+            FetchError: one of its kinds, for anything that is no 2xx answer within the limits.
+        """
+        ...
+
+
+class Extractor(Protocol):
+    """Applies rules."""
+
+    def extract(self, rule: Rule, page: Page) -> list[dict[str, object]]:
+        """The records' fields, one mapping per record.
+
+        Raises:
+            ExtractError: names the field that could not be read.
+        """
+        ...
+
+
+class Health(Protocol):
+    """Looks at the parts."""
+
+    def look(self) -> Iterator[NodeHealth]:
+        """One entry per part and node. Never raises: a part that is down is an entry that says so."""
+        ...
