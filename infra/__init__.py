@@ -1,1 +1,1 @@
-"""Where the fleet runs: on AWS by CDK (``app.py``), on one machine by ``local/``, both from ``fleet.py``."""
+"""The fleet on AWS by ``app.py``, on one machine by ``local/``; ``fleet.py`` describes both."""

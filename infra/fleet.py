@@ -1,8 +1,8 @@
 """The fleet, described once: functions, clocks, routes and vendor groups, as plain values.
 
-The CDK app (``infra/app.py``) and the local cloud (``infra/local``) both read this file and nothing
-else about the fleet's shape, so what runs on one machine is what is deployed. It imports the standard
-library and ``crawlfleet.names`` only; what differs between stages is in ``stages.py``.
+The CDK app (``infra/app.py``) and the local cloud (``infra/local``) both read this file and
+nothing else about the fleet's shape, so what runs on one machine is what is deployed. It imports the
+standard library and ``crawlfleet.names`` only; what differs between stages is in ``stages.py``.
 
 Every journey begins at a door that is described here: a route, a clock, or another function's call.
 """
@@ -46,7 +46,7 @@ class VendorGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsynchronousInvocation:
-    """How Lambda treats an event that nobody waits for; what it gives up on goes to the dead letters.
+    """How Lambda treats an event that nobody waits for; what it gives up on is a dead letter.
 
     Attributes:
         retry_attempts: Further tries after a failed one, 0 to 2.
@@ -82,7 +82,7 @@ class FunctionSpec:
     """One Lambda function.
 
     Attributes:
-        name: Short name, one of ``names.FUNCTIONS``; ``names.function_name`` makes the deployed one.
+        name: One of ``names.FUNCTIONS``; ``names.function_name`` makes the deployed name.
         purpose: One sentence for the console.
         memory_mb: Memory; CPU comes with it (1,769 MB is one virtual CPU).
         timeout_seconds: When Lambda ends an invocation.
@@ -129,7 +129,7 @@ class FunctionSpec:
 
     @property
     def environment(self) -> tuple[str, ...]:
-        """Names of the environment variables it receives: exactly these, derived from its grants."""
+        """Names of the environment variables it receives, derived from its grants."""
         return tuple(self._environment())
 
     def _environment(self) -> Iterator[str]:

@@ -1,0 +1,352 @@
+"""Builds what Lambda runs, code folders and layers, without Docker and on any processor.
+
+In three steps. *Install*: pip fetches the pinned wheels for the functions' architecture into one
+folder. *Divide*: each distribution goes, with what it requires, to the vendor group of ``fleet.py``
+that asks for it, less what the group's base holds; what no group asks for stays behind. *Strip and
+measure*: tests, stubs, C sources and caches go, and the rest is zipped to learn its size.
+
+boto3 comes with the runtime and is left out. The result stays between runs and is rebuilt when the
+requirements, the groups or this file change. Our own code is copied anew each time, which is cheap.
+
+Run as ``python -m infra.bundle [--architecture arm64]``.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import IO, Final
+
+from infra.fleet import FLEET, PYTHON_VERSION, Fleet, FunctionSpec
+from infra.stages import Architecture
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+#: Lambda's limit for a function with its layers, unpacked.
+UNPACKED_LIMIT_BYTES: Final = 250 * 1024 * 1024
+#: Our limit for a function with its layers, zipped; start-up time follows size.
+ZIPPED_LIMIT_BYTES: Final = 50 * 1024 * 1024
+#: Distributions that the Python runtime of Lambda carries itself.
+IN_RUNTIME: Final = frozenset({"boto3", "botocore", "s3transfer"})
+
+#: Wheel tags that run on the runtime's Amazon Linux 2023 (glibc 2.34), newest first.
+_PLATFORMS: Final = {
+    Architecture.ARM64: ("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux2014"),
+    Architecture.X86_64: (
+        *("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux2014"),
+        *("manylinux_2_12", "manylinux2010", "manylinux_2_5", "manylinux1"),
+    ),
+}
+_MACHINE: Final = {Architecture.ARM64: "aarch64", Architecture.X86_64: "x86_64"}
+_DROPPED_FOLDERS: Final = frozenset({"tests", "test", "__pycache__", "docs", "examples", "bin"})
+_DROPPED_SUFFIXES: Final = (".pyi", ".pyc", ".pyx", ".pxd", ".pxi", ".c", ".h", ".cpp", ".hpp")
+#: A requirement that holds only where an extra was asked for; none of ours asks for one.
+_OF_AN_EXTRA: Final = re.compile(r";.*\bextra\b")
+#: The installer's notes; METADATA, entry points and licences stay.
+_DROPPED_NOTES: Final = frozenset({"RECORD", "INSTALLER", "REQUESTED", "WHEEL", "direct_url.json"})
+#: Parts of our package that only people run.
+_NOT_FOR_LAMBDA: Final = frozenset({"cli", "sdk"})
+
+
+class BundleError(Exception):
+    """A bundle could not be built, or would be too large."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Bytes of a folder, as it lies and as Lambda receives it."""
+
+    unpacked: int
+    zipped: int
+
+    def __add__(self, other: "Size") -> "Size":
+        return Size(unpacked=self.unpacked + other.unpacked, zipped=self.zipped + other.zipped)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """What was built for one architecture; CDK's assets are exactly these folders.
+
+    Attributes:
+        package_layer: Folder of the layer that holds our package.
+        vendor_layers: Folder of each vendor group's layer.
+        functions: Folder of each function's own code.
+        sizes: Size of every folder above.
+    """
+
+    package_layer: Path
+    vendor_layers: Mapping[str, Path]
+    functions: Mapping[str, Path]
+    sizes: Mapping[Path, Size]
+
+    def size_of(self, spec: FunctionSpec) -> Size:
+        """A function's code with all its layers."""
+        total = self.sizes[self.functions[spec.name]] + self.sizes[self.package_layer]
+        for group in spec.vendor:
+            total += self.sizes[self.vendor_layers[group]]
+        return total
+
+
+def build(
+    architecture: Architecture = Architecture.ARM64, *, fleet: Fleet = FLEET, root: Path = ROOT
+) -> Bundle:
+    """Builds, or finds already built, everything the functions need.
+
+    Raises:
+        BundleError: A wheel is missing for the platform, or a function passes the size limits.
+    """
+    vendor = _build_vendor(architecture, fleet, root)
+    sizes = {root / path: size for path, size in _vendor_sizes(vendor, root).items()}
+    staged = root / "build" / "lambda"
+    package_layer = staged / "package"
+    _stage(
+        root / "layers/crawlfleet/python/crawlfleet",
+        package_layer / "python/crawlfleet",
+        without=_NOT_FOR_LAMBDA,
+    )
+    functions = {spec.name: staged / "functions" / spec.name for spec in fleet.functions}
+    for spec in fleet.functions:
+        _stage(root / spec.folder, functions[spec.name] / spec.folder)
+    sizes |= {folder: measure(folder) for folder in (package_layer, *functions.values())}
+    bundle = Bundle(
+        package_layer=package_layer,
+        vendor_layers={group.name: vendor / group.name for group in fleet.vendor_groups},
+        functions=functions,
+        sizes=sizes,
+    )
+    _check_limits(bundle, fleet)
+    return bundle
+
+
+def measure(folder: Path) -> Size:
+    """Size of a folder, as it lies and zipped as CDK zips it."""
+    unpacked = 0
+    with tempfile.TemporaryFile() as sink:
+        with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in _files(folder):
+                unpacked += path.stat().st_size
+                archive.write(path, path.relative_to(folder))
+        zipped = sink.tell()
+    return Size(unpacked=unpacked, zipped=zipped)
+
+
+def requirements(root: Path = ROOT) -> tuple[str, bool]:
+    """What pip shall install, and whether it is pinned by hash.
+
+    The pinned file is the truth; a tree without it falls back on the ranges of ``pyproject.toml``.
+    """
+    pinned = root / "requirements" / "lambda.txt"
+    if pinned.exists():
+        logical_lines = pinned.read_text().replace("\\\n", " ").splitlines()
+        lines = [
+            line for line in logical_lines if line.strip() and not line.lstrip().startswith("#")
+        ]
+    else:
+        project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+        lines = list(project["dependencies"])
+    kept = [line for line in lines if _requirement_name(line) not in IN_RUNTIME]
+    return "\n".join(kept) + "\n", pinned.exists()
+
+
+def _build_vendor(architecture: Architecture, fleet: Fleet, root: Path) -> Path:
+    """The vendor layers of one architecture, built unless they stand already."""
+    text, pinned = requirements(root)
+    digest = _digest(text, architecture, fleet)
+    vendor = root / "layers" / "vendor"
+    target = vendor / architecture.value
+    if _manifest(target).get("digest") == digest:
+        return target
+    vendor.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=vendor, prefix=".building-") as scratch:
+        installed, made = Path(scratch, "installed"), Path(scratch, "made")
+        made.mkdir()
+        _install(text, pinned=pinned, architecture=architecture, target=installed)
+        _divide(installed, made, fleet)
+        sizes = {group.name: measure(made / group.name) for group in fleet.vendor_groups}
+        manifest = {
+            "digest": digest,
+            "sizes": {name: [size.unpacked, size.zipped] for name, size in sizes.items()},
+        }
+        (made / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
+        _put_in_place(made, target, digest, aside=Path(scratch, "old"))
+    return target
+
+
+def _put_in_place(made: Path, target: Path, digest: str, *, aside: Path) -> None:
+    """Replaces the target by what was made, unless another run has done so meanwhile."""
+    try:
+        if target.exists():
+            target.rename(aside)
+        made.rename(target)
+    except OSError:
+        if _manifest(target).get("digest") != digest:
+            raise
+
+
+def _digest(text: str, architecture: Architecture, fleet: Fleet) -> str:
+    parts = (
+        text,
+        architecture,
+        PYTHON_VERSION,
+        repr(fleet.vendor_groups),
+        Path(__file__).read_text(),
+    )
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _manifest(target: Path) -> dict[str, object]:
+    try:
+        loaded: dict[str, object] = json.loads((target / "manifest.json").read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return {}
+    return loaded
+
+
+def _vendor_sizes(target: Path, root: Path) -> dict[Path, Size]:
+    sizes = _manifest(target)["sizes"]
+    assert isinstance(sizes, dict)  # noqa: S101  our own file, for the type checker
+    return {
+        (target / name).relative_to(root): Size(unpacked=unpacked, zipped=zipped)
+        for name, (unpacked, zipped) in sizes.items()
+    }
+
+
+def _install(text: str, *, pinned: bool, architecture: Architecture, target: Path) -> None:
+    """One pip run for the functions' platform, whatever this machine is."""
+    listed = target.with_suffix(".txt")
+    listed.write_text(text)
+    machine = _MACHINE[architecture]
+    platforms = [f"--platform={tag}_{machine}" for tag in _PLATFORMS[architecture]]
+    command = [
+        *(sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"),
+        *("--disable-pip-version-check", "--only-binary=:all:", "--implementation=cp"),
+        *(f"--python-version={PYTHON_VERSION}", f"--target={target}", f"--requirement={listed}"),
+        *platforms,
+        *(("--no-deps", "--require-hashes") if pinned else ()),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  our own arguments
+    if done.returncode:
+        raise BundleError(f"pip found no wheels for {machine}:\n{done.stderr.strip()[-2000:]}")
+
+
+def _divide(installed: Path, made: Path, fleet: Fleet) -> None:
+    """Moves each group's distributions, with what they require, below ``<group>/python``."""
+    found = {_canonical(one.name): one for one in metadata.distributions(path=[str(installed)])}
+    closures = {
+        group.name: set(_closure(map(_canonical, group.packages), found))
+        for group in fleet.vendor_groups
+    }
+    for group in fleet.vendor_groups:
+        held = set[str]().union(*(closures[base] for base in group.base))
+        python = made / group.name / "python"
+        python.mkdir(parents=True)
+        for name in sorted(closures[group.name] - held):
+            for file in found[name].files or ():
+                source = installed / file
+                # What a wheel puts outside the packages' folder (scripts) serves no function.
+                if ".." not in file.parts and source.is_file() and _wanted(Path(file)):
+                    (python / file).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copyfile(source, python / file)
+
+
+def _closure(names: Iterable[str], found: Mapping[str, metadata.Distribution]) -> Iterator[str]:
+    """The distributions, with all that they require without their extras."""
+    waiting, seen = list(names), set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name in IN_RUNTIME:
+            continue
+        seen.add(name)
+        if name not in found:
+            raise BundleError(f"{name} is in a vendor group but not in the requirements")
+        yield name
+        required = [line for line in found[name].requires or () if not _OF_AN_EXTRA.search(line)]
+        # Other systems' requirements were not installed, and so are not found.
+        waiting += [one for one in map(_requirement_name, required) if one in found]
+
+
+def _requirement_name(line: str) -> str:
+    return _canonical(re.split(r"[^A-Za-z0-9._-]", line.strip(), maxsplit=1)[0])
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _wanted(path: Path) -> bool:
+    if _DROPPED_FOLDERS.intersection(path.parts[:-1]) or path.name.endswith(_DROPPED_SUFFIXES):
+        return False
+    return not (path.parts[0].endswith(".dist-info") and path.name in _DROPPED_NOTES)
+
+
+def _stage(source: Path, target: Path, *, without: frozenset[str] = frozenset()) -> None:
+    """Copies our own code, dropping what only tests and people use."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for path in _files(source):
+        relative = path.relative_to(source)
+        if _wanted(relative) and relative.parts[0] not in without:
+            (target / relative).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target / relative)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _check_limits(bundle: Bundle, fleet: Fleet) -> None:
+    for spec in fleet.functions:
+        size = bundle.size_of(spec)
+        if size.zipped > ZIPPED_LIMIT_BYTES or size.unpacked > UNPACKED_LIMIT_BYTES:
+            raise BundleError(
+                f"{spec.name} with its layers is {_megabytes(size.zipped)} zipped and "
+                f"{_megabytes(size.unpacked)} unpacked; the limits are "
+                f"{_megabytes(ZIPPED_LIMIT_BYTES)} and {_megabytes(UNPACKED_LIMIT_BYTES)}"
+            )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1024 / 1024:.1f} MB"
+
+
+def report(bundle: Bundle, fleet: Fleet, out: IO[str]) -> None:
+    """Prints every layer's and every function's size."""
+    layers = {"crawlfleet (ours)": bundle.package_layer, **bundle.vendor_layers}
+    for name, folder in layers.items():
+        size = bundle.sizes[folder]
+        print(f"layer     {name:<18} {_megabytes(size.zipped):>9} zipped", file=out)
+    for spec in fleet.functions:
+        size = bundle.size_of(spec)
+        unpacked = _megabytes(size.unpacked)
+        line = f"{spec.name:<18} {_megabytes(size.zipped):>9} zipped {unpacked:>9} unpacked"
+        print(f"function  {line}, with its layers", file=out)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Builds for one architecture and prints the sizes."""
+    parser = argparse.ArgumentParser(prog="python -m infra.bundle", description="Build the layers.")
+    parser.add_argument(
+        "--architecture", type=Architecture, choices=list(Architecture), default=Architecture.ARM64
+    )
+    chosen = parser.parse_args(arguments)
+    try:
+        bundle = build(chosen.architecture)
+    except BundleError as error:
+        print(error, file=sys.stderr)
+        return os.EX_DATAERR
+    report(bundle, FLEET, sys.stdout)
+    return os.EX_OK
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
