@@ -15,7 +15,7 @@ from crawlfleet.model.ids import IdKind, RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Outcome, Page
 from crawlfleet.model.record import Record
-from crawlfleet.model.request import Body, Claim, Entry, Request, Tracked
+from crawlfleet.model.request import Body, Claim, Entry, Inserted, Request, Tracked
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.schedule import Fire, Schedule
 from crawlfleet.model.totals import Depth, NodeHealth, Rates
@@ -170,15 +170,12 @@ class Waker(Protocol):
 class RequestStore(Protocol):
     """The truth: requests and records. ``biz`` is the configuration in force for ``lane``."""
 
-    def insert(self, biz: Biz, requests: Sequence[Request]) -> list[RequestId]:
-        """Persist with majority write concern; returns the ids that existed already, untouched.
+    def insert(self, lane: Lane, biz: Biz, requests: Sequence[Request]) -> Inserted:
+        """Persist with majority write concern.
 
-        After an error nothing, all or part may be stored.
+        A node that does not answer refuses its own requests only: nothing of those is left behind
+        as far as that can be had, and the others stand.
         """
-        ...
-
-    def discard(self, biz: Biz, requests: Sequence[Request]) -> None:
-        """Remove what :meth:`insert` may have left behind, where it is still pending."""
         ...
 
     def claim(

@@ -13,8 +13,10 @@ from crawlfleet.model.rule import Rule
 
 #: Tenants, bizs, nodes, schedules. No underscore: it separates them in database names.
 Slug = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,31}\Z")]
-#: Databases, collections and queues.
+#: Collections and queues.
 StoreName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_-]{0,31}\Z")]
+#: Short enough that ``cf_{tenant}_{database}`` stays below MongoDB's 64 bytes.
+DatabaseName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_-]{0,23}\Z")]
 RuleName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")]
 Count = Annotated[int, Meta(ge=1)]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -47,7 +49,7 @@ class Generation(_Document, frozen=True, kw_only=True):
 
     starts_at: datetime
     nodes: Annotated[tuple[Slug, ...], Meta(min_length=1, max_length=64)]
-    databases: Annotated[tuple[StoreName, ...], Meta(min_length=1, max_length=64)]
+    databases: Annotated[tuple[DatabaseName, ...], Meta(min_length=1, max_length=64)]
     shards: Annotated[int, Meta(ge=1, le=256)] = 1
     spread: Spread = Spread.RENDEZVOUS
 
@@ -73,12 +75,17 @@ class RetryLimits(_Document, frozen=True, kw_only=True):
 
 
 class Biz(_Document, frozen=True, kw_only=True):
-    """A business type. ``name`` and ``tenant`` come from the document's place in the tree."""
+    """A business type. Its name and its tenant come from the document's place in the tree.
+
+    A request not processed ``ttl_seconds`` after it was queued is counted as expired and never
+    worked on; MongoDB removes it, and finished ones, ``expiry_grace_seconds`` later.
+    """
 
     description: str = ""
     queue: StoreName = "main"
     collection: StoreName = "requests"
     ttl_seconds: Annotated[int, Meta(ge=60, le=31_536_000)] = 604_800
+    expiry_grace_seconds: Annotated[int, Meta(ge=0, le=604_800)] = 300
     records_ttl_seconds: Annotated[int, Meta(ge=60)] | None = None
     id_kind: IdKind = IdKind.SNOWFLAKE
     planned_seconds: Seconds | None = None

@@ -5,6 +5,7 @@ from enum import IntEnum
 
 import msgspec
 
+from crawlfleet.errors import StoreError
 from crawlfleet.model.ids import RequestId
 
 
@@ -62,6 +63,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     queued_at: datetime
     body: Body
     job: str | None = None
+
+
+class Inserted(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an insertion: ids that existed already, and why others were refused by id."""
+
+    existing: frozenset[RequestId] = frozenset()
+    refused: dict[RequestId, StoreError] = {}
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):

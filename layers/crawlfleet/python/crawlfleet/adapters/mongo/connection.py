@@ -1,0 +1,120 @@
+"""Clients of the MongoDB nodes, and the border where the driver's errors become ours."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
+
+from pymongo import MongoClient
+from pymongo.collection import Collection
+from pymongo.database import Database
+from pymongo.errors import ConfigurationError, InvalidURI, PyMongoError
+from pymongo.write_concern import WriteConcern
+
+from crawlfleet.errors import StoreError, StoreUnavailableError
+
+Document: TypeAlias = dict[str, Any]
+
+PART: Final = "mongodb"
+
+#: How long to look for a primary. An API call must be able to answer 503 before its caller gives up.
+SERVER_SELECTION_MS: Final = 3_000
+CONNECT_MS: Final = 2_000
+SOCKET_MS: Final = 20_000
+#: A majority that does not confirm in time is an error, not a wait for ever.
+WRITE_CONCERN_MS: Final = 10_000
+#: One environment serves one event at a time; a worker stores and claims from a few threads.
+POOL_SIZE: Final = 8
+
+#: The database for what belongs to no biz's shards, on the stage's home node.
+CONTROL_DATABASE: Final = "cf_control"
+
+
+def database_name(tenant: str, database: str) -> str:
+    """The database's name on the node: tenants never share one.
+
+    >>> database_name("acme", "shop")
+    'cf_acme_shop'
+    """
+    return f"cf_{tenant}_{database}"
+
+
+@contextmanager
+def border() -> Iterator[None]:
+    """Translate what the driver raises: everything it can raise here may be over in a moment."""
+    try:
+        yield
+    except (ConfigurationError, InvalidURI) as error:
+        raise StoreError(f"{PART}: the node's URI is not usable: {type(error).__name__}") from error
+    except PyMongoError as error:
+        raise StoreUnavailableError(PART, f"{type(error).__name__}: {_brief(error)}") from error
+
+
+def _brief(error: PyMongoError) -> str:
+    return str(error).split(", Timeout:")[0][:300]
+
+
+class MongoNodes:
+    """One client a node, opened at first use.
+
+    Args:
+        uri_of: Gives the URI of a node by name; asked once a node.
+        home: The node that keeps the control database.
+    """
+
+    def __init__(self, uri_of: Callable[[str], str], home: Callable[[], str]) -> None:
+        self._uri_of = uri_of
+        self._home = home
+        self._clients: dict[str, MongoClient[Document]] = {}
+        self._lock = threading.Lock()
+
+    def client(self, node: str) -> MongoClient[Document]:
+        """The node's client. Opening one does not connect yet."""
+        found = self._clients.get(node)
+        if found is None:
+            with self._lock:
+                found = self._clients.get(node)
+                if found is None:
+                    with border():
+                        found = self._open(self._uri_of(node))
+                    self._clients[node] = found
+        return found
+
+    def database(self, node: str, tenant: str, database: str) -> Database[Document]:
+        """A tenant's database on a node, written with majority concern."""
+        return self.client(node).get_database(
+            database_name(tenant, database),
+            write_concern=WriteConcern("majority", wtimeout=WRITE_CONCERN_MS),
+        )
+
+    def control(self, collection: str) -> Collection[Document]:
+        """A collection of the control database on the home node."""
+        return (
+            self.client(self._home())
+            .get_database(
+                CONTROL_DATABASE,
+                write_concern=WriteConcern("majority", wtimeout=WRITE_CONCERN_MS),
+            )
+            .get_collection(collection)
+        )
+
+    def close(self) -> None:
+        """Close every client."""
+        with self._lock:
+            for client in self._clients.values():
+                client.close()
+            self._clients.clear()
+
+    @staticmethod
+    def _open(uri: str) -> MongoClient[Document]:
+        return MongoClient(
+            uri,
+            tz_aware=True,
+            serverSelectionTimeoutMS=SERVER_SELECTION_MS,
+            connectTimeoutMS=CONNECT_MS,
+            socketTimeoutMS=SOCKET_MS,
+            maxPoolSize=POOL_SIZE,
+            retryWrites=True,
+            retryReads=True,
+            appname="crawlfleet",
+        )

@@ -1,0 +1,131 @@
+"""How a request and a record look in MongoDB.
+
+A request::
+
+    _id      id: int64, or hex for UUID and ObjectId
+    tenant   who owns it
+    biz, ts, data, flag     as SPEC.md A1 says; data is the body in MessagePack
+    job      the job it belongs to; missing for single submissions
+    attempts, worker, token, due, error, records     from the first claim on
+    log      the timeline after submission: [{at, flag, by, why}], the last 50
+
+``due`` is when recovery shall look at it: the end of the lease, or the time of the next attempt.
+"""
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.adapters.mongo.connection import Document
+from crawlfleet.model.record import Record
+from crawlfleet.model.request import Body, Event, Request, State, Tracked
+from crawlfleet.model.times import to_ms
+
+#: Events kept of a request's timeline.
+LOG_LENGTH: Final = 50
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Body)
+
+
+def pack(body: Body) -> bytes:
+    """The body as ``data`` holds it."""
+    return _encoder.encode(body)
+
+
+def unpack(data: bytes) -> Body:
+    """The body that ``data`` holds."""
+    return _decoder.decode(data)
+
+
+def new_document(request: Request) -> Document:
+    """A request as it is first stored."""
+    document: Document = {
+        "_id": request.id,
+        "tenant": request.tenant,
+        "biz": request.biz,
+        "ts": request.queued_at,
+        "data": _encoder.encode(request.body),
+        "flag": 0,
+    }
+    if request.job is not None:
+        document["job"] = request.job
+    return document
+
+
+def request_of(document: Document) -> Request:
+    """The request in a document."""
+    return Request(
+        id=document["_id"],
+        tenant=document["tenant"],
+        biz=document["biz"],
+        queued_at=document["ts"],
+        body=_decoder.decode(document["data"]),
+        job=document.get("job"),
+    )
+
+
+def event(at: datetime, state: State, by: str, why: str) -> Document:
+    """One line of the timeline."""
+    return {"at": at, "flag": int(state), "by": by, "why": why[:500]}
+
+
+def pushed(line: Document) -> Document:
+    """The ``$push`` that appends a line to the timeline and keeps it bounded."""
+    return {"log": {"$each": [line], "$slice": -LOG_LENGTH}}
+
+
+def tracked_of(document: Document) -> Tracked:
+    """Everything about a request. The submission itself is the timeline's first line."""
+    submitted = Event(
+        at=document["ts"], state=State.PENDING, by=document.get("by", "router"), why="submitted"
+    )
+    lines = [
+        Event(at=line["at"], state=State(line["flag"]), by=line["by"], why=line["why"])
+        for line in document.get("log", ())
+    ]
+    return Tracked(
+        request=request_of(document),
+        state=document["flag"],
+        attempts=document.get("attempts", 0),
+        timeline=(submitted, *lines),
+        worker=document.get("worker"),
+        error=document.get("error"),
+        records=document.get("records", 0),
+        due_at=document.get("due"),
+    )
+
+
+def record_document(tenant: str, record: Record) -> Document:
+    """A record as it is stored; its key makes a second copy impossible."""
+    return {
+        "_id": {"r": record.request_id, "i": record.index},
+        "tenant": tenant,
+        "biz": record.biz,
+        "at": record.stored_at,
+        "url": record.url,
+        "rule": record.rule,
+        "version": record.rule_version,
+        "fields": record.fields,
+    }
+
+
+def record_of(document: Document) -> Record:
+    """The record in a document."""
+    key: dict[str, Any] = document["_id"]
+    return Record(
+        request_id=key["r"],
+        index=key["i"],
+        biz=document["biz"],
+        url=document["url"],
+        rule=document["rule"],
+        rule_version=document["version"],
+        stored_at=document["at"],
+        fields=document["fields"],
+    )
+
+
+def position_of(record: Record) -> tuple[int, str]:
+    """Where a record stands in the order of storing."""
+    return to_ms(record.stored_at), record.id

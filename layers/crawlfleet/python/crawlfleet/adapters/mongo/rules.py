@@ -1,0 +1,42 @@
+"""Rules as they were when a request was accepted, on the home node."""
+
+import msgspec
+
+from crawlfleet.adapters.mongo.connection import MongoNodes, border
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.rule import Rule
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.Decoder(Rule).decode
+
+
+class MongoRules:
+    """ports.RuleStore. A version, once seen, is remembered for the life of the process."""
+
+    def __init__(self, nodes: MongoNodes) -> None:
+        self._nodes = nodes
+        self._known: dict[tuple[str, str, str, str], Rule] = {}
+
+    def freeze(self, lane: Lane, name: str, rule: Rule) -> None:
+        """See ports.RuleStore.freeze."""
+        key = (lane.tenant, lane.biz, name, rule.version)
+        if key in self._known:
+            return
+        with border():
+            self._nodes.control("rules").update_one(
+                {"_id": "/".join(key)},
+                {"$setOnInsert": {"tenant": lane.tenant, "biz": lane.biz, "rule": _encode(rule)}},
+                upsert=True,
+            )
+        self._known[key] = rule
+
+    def frozen(self, lane: Lane, name: str, version: str) -> Rule | None:
+        """See ports.RuleStore.frozen."""
+        key = (lane.tenant, lane.biz, name, version)
+        if key not in self._known:
+            with border():
+                found = self._nodes.control("rules").find_one({"_id": "/".join(key)})
+            if found is None:
+                return None
+            self._known[key] = _decode(found["rule"])
+        return self._known[key]
