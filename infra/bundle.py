@@ -342,7 +342,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         bundle = build(chosen.architecture)
     except BundleError as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return os.EX_DATAERR
     report(bundle, FLEET, sys.stdout)
     return os.EX_OK

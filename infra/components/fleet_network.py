@@ -1,0 +1,79 @@
+"""The network: private dual-stack subnets, with ways out that cost little.
+
+A consumer talks to the whole web, so egress decides the bill (DESIGN.md, decision 9). IPv6 leaves
+through an egress-only gateway, which is free. IPv4 leaves through NAT instances of a few dollars a
+month, or through NAT gateways where the stage asks for them. Of the VPC endpoints only S3's gateway
+is here: it is free, and an interface endpoint a zone and service costs more than the few calls to
+Parameter Store and Secrets Manager that it would carry.
+"""
+
+from aws_cdk import Tags
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from infra.stages import Nat, Stage
+
+#: Zones of the VPC: what a stack without a fixed region may count on everywhere.
+ZONES = 2
+
+
+class FleetNetwork(Construct):
+    """The VPC and the security group that all functions share.
+
+    Attributes:
+        vpc: Subnets ``public`` (NAT), ``functions`` (private, egress) and ``stores`` (isolated).
+        functions_security_group: Outbound to anywhere, for crawling; inbound from nowhere.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, stage: Stage) -> None:
+        super().__init__(scope, construct_id)
+        instances = self._nat_instances(stage) if stage.nat is Nat.INSTANCE else None
+        self.vpc = ec2.Vpc(
+            self,
+            "Vpc",
+            ip_protocol=ec2.IpProtocol.DUAL_STACK,
+            max_azs=ZONES,
+            nat_gateway_provider=instances,
+            nat_gateways=stage.nat_count,
+            subnet_configuration=[
+                ec2.SubnetConfiguration(
+                    name="public",
+                    subnet_type=ec2.SubnetType.PUBLIC,
+                    # Dual-stack subnets give no IPv4 address unasked, and a NAT instance needs one.
+                    map_public_ip_on_launch=True,
+                ),
+                ec2.SubnetConfiguration(
+                    name="functions", subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS
+                ),
+                ec2.SubnetConfiguration(
+                    name="stores", subnet_type=ec2.SubnetType.PRIVATE_ISOLATED, cidr_mask=26
+                ),
+            ],
+            gateway_endpoints={
+                "S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)
+            },
+        )
+        if instances is not None:
+            instances.connections.allow_from(
+                ec2.Peer.ipv4(self.vpc.vpc_cidr_block),
+                ec2.Port.all_traffic(),
+                "What the private subnets send out",
+            )
+        self.functions_security_group = ec2.SecurityGroup(
+            self,
+            "Functions",
+            vpc=self.vpc,
+            description="Crawlfleet functions: out to the web and the stores, in from nowhere",
+            allow_all_outbound=True,
+            allow_all_ipv6_outbound=True,
+        )
+        Tags.of(self.vpc).add("Name", f"crawlfleet-{stage.name}")
+
+    @staticmethod
+    def _nat_instances(stage: Stage) -> ec2.NatInstanceProviderV2:
+        return ec2.NatProvider.instance_v2(
+            instance_type=ec2.InstanceType(stage.nat_instance_type),
+            default_allowed_traffic=ec2.NatTrafficDirection.OUTBOUND_ONLY,
+            # A burst of crawling must not meet the credit limit of a small instance.
+            credit_specification=ec2.CpuCredits.UNLIMITED,
+        )

@@ -1,0 +1,54 @@
+"""Where the MongoDB nodes' URIs are kept: one secret a node.
+
+The stack makes the secrets of the stage's first nodes, empty; the operator puts the URIs in, and no
+later deployment touches them. A node that joins afterwards needs no deployment: its secret is made
+by hand under the same prefix, which the functions may read, and the config centre names it.
+"""
+
+from aws_cdk import ArnFormat, RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from crawlfleet import names
+from infra.stages import Stage
+
+
+class NodeSecrets(Construct):
+    """The secrets below one prefix.
+
+    Attributes:
+        name_pattern: Secret's name with ``{node}`` in it, for the functions' environment.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, stage: Stage) -> None:
+        super().__init__(scope, construct_id)
+        self.name_pattern = names.node_secret(stage.name, "{node}")
+        self._prefix = names.node_secret(stage.name, "")
+        for node in stage.nodes:
+            # Not the L2 construct: that one would fill in a random password that is no URI.
+            secret = secretsmanager.CfnSecret(
+                self,
+                f"Node-{node}",
+                name=names.node_secret(stage.name, node),
+                description=f"MongoDB URI of the node {node}; put in by the operator",
+            )
+            secret.apply_removal_policy(
+                RemovalPolicy.RETAIN if stage.keep_state else RemovalPolicy.DESTROY
+            )
+            secret.override_logical_id(f"NodeSecret{node.title().replace('-', '')}")
+
+    def grant_read(self, grantee: iam.IGrantable) -> None:
+        """Lets the grantee read the URI of every node of this stage, of later ones too."""
+        iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["secretsmanager:GetSecretValue"],
+            resource_arns=[
+                Stack.of(self).format_arn(
+                    service="secretsmanager",
+                    resource="secret",
+                    resource_name=f"{self._prefix}*",
+                    arn_format=ArnFormat.COLON_RESOURCE_NAME,
+                )
+            ],
+        )

@@ -1,0 +1,28 @@
+"""The API stack: the door of every submission."""
+
+from collections.abc import Mapping
+
+from aws_cdk import CfnOutput, Stack
+from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.components.rest_api import RestApi
+from infra.stages import Stage as Settings
+
+
+class ApiStack(Stack):
+    """Composes the REST API."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        stage: Settings,
+        functions: Mapping[str, lambda_.IFunction],
+        default_key: apigateway.IApiKey,
+    ) -> None:
+        super().__init__(scope, construct_id, description=f"Crawlfleet {stage.name}: REST API")
+        rest = RestApi(self, "Rest", stage=stage, functions=functions, default_key=default_key)
+        CfnOutput(self, "Url", value=rest.api.url, description="Address of the API")

@@ -1,0 +1,24 @@
+"""The network stack: the VPC all else stands in."""
+
+from aws_cdk import Stack
+from constructs import Construct
+
+from infra.components.fleet_network import FleetNetwork
+from infra.stages import Stage as Settings
+
+
+class NetworkStack(Stack):
+    """Composes the network.
+
+    Attributes:
+        network: VPC and the functions' security group.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, stage: Settings) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            description=f"Crawlfleet {stage.name}: network",
+            termination_protection=stage.keep_state,
+        )
+        self.network = FleetNetwork(self, "Network", stage=stage)
