@@ -1,0 +1,1 @@
+"""The twins that ship: every port answered from memory, held to the same contract tests."""
