@@ -27,7 +27,7 @@ _POLL_SECONDS: Final = 1.0
 
 
 def _death_signal() -> Callable[[], None] | None:
-    """Return the call by which the server asks for SIGTERM at the guard's death, where that exists."""
+    """Return the call that asks for SIGTERM at the guard's death, where the system knows that."""
     if not sys.platform.startswith("linux"):
         return None
     prctl = ctypes.CDLL(None, use_errno=True).prctl

