@@ -12,6 +12,7 @@ Run as ``python -m infra.bundle [--architecture arm64]``.
 """
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -109,14 +110,10 @@ def build(
     sizes = {root / path: size for path, size in _vendor_sizes(vendor, root).items()}
     staged = root / "build" / "lambda"
     package_layer = staged / "package"
-    _stage(
-        root / "layers/crawlfleet/python/crawlfleet",
-        package_layer / "python/crawlfleet",
-        without=_NOT_FOR_LAMBDA,
-    )
+    _stage(_package_files(root), package_layer, staged / "writing")
     functions = {spec.name: staged / "functions" / spec.name for spec in fleet.functions}
     for spec in fleet.functions:
-        _stage(root / spec.folder, functions[spec.name] / spec.folder)
+        _stage(_function_files(spec, root), functions[spec.name], staged / "writing")
     sizes |= {folder: measure(folder) for folder in (package_layer, *functions.values())}
     bundle = Bundle(
         package_layer=package_layer,
@@ -163,34 +160,27 @@ def _build_vendor(architecture: Architecture, fleet: Fleet, root: Path) -> Path:
     text, pinned = requirements(root)
     digest = _digest(text, architecture, fleet)
     vendor = root / "layers" / "vendor"
-    target = vendor / architecture.value
-    if _manifest(target).get("digest") == digest:
-        return target
     vendor.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=vendor, prefix=".building-") as scratch:
-        installed, made = Path(scratch, "installed"), Path(scratch, "made")
-        made.mkdir()
-        _install(text, pinned=pinned, architecture=architecture, target=installed)
-        _divide(installed, made, fleet)
-        sizes = {group.name: measure(made / group.name) for group in fleet.vendor_groups}
-        manifest = {
-            "digest": digest,
-            "sizes": {name: [size.unpacked, size.zipped] for name, size in sizes.items()},
-        }
-        (made / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
-        _put_in_place(made, target, digest, aside=Path(scratch, "old"))
+    target = vendor / architecture.value
+    with (vendor / ".lock").open("w") as lock:
+        # A second run waits for the first and finds its work done.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _manifest(target).get("digest") == digest:
+            return target
+        with tempfile.TemporaryDirectory(dir=vendor, prefix=".building-") as scratch:
+            installed, made = Path(scratch, "installed"), Path(scratch, "made")
+            made.mkdir()
+            _install(text, pinned=pinned, architecture=architecture, target=installed)
+            _divide(installed, made, fleet)
+            sizes = {group.name: measure(made / group.name) for group in fleet.vendor_groups}
+            manifest = {
+                "digest": digest,
+                "sizes": {name: [size.unpacked, size.zipped] for name, size in sizes.items()},
+            }
+            (made / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
+            shutil.rmtree(target, ignore_errors=True)
+            made.rename(target)
     return target
-
-
-def _put_in_place(made: Path, target: Path, digest: str, *, aside: Path) -> None:
-    """Replaces the target by what was made, unless another run has done so meanwhile."""
-    try:
-        if target.exists():
-            target.rename(aside)
-        made.rename(target)
-    except OSError:
-        if _manifest(target).get("digest") != digest:
-            raise
 
 
 def _digest(text: str, architecture: Architecture, fleet: Fleet) -> str:
@@ -289,15 +279,45 @@ def _wanted(path: Path) -> bool:
     return not (path.parts[0].endswith(".dist-info") and path.name in _DROPPED_NOTES)
 
 
-def _stage(source: Path, target: Path, *, without: frozenset[str] = frozenset()) -> None:
-    """Copies our own code, dropping what only tests and people use."""
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    for path in _files(source):
-        relative = path.relative_to(source)
-        if _wanted(relative) and relative.parts[0] not in without:
-            (target / relative).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target / relative)
+def _stage(files: Mapping[str, Path], target: Path, writing: Path) -> None:
+    """Makes the target hold these files and no others.
+
+    What is right already is left alone and the rest is replaced in one step each, so that a run
+    beside this one, over the same sources, never reads half a file.
+    """
+    writing.mkdir(parents=True, exist_ok=True)
+    for stale in [path for path in _files(target) if str(path.relative_to(target)) not in files]:
+        stale.unlink(missing_ok=True)
+    for relative, source in files.items():
+        content, placed = source.read_bytes(), target / relative
+        if not placed.exists() or placed.read_bytes() != content:
+            placed.parent.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(dir=writing)
+            with os.fdopen(handle, "wb") as out:
+                out.write(content)
+            Path(name).chmod(0o644)
+            Path(name).replace(placed)
+
+
+def _package_files(root: Path) -> dict[str, Path]:
+    """Our package without what only people run."""
+    package = root / "layers/crawlfleet/python/crawlfleet"
+    found = {path.relative_to(package): path for path in _files(package)}
+    return {
+        f"python/crawlfleet/{relative}": path
+        for relative, path in found.items()
+        if _wanted(relative) and relative.parts[0] not in _NOT_FOR_LAMBDA
+    }
+
+
+def _function_files(spec: FunctionSpec, root: Path) -> dict[str, Path]:
+    """A function's folder, under the module name that tests use for it too."""
+    found = {path.relative_to(root): path for path in _files(root / spec.folder)}
+    files = {str(relative): path for relative, path in found.items() if _wanted(relative)}
+    if f"{spec.folder}/handler.py" not in files:
+        raise BundleError(f"{spec.folder}/handler.py is missing")
+    package = root / "functions" / "__init__.py"
+    return files | ({"functions/__init__.py": package} if package.exists() else {})
 
 
 def _files(folder: Path) -> list[Path]:

@@ -1,0 +1,219 @@
+"""What Lambda receives, from a real build: complete, small, and built once."""
+
+import ast
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from infra import bundle
+from infra.bundle import ROOT, ZIPPED_LIMIT_BYTES, Bundle, BundleError, Size
+from infra.fleet import FLEET, FunctionSpec
+from infra.stages import Architecture
+
+EACH_FUNCTION = pytest.mark.parametrize("spec", FLEET.functions, ids=lambda spec: spec.name)
+
+
+@pytest.fixture(scope="module")
+def built() -> Bundle:
+    return bundle.build(Architecture.ARM64)
+
+
+@EACH_FUNCTION
+def test_function_with_its_layers_stays_under_50_megabytes_zipped(
+    built: Bundle, spec: FunctionSpec, capsys: pytest.CaptureFixture[str]
+):
+    size = built.size_of(spec)
+
+    with capsys.disabled():
+        sys.stdout.write(f"\n{spec.name}: {size.zipped / 1024 / 1024:.1f} MB zipped ")
+    assert 0 < size.zipped < ZIPPED_LIMIT_BYTES
+
+
+@EACH_FUNCTION
+def test_handler_lies_where_its_name_says(built: Bundle, spec: FunctionSpec):
+    module, _, _ = spec.handler.rpartition(".")
+
+    assert (built.functions[spec.name] / module.replace(".", "/")).with_suffix(".py").is_file()
+
+
+@EACH_FUNCTION
+def test_function_carries_no_other_functions_code(built: Bundle, spec: FunctionSpec):
+    folders = {path.name for path in (built.functions[spec.name] / "functions").iterdir()}
+
+    assert folders - {"__init__.py"} == {spec.package}
+
+
+@EACH_FUNCTION
+def test_everything_a_function_imports_is_in_its_layers(built: Bundle, spec: FunctionSpec):
+    layers = [built.vendor_layers[group] / "python" for group in spec.vendor]
+    ours = [built.functions[spec.name], built.package_layer / "python"]
+    provided = {path.name.split(".")[0] for layer in layers for path in layer.iterdir()}
+
+    imported = dict(imports(f"functions.{spec.package}.handler", ours))
+
+    known = provided | set(sys.stdlib_module_names) | {"boto3", "botocore"}
+    missing = {name: by for name, by in imported.items() if name.split(".")[0] not in known}
+    assert missing == {}
+
+
+def imports(start: str, ours: list[Path]) -> Iterator[tuple[str, str]]:
+    """What is imported on the way from ``start`` and is not our code, and which module does it."""
+    waiting, seen = [start], set()
+    while waiting:
+        module = waiting.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        waiting += [module.rpartition(".")[0]] if "." in module else []
+        file = source(ours, module)
+        for name, is_module in imported_names(file, module) if file else ():
+            if source(ours, name):
+                waiting.append(name)
+            elif is_module and not any((root / name.replace(".", "/")).is_dir() for root in ours):
+                yield name, module
+
+
+def source(ours: list[Path], module: str) -> Path | None:
+    paths = [root / module.replace(".", "/") for root in ours]
+    files = [file for path in paths for file in (path.with_suffix(".py"), path / "__init__.py")]
+    return next((file for file in files if file.is_file()), None)
+
+
+def imported_names(file: Path, module: str) -> Iterator[tuple[str, bool]]:
+    """Names that a file imports when it runs, also within functions; whether each is a module."""
+    tree = ast.parse(file.read_text())
+    for_types = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    package = module if file.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if node in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, True) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")
+            above = parts[: len(parts) - node.level + 1] if node.level else []
+            base = ".".join([*above, *filter(None, [node.module])])
+            yield base, True
+            yield from ((f"{base}.{alias.name}", False) for alias in node.names)
+
+
+def test_layers_hold_binaries_of_the_functions_processor_only(built: Bundle):
+    binaries = [path for layer in built.vendor_layers.values() for path in layer.rglob("*.so*")]
+
+    aarch64 = 183
+    assert binaries
+    assert {int.from_bytes(path.read_bytes()[18:20], "little") for path in binaries} == {aarch64}
+
+
+def test_layers_leave_out_what_the_runtime_has_and_what_only_people_read(built: Bundle):
+    files = [
+        path.relative_to(layer)
+        for layer in built.vendor_layers.values()
+        for path in layer.rglob("*")
+    ]
+
+    tops = {path.parts[1] for path in files if len(path.parts) > 1}
+    assert not tops & {"boto3", "botocore", "s3transfer"}
+    assert not [path for path in files if path.suffix in {".pyi", ".pyc"}]
+    assert not [path for path in files if {"tests", "__pycache__"} & set(path.parts)]
+
+
+def test_no_two_layers_of_a_function_hold_the_same_file(built: Bundle):
+    for spec in FLEET.functions:
+        held = [
+            path.relative_to(built.vendor_layers[group])
+            for group in spec.vendor
+            for path in built.vendor_layers[group].rglob("*")
+            if path.is_file()
+        ]
+        assert len(held) == len(set(held))
+
+
+def test_id_issuer_starts_without_parsers_and_fetchers(built: Bundle):
+    spec = FLEET.function("id-issuer")
+
+    carried = {
+        path.name
+        for group in spec.vendor
+        for path in (built.vendor_layers[group] / "python").iterdir()
+    }
+    assert not carried & {"lxml", "selectolax", "bs4", "aiohttp", "requests"}
+
+
+def test_package_layer_leaves_the_command_line_at_home(built: Bundle):
+    package = built.package_layer / "python" / "crawlfleet"
+
+    assert (package / "names.py").is_file()
+    assert not (package / "cli").exists()
+
+
+def test_a_second_build_reuses_the_first(built: Bundle, monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("pip ran again")
+
+    monkeypatch.setattr(bundle, "_install", refuse)
+
+    assert bundle.build(Architecture.ARM64).vendor_layers == built.vendor_layers
+
+
+def test_a_package_that_is_not_required_anywhere_is_refused():
+    with pytest.raises(BundleError, match="nosuch is in a vendor group"):
+        list(bundle._closure(["nosuch"], {}))
+
+
+def test_a_function_without_a_handler_is_refused_by_name(tmp_path: Path):
+    with pytest.raises(BundleError, match=r"functions/router/handler\.py is missing"):
+        bundle._function_files(FLEET.function("router"), tmp_path)
+
+
+def test_staging_again_drops_what_is_gone_and_takes_what_changed(tmp_path: Path):
+    target, writing = tmp_path / "target", tmp_path / "writing"
+    one, two = tmp_path / "one.py", tmp_path / "two.py"
+    one.write_text("1")
+    two.write_text("2")
+    bundle._stage({"a.py": one, "sub/b.py": two}, target, writing)
+
+    one.write_text("3")
+    bundle._stage({"a.py": one}, target, writing)
+
+    assert [(path.name, path.read_text()) for path in bundle._files(target)] == [("a.py", "3")]
+    assert list(writing.iterdir()) == []
+
+
+def test_a_function_over_the_limit_is_refused_by_name(built: Bundle):
+    sizes = dict.fromkeys(built.sizes, Size(unpacked=1, zipped=ZIPPED_LIMIT_BYTES))
+
+    with pytest.raises(BundleError, match="id-issuer with its layers is"):
+        bundle._check_limits(dataclasses.replace(built, sizes=sizes), FLEET)
+
+
+def test_requirements_leave_out_what_the_runtime_carries():
+    text, _ = bundle.requirements(ROOT)
+
+    names = {bundle._requirement_name(line) for line in text.splitlines()}
+    assert not names & bundle.IN_RUNTIME
+    wanted = {package for group in FLEET.vendor_groups for package in group.packages}
+    assert wanted <= names
+
+
+def test_pinned_requirements_are_read_with_their_hashes(tmp_path: Path):
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements" / "lambda.txt").write_text(
+        "# made by a tool\n"
+        "boto3==1.40.0 \\\n    --hash=sha256:aa\n"
+        "redis==6.0.0 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\n    # via crawlfleet\n"
+    )
+
+    text, pinned = bundle.requirements(tmp_path)
+
+    assert pinned
+    assert text.split() == ["redis==6.0.0", "--hash=sha256:bb", "--hash=sha256:cc"]

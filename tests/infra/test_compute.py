@@ -1,0 +1,243 @@
+"""The five functions as deployed: settings, permissions, dead letters, logs."""
+
+from typing import Any
+
+import pytest
+
+from crawlfleet import names
+from infra.fleet import FLEET, PYTHON_VERSION, FunctionSpec
+from infra.stages import STAGES
+from tests.infra.assembly import STAGE, Assembly
+
+EACH_FUNCTION = pytest.mark.parametrize("spec", FLEET.functions, ids=lambda spec: spec.name)
+
+#: Actions for which AWS knows no narrower resource: interfaces of the VPC do not exist before they
+#: are asked for, and X-Ray has no resources to name.
+ONLY_FOR_ALL = {
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:UnassignPrivateIpAddresses",
+    "xray:PutTelemetryRecords",
+    "xray:PutTraceSegments",
+}
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def allowed(assembly: Assembly, name: str) -> dict[str, list[Any]]:
+    """Resources by action, of everything that is allowed."""
+    found: dict[str, list[Any]] = {}
+    for statement in assembly.statements(name):
+        if statement["Effect"] == "Allow":
+            for action in listed(statement["Action"]):
+                found.setdefault(action, []).extend(listed(statement["Resource"]))
+    return found
+
+
+def text(value: Any) -> str:
+    """A resource's ARN with its references left out: what is said literally."""
+    match value:
+        case str():
+            return value
+        case {"Fn::Join": [separator, parts]}:
+            return separator.join(text(part) for part in parts)
+        case {"Ref": reference}:
+            return f"<{reference}>"
+        case {"Fn::GetAtt": [reference, attribute]}:
+            return f"<{reference}.{attribute}>"
+        case {"Fn::ImportValue": export}:
+            return f"<{export}>"
+    raise AssertionError(f"unknown reference {value}")
+
+
+def test_fleet_is_exactly_the_functions_in_the_templates(assembly: Assembly):
+    expected = {names.function_name(STAGE, spec.name) for spec in FLEET.functions}
+
+    assert set(assembly.functions()) == expected
+
+
+@EACH_FUNCTION
+def test_function_is_as_described(assembly: Assembly, spec: FunctionSpec):
+    function = assembly.function(spec.name)
+
+    assert function["Handler"] == f"functions.{spec.package}.handler.lambda_handler"
+    assert function["MemorySize"] == spec.memory_mb
+    assert function["Timeout"] == spec.timeout_seconds
+    assert function["Runtime"] == f"python{PYTHON_VERSION}"
+    assert function["Architectures"] == ["arm64"]
+    assert function["TracingConfig"] == {"Mode": "Active"}
+    assert len(function["Layers"]) == 1 + len(spec.vendor)
+
+
+@EACH_FUNCTION
+def test_function_receives_exactly_the_described_environment(
+    assembly: Assembly, spec: FunctionSpec
+):
+    variables = assembly.function(spec.name)["Environment"]["Variables"]
+
+    assert set(variables) == set(spec.environment)
+
+
+def test_environment_says_where_things_are(assembly: Assembly):
+    variables = assembly.function(names.ROUTER)["Environment"]["Variables"]
+
+    assert variables[names.ENV_STAGE] == STAGE
+    assert variables[names.ENV_NODE_SECRET] == names.node_secret(STAGE, "{node}")
+    assert text(variables[names.ENV_REDIS_URL]).startswith("rediss://")
+    assert "DefaultApiKey" in text(variables[names.ENV_DEFAULT_API_KEY_ID])
+    assert "RedisToken" in text(variables[names.ENV_REDIS_SECRET])
+    assert text(variables[names.ENV_CONSUMER_FUNCTION]).startswith("<consumerFunction")
+    assert text(variables[names.ENV_ID_ISSUER_FUNCTION]).startswith("<idissuerFunction")
+
+
+@EACH_FUNCTION
+def test_function_stands_in_the_private_dual_stack_subnets(assembly: Assembly, spec: FunctionSpec):
+    vpc = assembly.function(spec.name)["VpcConfig"]
+
+    assert vpc["Ipv6AllowedForDualStack"] is True
+    assert len(vpc["SubnetIds"]) == 2
+    assert all("functionsSubnet" in text(subnet) for subnet in vpc["SubnetIds"])
+    assert len(vpc["SecurityGroupIds"]) == 1
+
+
+def test_only_the_consumer_has_reserved_concurrency(assembly: Assembly):
+    reserved = {
+        name: function.get("ReservedConcurrentExecutions")
+        for name, function in assembly.functions().items()
+    }
+
+    consumer = names.function_name(STAGE, names.CONSUMER)
+    assert reserved.pop(consumer) == STAGES[STAGE].consumer_concurrency
+    assert set(reserved.values()) == {None}
+
+
+@EACH_FUNCTION
+def test_only_what_aws_has_no_narrower_word_for_is_allowed_on_everything(
+    assembly: Assembly, spec: FunctionSpec
+):
+    on_everything = {
+        action for action, resources in allowed(assembly, spec.name).items() if "*" in resources
+    }
+
+    assert on_everything == ONLY_FOR_ALL
+    assert not any("*" in action for action in allowed(assembly, spec.name))
+
+
+@EACH_FUNCTION
+def test_code_itself_may_not_touch_network_interfaces(assembly: Assembly, spec: FunctionSpec):
+    (denied,) = [one for one in assembly.statements(spec.name) if one["Effect"] == "Deny"]
+
+    assert set(denied["Action"]) == {one for one in ONLY_FOR_ALL if one.startswith("ec2:")}
+    arn = text(denied["Condition"]["ArnEquals"]["lambda:SourceFunctionArn"])
+    assert arn.endswith(f":function:{names.function_name(STAGE, spec.name)}")
+
+
+@EACH_FUNCTION
+def test_function_has_no_permission_beyond_its_description(assembly: Assembly, spec: FunctionSpec):
+    expected = ONLY_FOR_ALL | {"logs:CreateLogStream", "logs:PutLogEvents"}
+    if spec.grants.reads_config:
+        expected |= {"ssm:GetParameter", "ssm:GetParameters", "ssm:GetParametersByPath"}
+    if spec.grants.reads_redis_secret or spec.grants.reads_node_secrets:
+        expected |= {"secretsmanager:GetSecretValue"}
+    if spec.grants.invokes:
+        expected |= {"lambda:InvokeFunction"}
+    if spec.asynchronous:
+        expected |= {"sqs:SendMessage"}
+
+    assert set(allowed(assembly, spec.name)) == expected
+
+
+def test_roles_carry_no_managed_policies(assembly: Assembly):
+    for role in assembly.resources("compute", "AWS::IAM::Role").values():
+        assert "ManagedPolicyArns" not in role["Properties"]
+        assert "Policies" not in role["Properties"]
+
+
+@EACH_FUNCTION
+def test_parameters_are_readable_below_the_stages_root_only(assembly: Assembly, spec: FunctionSpec):
+    found = allowed(assembly, spec.name)
+
+    root = f":parameter{names.config_root(STAGE)}"
+    for action in ("ssm:GetParameter", "ssm:GetParameters", "ssm:GetParametersByPath"):
+        ends = sorted(text(arn).partition(":parameter")[2] for arn in found[action])
+        assert [f":parameter{end}" for end in ends] == [root, f"{root}/*"]
+
+
+@EACH_FUNCTION
+def test_secrets_are_readable_of_this_stage_only(assembly: Assembly, spec: FunctionSpec):
+    arns = [text(arn) for arn in allowed(assembly, spec.name)["secretsmanager:GetSecretValue"]]
+
+    nodes = [arn for arn in arns if arn.endswith(f":secret:{names.node_secret(STAGE, '*')}")]
+    redis = [arn for arn in arns if "RedisToken" in arn]
+    assert (len(nodes), len(redis), len(arns)) == (1, 1, 2)
+
+
+@EACH_FUNCTION
+def test_function_invokes_the_described_functions_only(assembly: Assembly, spec: FunctionSpec):
+    arns = [text(arn) for arn in allowed(assembly, spec.name).get("lambda:InvokeFunction", [])]
+
+    targets = {arn.split("Function")[0].removeprefix("<") for arn in arns}
+    assert targets == {name.replace("-", "") for name in spec.grants.invokes}
+    assert "*" not in arns
+
+
+@EACH_FUNCTION
+def test_function_writes_its_own_log_only(assembly: Assembly, spec: FunctionSpec):
+    (log,) = allowed(assembly, spec.name)["logs:PutLogEvents"]
+
+    groups = assembly.resources("compute", "AWS::Logs::LogGroup")
+    group = groups[log["Fn::GetAtt"][0]]["Properties"]
+    assert group["LogGroupName"] == f"/aws/lambda/{names.function_name(STAGE, spec.name)}"
+    assert group["RetentionInDays"] == STAGES[STAGE].log_retention_days
+
+
+@EACH_FUNCTION
+def test_dead_letters_are_kept_for_asynchronous_functions_alone(
+    assembly: Assembly, spec: FunctionSpec
+):
+    function = assembly.function(spec.name)
+
+    if spec.asynchronous is None:
+        assert "DeadLetterConfig" not in function
+        return
+    queue_id = function["DeadLetterConfig"]["TargetArn"]["Fn::GetAtt"][0]
+    queue = assembly.resources("compute", "AWS::SQS::Queue")[queue_id]["Properties"]
+    assert queue["SqsManagedSseEnabled"] is True
+    assert queue["MessageRetentionPeriod"] == 14 * 24 * 3600
+    assert allowed(assembly, spec.name)["sqs:SendMessage"] == [{"Fn::GetAtt": [queue_id, "Arn"]}]
+
+
+def test_asynchronous_invocations_are_tried_and_aged_as_described(assembly: Assembly):
+    configured = {}
+    for resource in assembly.resources("compute", "AWS::Lambda::EventInvokeConfig").values():
+        properties = resource["Properties"]
+        limits = (properties["MaximumRetryAttempts"], properties["MaximumEventAgeInSeconds"])
+        configured[text(properties["FunctionName"]).split("Function")[0]] = limits
+
+    assert configured == {
+        f"<{spec.name}": (
+            spec.asynchronous.retry_attempts,
+            spec.asynchronous.max_event_age_seconds,
+        )
+        for spec in FLEET.functions
+        if spec.asynchronous
+    }
+
+
+def test_dead_letter_queues_refuse_unencrypted_transport(assembly: Assembly):
+    queues = assembly.resources("compute", "AWS::SQS::Queue")
+    guarded = {
+        queue["Ref"]
+        for policy in assembly.resources("compute", "AWS::SQS::QueuePolicy").values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if statement["Effect"] == "Deny"
+        and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        for queue in policy["Properties"]["Queues"]
+    }
+
+    assert guarded == set(queues)

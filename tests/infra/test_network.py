@@ -1,0 +1,106 @@
+"""The network: two ways out, one way in, and no bill for standing still."""
+
+import dataclasses
+import json
+
+import pytest
+from aws_cdk import App
+from aws_cdk.assertions import Match, Template
+
+from infra.stacks.network_stack import NetworkStack
+from infra.stages import PROD, STAGES, Nat
+from tests.infra.assembly import STAGE, Assembly
+
+
+@pytest.fixture(scope="module")
+def with_gateways() -> Template:
+    """The network of a stage that prefers NAT gateways."""
+    stage = dataclasses.replace(PROD, nat=Nat.GATEWAY)
+    return Template.from_stack(NetworkStack(App(), "gateways", stage=stage))
+
+
+def test_default_egress_is_one_nat_instance_a_zone_and_no_gateway(assembly: Assembly):
+    instances = assembly.resources("network", "AWS::EC2::Instance").values()
+
+    assert len(instances) == STAGES[STAGE].nat_count
+    assert assembly.resources("network", "AWS::EC2::NatGateway") == {}
+    for instance in instances:
+        assert instance["Properties"]["SourceDestCheck"] is False
+        assert instance["Properties"]["InstanceType"] == STAGES[STAGE].nat_instance_type
+
+
+def test_nat_instances_have_public_ipv4_addresses(assembly: Assembly):
+    subnets = assembly.resources("network", "AWS::EC2::Subnet")
+
+    for instance in assembly.resources("network", "AWS::EC2::Instance").values():
+        subnet = subnets[instance["Properties"]["SubnetId"]["Ref"]]["Properties"]
+        assert subnet["MapPublicIpOnLaunch"] is True
+
+
+def test_nat_instances_take_traffic_from_the_vpc_only(assembly: Assembly):
+    instance = next(iter(assembly.resources("network", "AWS::EC2::Instance").values()))
+    (group,) = instance["Properties"]["SecurityGroupIds"]
+
+    groups = assembly.resources("network", "AWS::EC2::SecurityGroup")
+    ingress = groups[group["Fn::GetAtt"][0]]["Properties"]["SecurityGroupIngress"]
+    assert ["CidrBlock" in json.dumps(rule["CidrIp"]) for rule in ingress] == [True]
+
+
+def test_private_subnets_reach_ipv6_through_an_egress_only_gateway(assembly: Assembly):
+    (gateway,) = assembly.resources("network", "AWS::EC2::EgressOnlyInternetGateway")
+    routes = [
+        one["Properties"] for one in assembly.resources("network", "AWS::EC2::Route").values()
+    ]
+
+    by_egress = [
+        one for one in routes if one.get("EgressOnlyInternetGatewayId") == {"Ref": gateway}
+    ]
+    assert len(by_egress) == 2
+    assert {one["DestinationIpv6CidrBlock"] for one in by_egress} == {"::/0"}
+    assert all("functionsSubnet" in one["RouteTableId"]["Ref"] for one in by_egress)
+
+
+def test_private_subnets_reach_ipv4_through_the_nat_instances(assembly: Assembly):
+    routes = [
+        one["Properties"] for one in assembly.resources("network", "AWS::EC2::Route").values()
+    ]
+
+    by_nat = [one for one in routes if "InstanceId" in one]
+    assert {one["DestinationCidrBlock"] for one in by_nat} == {"0.0.0.0/0"}
+    assert len(by_nat) == 2
+    assert all("functionsSubnet" in one["RouteTableId"]["Ref"] for one in by_nat)
+
+
+def test_stores_have_no_way_out(assembly: Assembly):
+    routes = assembly.resources("network", "AWS::EC2::Route").values()
+
+    assert not [one for one in routes if "storesSubnet" in one["Properties"]["RouteTableId"]["Ref"]]
+
+
+def test_the_only_endpoint_is_the_free_one_for_s3(assembly: Assembly):
+    endpoint = assembly.only("network", "AWS::EC2::VPCEndpoint")["Properties"]
+
+    assert endpoint["VpcEndpointType"] == "Gateway"
+    assert json.dumps(endpoint["ServiceName"]).endswith('".s3"]]}')
+
+
+def test_functions_reach_everything_and_are_reached_by_nothing(assembly: Assembly):
+    groups = assembly.resources("network", "AWS::EC2::SecurityGroup").values()
+    (group,) = [
+        one["Properties"] for one in groups if "functions" in one["Properties"]["GroupDescription"]
+    ]
+
+    assert "SecurityGroupIngress" not in group
+    assert {one.get("CidrIp", one.get("CidrIpv6")) for one in group["SecurityGroupEgress"]} == {
+        "0.0.0.0/0",
+        "::/0",
+    }
+
+
+def test_a_stage_can_ask_for_nat_gateways(with_gateways: Template):
+    with_gateways.resource_count_is("AWS::EC2::NatGateway", PROD.nat_count)
+    with_gateways.resource_count_is("AWS::EC2::Instance", 0)
+    with_gateways.has_resource_properties(
+        "AWS::EC2::Route",
+        {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": Match.any_value()},
+    )
