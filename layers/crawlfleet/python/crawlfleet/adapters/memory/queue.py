@@ -1,0 +1,194 @@
+"""The queue of a lane in memory: what :mod:`crawlfleet.adapters.redis_queue.queue` does."""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from threading import RLock
+from typing import Final, TypeVar
+
+import msgspec
+
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Entry
+from crawlfleet.model.times import to_ms
+from crawlfleet.model.totals import Depth, Rates
+from crawlfleet.policy.rates import KEPT_SECONDS, full_minute, rates
+
+_encode: Final = msgspec.json.Encoder().encode
+
+K = TypeVar("K")
+
+
+class _Queue:
+    """What one queue holds. The right end of ``queued`` is served next."""
+
+    def __init__(self) -> None:
+        self.queued: deque[Entry] = deque()
+        self.leases: dict[tuple[str, Entry], int] = {}
+        self.delayed: dict[Entry, int] = {}
+
+
+class _Statistics:
+    """What is counted of one biz, whatever its queue's name is."""
+
+    def __init__(self) -> None:
+        self.submitted: Counter[int] = Counter()
+        self.processed: Counter[int] = Counter()
+        self.phases: dict[str, float] = defaultdict(float)
+
+
+class MemoryQueue:
+    """A :class:`~crawlfleet.ports.RequestQueue` that lives as long as it is held; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._queues: dict[Lane, _Queue] = defaultdict(_Queue)
+        self._statistics: dict[tuple[str, str], _Statistics] = defaultdict(_Statistics)
+
+    def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> None:
+        """Append, and count towards the lane's submission rate."""
+        with self._lock:
+            self._queues[lane].queued.extendleft(entries)
+            _count(self._of(lane).submitted, now, len(entries))
+
+    def requeue(self, lane: Lane, entries: Sequence[Entry]) -> None:
+        """Put recovered entries where they are served next, the first one first."""
+        with self._lock:
+            self._queues[lane].queued.extend(reversed(entries))
+
+    def lease(
+        self, lane: Lane, token: str, count: int, now: datetime, until: datetime
+    ) -> list[Entry]:
+        """Move up to ``count`` entries to the token's lease; a repeated one only once.
+
+        Raises:
+            ValueError: the token contains ``:{``, which Redis keeps for itself.
+        """
+        if ":{" in token:
+            raise ValueError(f"a lease token must not contain ':{{': {token!r}")
+        with self._lock:
+            queue, now_ms = self._queues[lane], to_ms(now)
+            until_ms = to_ms(until)
+            taken: list[Entry] = []
+
+            def take(entry: Entry) -> None:
+                if (token, entry) not in queue.leases:
+                    taken.append(entry)
+                queue.leases[token, entry] = until_ms
+
+            for entry in _earliest(queue.delayed, now_ms, count, _encode):
+                del queue.delayed[entry]
+                take(entry)
+            for held in _earliest(queue.leases, now_ms, count - len(taken), _member):
+                del queue.leases[held]
+                take(held[1])
+            while len(taken) < count and queue.queued:
+                take(queue.queued.pop())
+            return taken
+
+    def renew(
+        self, lane: Lane, token: str, entries: Sequence[Entry], until: datetime
+    ) -> list[Entry]:
+        """Extend the lease of ``entries``; returns those that the token no longer holds."""
+        with self._lock:
+            leases = self._queues[lane].leases
+            lost = []
+            for entry in entries:
+                if (token, entry) in leases:
+                    leases[token, entry] = to_ms(until)
+                else:
+                    lost.append(entry)
+            return lost
+
+    def finish(
+        self, lane: Lane, token: str, entries: Sequence[Entry], processed: int, now: datetime
+    ) -> int:
+        """Drop the token's entries, count ``processed``; returns how many it held."""
+        with self._lock:
+            _count(self._of(lane).processed, now, processed)
+            return len(list(self._let_go(lane, token, entries)))
+
+    def give_back(self, lane: Lane, token: str, entries: Sequence[Entry]) -> int:
+        """Return entries still held by the token to where they are served next."""
+        with self._lock:
+            back = list(self._let_go(lane, token, entries))
+            self._queues[lane].queued.extend(reversed(back))
+            return len(back)
+
+    def delay(self, lane: Lane, token: str, entries: Sequence[tuple[Entry, datetime]]) -> int:
+        """Move entries still held by the token to the waiting set, each until its time."""
+        with self._lock:
+            due_at = dict(entries)
+            delayed = list(self._let_go(lane, token, list(due_at)))
+            self._queues[lane].delayed.update({entry: to_ms(due_at[entry]) for entry in delayed})
+            return len(delayed)
+
+    def depth(self, lane: Lane) -> Depth:
+        """How much is queued, leased and delayed."""
+        with self._lock:
+            queue = self._queues[lane]
+            return Depth(
+                queued=len(queue.queued),
+                leased=len(queue.leases),
+                delayed=len(queue.delayed),
+                oldest_ts=queue.queued[-1].ts if queue.queued else None,
+            )
+
+    def depths(self, lanes: Sequence[Lane]) -> list[Depth]:
+        """:meth:`depth` of many lanes."""
+        return [self.depth(lane) for lane in lanes]
+
+    def rates(self, lane: Lane, now: datetime) -> tuple[Rates, Rates]:
+        """Submitted and processed requests per second over the last full 1, 5 and 60 seconds."""
+        with self._lock:
+            second, counted = to_ms(now) // 1000, self._of(lane)
+            return rates(counted.submitted, second), rates(counted.processed, second)
+
+    def per_second(self, lane: Lane, now: datetime) -> tuple[dict[int, int], dict[int, int]]:
+        """Submitted and processed counts by epoch second; a second without any is missing."""
+        with self._lock:
+            second, counted = to_ms(now) // 1000, self._of(lane)
+            return full_minute(counted.submitted, second), full_minute(counted.processed, second)
+
+    def add_phases(self, lane: Lane, seconds: Mapping[str, float]) -> None:
+        """Add to the lane's account of where workers spend their time."""
+        with self._lock:
+            for phase, spent in seconds.items():
+                self._of(lane).phases[phase] += spent
+
+    def phases(self, lane: Lane) -> dict[str, float]:
+        """That account, in seconds by phase."""
+        with self._lock:
+            return dict(self._of(lane).phases)
+
+    def _of(self, lane: Lane) -> _Statistics:
+        return self._statistics[lane.tenant, lane.biz]
+
+    def _let_go(self, lane: Lane, token: str, entries: Sequence[Entry]) -> Iterator[Entry]:
+        leases = self._queues[lane].leases
+        for entry in entries:
+            if leases.pop((token, entry), None) is not None:
+                yield entry
+
+
+def _earliest(
+    scores: Mapping[K, int], now_ms: int, count: int, member: Callable[[K], bytes]
+) -> list[K]:
+    """The first ``count`` whose score has come, in the order of a Redis sorted set."""
+    come = (key for key, score in scores.items() if score <= now_ms)
+    return list(islice(sorted(come, key=lambda key: (scores[key], member(key))), max(0, count)))
+
+
+def _member(held: tuple[str, Entry]) -> bytes:
+    token, entry = held
+    return token.encode() + b":" + _encode(entry)
+
+
+def _count(counts: Counter[int], now: datetime, amount: int) -> None:
+    second = to_ms(now) // 1000
+    if not amount:
+        return
+    counts[second] += amount
+    for at in [at for at in counts if at < second - KEPT_SECONDS]:
+        del counts[at]

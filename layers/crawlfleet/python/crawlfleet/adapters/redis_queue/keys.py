@@ -1,0 +1,78 @@
+"""The dictionary of every Redis key.
+
+========================================  ======  ====  ===========================================
+key                                       type    TTL   holds
+========================================  ======  ====  ===========================================
+``cf:{tenant:biz}:queue:<queue>``         LIST    no    entries as JSON, newest first, served last
+``cf:{tenant:biz}:leases:<queue>``        ZSET    no    ``token:entry`` by the lease's end, epoch ms
+``cf:{tenant:biz}:delayed:<queue>``       ZSET    no    entry by its due time, epoch ms
+``cf:{tenant:biz}:submitted``             HASH    yes   epoch second -> requests submitted in it
+``cf:{tenant:biz}:processed``             HASH    yes   epoch second -> requests processed in it
+``cf:{tenant:biz}:phases``                HASH    yes   phase -> seconds that workers spent in it
+``cf:{fleet}:workers``                    ZSET    no    worker id by its last beat, epoch ms
+``cf:{fleet}:wakes``                      ZSET    no    wake-up not yet a worker, by its time
+``cf:{fleet}:numbers``                    ZSET    no    Snowflake worker number by its lease's end
+``cf:{fleet}:fences``                     HASH    no    worker number -> fence of its latest lease
+``cf:{fleet}:marks``                      HASH    no    worker number -> mark (policy.snowflake)
+``cf:{fleet}:fence_count``                STRING  no    worker number leases given so far
+========================================  ======  ====  ===========================================
+
+What must not be lost never carries a TTL: a managed Redis may evict what does. Braces hold the hash
+tag: on a cluster, all keys that one script touches live in one slot. A lane's tag has a colon and
+the fleet's has none, so neither can be taken for the other; slugs hold neither colons nor braces.
+Statistics belong to the biz and outlive a change of the queue's name.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from crawlfleet.model.lane import Lane
+
+
+class LaneKeys(NamedTuple):
+    """The keys of one lane."""
+
+    queue: str
+    leases: str
+    delayed: str
+    submitted: str
+    processed: str
+    phases: str
+
+
+class FleetKeys(NamedTuple):
+    """The keys that all lanes of a stage share."""
+
+    workers: str
+    wakes: str
+    numbers: str
+    fences: str
+    marks: str
+    fence_count: str
+
+
+@lru_cache(maxsize=4096)
+def lane_keys(lane: Lane) -> LaneKeys:
+    """The keys of a lane.
+
+    >>> lane_keys(Lane("acme", "docs", "main")).queue
+    'cf:{acme:docs}:queue:main'
+    """
+    stem = f"cf:{{{lane.tenant}:{lane.biz}}}"
+    return LaneKeys(
+        queue=f"{stem}:queue:{lane.queue}",
+        leases=f"{stem}:leases:{lane.queue}",
+        delayed=f"{stem}:delayed:{lane.queue}",
+        submitted=f"{stem}:submitted",
+        processed=f"{stem}:processed",
+        phases=f"{stem}:phases",
+    )
+
+
+def fleet_keys(fleet: str = "fleet") -> FleetKeys:
+    """The stage-wide keys; another name keeps a second fleet apart on the same Redis.
+
+    >>> fleet_keys().workers
+    'cf:{fleet}:workers'
+    """
+    return FleetKeys(*(f"cf:{{{fleet}}}:{name}" for name in FleetKeys._fields))

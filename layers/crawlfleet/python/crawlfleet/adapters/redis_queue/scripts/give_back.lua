@@ -1,0 +1,13 @@
+-- give_back: entries that the token still holds return to where they are served next.
+-- KEYS[1] leases   ZSET  token:entry -> epoch ms at which the lease ends
+-- KEYS[2] queue    LIST  entries as JSON, served from the tail
+-- ARGV[1] token    whose lease it is
+-- ARGV[2] entries  one JSON object a line, first to be served first
+-- reply   how many of the entries the token held
+local entries, back = lines(ARGV[2]), {}
+local members = held_by(ARGV[1], entries)
+for i = #entries, 1, -1 do
+  if redis.call('ZREM', KEYS[1], members[i]) == 1 then back[#back + 1] = entries[i] end
+end
+apply('RPUSH', KEYS[2], back)
+return #back

@@ -1,0 +1,51 @@
+-- Stands before every script of this folder (connection.py joins them).
+-- A batch of entries travels as one argument: one JSON object a line. No script reads the JSON:
+-- ids pass 2^53, which a Lua number does not hold.
+
+-- Counts of seconds older than this are dropped; the rates look back 60 s.
+local KEPT_SECONDS = 90
+-- A lane's counts disappear when nothing was counted for this long. Statistics only.
+local COUNTS_TTL_SECONDS = 120
+-- unpack() fails at about 8,000 values.
+local CHUNK = 4000
+
+local function lines(text)
+  local found, from = {}, 1
+  while true do
+    local to = string.find(text, '\n', from, true)
+    local line = string.sub(text, from, (to or 0) - 1)
+    if line ~= '' then found[#found + 1] = line end
+    if not to then return found end
+    from = to + 1
+  end
+end
+
+-- The members of the lease set that a token's entries are.
+local function held_by(token, entries)
+  local members = {}
+  for i = 1, #entries do members[i] = token .. ':' .. entries[i] end
+  return members
+end
+
+-- One variadic command over any number of values; the sum of its replies.
+local function apply(command, key, values)
+  local sum = 0
+  for first = 1, #values, CHUNK do
+    local last = math.min(first + CHUNK - 1, #values)
+    sum = sum + redis.call(command, key, unpack(values, first, last))
+  end
+  return sum
+end
+
+-- Adds to the HASH of counts by epoch second; the first count of a second sweeps the old ones.
+local function count(key, second, amount)
+  if amount == 0 then return end
+  if redis.call('HINCRBY', key, second, amount) > amount then return end
+  local oldest, gone = tonumber(second) - KEPT_SECONDS, {}
+  for _, field in ipairs(redis.call('HKEYS', key)) do
+    if tonumber(field) < oldest then gone[#gone + 1] = field end
+  end
+  apply('HDEL', key, gone)
+  redis.call('EXPIRE', key, COUNTS_TTL_SECONDS)
+end
+
