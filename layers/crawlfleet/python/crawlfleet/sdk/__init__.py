@@ -1,0 +1,57 @@
+"""What people import: ``from crawlfleet.sdk import Client``.
+
+The SDK speaks the HTTP API and nothing else; it opens no store and needs no AWS. Read
+:class:`Client` for what can be asked, :mod:`crawlfleet.sdk.faults` for what can go wrong.
+"""
+
+from crawlfleet.sdk.address import Address, find_address
+from crawlfleet.sdk.client import Client
+from crawlfleet.sdk.faults import (
+    ApiError,
+    PartlySubmittedError,
+    UnavailableError,
+    UncertainError,
+    UnreachableError,
+    WaitTimeoutError,
+)
+from crawlfleet.sdk.pages import Pages
+from crawlfleet.sdk.results import (
+    Entry,
+    ProblemDocument,
+    Queue,
+    Rates,
+    Record,
+    RequestStatus,
+    Schedule,
+    Speeds,
+    Stats,
+    Submitted,
+    TimelineEvent,
+)
+from crawlfleet.sdk.transport import Retries, Timeouts
+
+__all__ = [
+    "Address",
+    "ApiError",
+    "Client",
+    "Entry",
+    "Pages",
+    "PartlySubmittedError",
+    "ProblemDocument",
+    "Queue",
+    "Rates",
+    "Record",
+    "RequestStatus",
+    "Retries",
+    "Schedule",
+    "Speeds",
+    "Stats",
+    "Submitted",
+    "TimelineEvent",
+    "Timeouts",
+    "UnavailableError",
+    "UncertainError",
+    "UnreachableError",
+    "WaitTimeoutError",
+    "find_address",
+]

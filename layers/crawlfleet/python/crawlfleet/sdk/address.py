@@ -1,0 +1,148 @@
+"""Where the API is and with which key: arguments, then the environment, then a local cloud's note.
+
+The local cloud writes ``.crawlfleet/local.json`` with ``api_url`` and ``api_key``; it is found in
+the working directory or above it. The key of that file goes to the address of that file only, and
+the address must be this machine's, so that a file left lying about leads nobody elsewhere.
+"""
+
+import ipaddress
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from crawlfleet.errors import ConfigError, Problem
+
+ENV_API_URL: Final = "CRAWLFLEET_API_URL"
+ENV_API_KEY: Final = "CRAWLFLEET_API_KEY"
+LOCAL_FILE: Final = Path(".crawlfleet", "local.json")
+
+_REMEDY: Final = f"give it, set {{}}, or start a local cloud with `crawlfleet up` ({LOCAL_FILE})"
+#: What a header may carry without being folded, encoded or misread.
+_KEY: Final = re.compile(r"[!-~]{1,512}\Z")
+
+
+class Address(msgspec.Struct, frozen=True):
+    """The API's base URL without a trailing slash, and the key. The key shows in no text."""
+
+    api_url: str
+    api_key: str
+
+    def __repr__(self) -> str:
+        return f"Address(api_url={self.api_url!r})"
+
+    @property
+    def on_this_machine(self) -> bool:
+        """Whether the host is a loopback address; no proxy of the environment is asked then."""
+        return _is_loopback(urlsplit(self.api_url).hostname or "")
+
+
+class _LocalFile(msgspec.Struct, frozen=True):
+    api_url: str
+    api_key: str
+
+
+def find_address(
+    api_url: str | None = None,
+    api_key: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    start: Path | None = None,
+) -> Address:
+    """The address and key to use.
+
+    ``environ`` is the process's and ``start`` the working directory unless given.
+
+    Raises:
+        ConfigError: one of the two is nowhere to be found or unusable; both mistakes are named.
+    """
+    environ = os.environ if environ is None else environ
+    url = api_url or environ.get(ENV_API_URL) or None
+    key = api_key or environ.get(ENV_API_KEY) or None
+    if url is None or key is None:
+        local = _find_local(start or Path.cwd())
+        if local is not None and url is None:
+            url, key = local.api_url, key or local.api_key
+        elif local is not None and url is not None and _same(url, local.api_url):
+            key = local.api_key
+    url = url.rstrip("/") if url else None
+    problems = [*_url_problems(url), *_key_problems(key)]
+    if problems or url is None or key is None:
+        raise ConfigError(problems)
+    return Address(url, key)
+
+
+def _find_local(start: Path) -> _LocalFile | None:
+    for folder in (start, *start.parents):
+        path = folder / LOCAL_FILE
+        try:
+            content = path.read_bytes()
+        except OSError:
+            continue
+        try:
+            local = msgspec.json.decode(content, type=_LocalFile)
+        except msgspec.DecodeError as error:
+            raise ConfigError(
+                (Problem(str(path), f"is not what `crawlfleet up` writes: {error}"),)
+            ) from error
+        if not _is_loopback(_host(local.api_url)):
+            raise ConfigError(
+                (
+                    Problem(
+                        str(path),
+                        "leads to another machine; if that is meant, set "
+                        f"{ENV_API_URL} and {ENV_API_KEY}",
+                    ),
+                )
+            )
+        return local
+    return None
+
+
+def _url_problems(url: str | None) -> list[Problem]:
+    if url is None:
+        return [Problem("api_url", "is missing: " + _REMEDY.format(ENV_API_URL))]
+    try:
+        parts = urlsplit(url)
+        port_is_fine = parts.port is None or parts.port > 0
+    except ValueError:
+        return [Problem("api_url", "is no URL")]
+    if parts.username is not None or parts.password is not None:
+        return [Problem("api_url", "holds credentials; the API takes a key instead")]
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not port_is_fine:
+        return [Problem("api_url", f"must be an http or https URL with a host, not {url!r}")]
+    if parts.query or parts.fragment:
+        return [Problem("api_url", "must end with its path: no query, no fragment")]
+    return []
+
+
+def _key_problems(key: str | None) -> list[Problem]:
+    if key is None:
+        return [Problem("api_key", "is missing: " + _REMEDY.format(ENV_API_KEY))]
+    if not _KEY.match(key):
+        return [Problem("api_key", "must be 1 to 512 visible ASCII characters")]
+    return []
+
+
+def _same(one: str, other: str) -> bool:
+    return one.rstrip("/") == other.rstrip("/")
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

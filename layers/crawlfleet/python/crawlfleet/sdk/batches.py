@@ -1,0 +1,131 @@
+"""A submission, cut into batches the API takes and put together again entry by entry."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from crawlfleet.errors import InvalidRequestError, Problem
+from crawlfleet.sdk.results import Entry, ProblemDocument, SubmissionAnswer, Submitted
+
+#: Entries that one call may carry.
+BATCH_ENTRIES: Final = 1_000
+#: Bytes that one call may carry: Lambda takes 6 MB, with the body quoted inside the event.
+BATCH_BYTES: Final = 4_000_000
+
+EntryLike: TypeAlias = str | Entry | Mapping[str, Any]
+
+_PLACE = re.compile(r"^requests\[(\d+)\]\.?")
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry as it will travel, and its place in what the caller gave."""
+
+    index: int
+    url: str
+    content: bytes
+
+
+def prepare(entry: EntryLike, rule: str | None, index: int, field: str) -> Prepared:
+    """Encode an entry; ``rule`` is for those that name none.
+
+    What its fields hold is the API's to judge: it has the rules, and answers each entry by itself.
+
+    Raises:
+        InvalidRequestError: it is no URL, no mapping and no :class:`Entry`, or no JSON can hold it.
+    """
+    fields: dict[str, Any]
+    if isinstance(entry, str):
+        fields = {"url": entry}
+    elif isinstance(entry, Entry):
+        fields = msgspec.to_builtins(entry)
+    elif isinstance(entry, Mapping):
+        fields = dict(entry)
+    else:
+        raise InvalidRequestError.of(
+            field, f"must be a URL, a mapping or an Entry, not {type(entry).__name__}"
+        )
+    if rule is not None and fields.get("rule") is None:
+        fields["rule"] = rule
+    if fields.get("rule", ...) is None:
+        del fields["rule"]
+    try:
+        content = msgspec.json.encode(fields)
+    except (TypeError, ValueError) as error:
+        raise InvalidRequestError.of(field, f"cannot be written as JSON: {error}") from error
+    url = fields.get("url")
+    return Prepared(index=index, url=url if isinstance(url, str) else "", content=content)
+
+
+def batches(entries: Iterable[Prepared]) -> Iterator[list[Prepared]]:
+    """Batches within the API's limits, in order, taken from ``entries`` as they are needed."""
+    batch: list[Prepared] = []
+    size = 0
+    for entry in entries:
+        if batch and (len(batch) >= BATCH_ENTRIES or size + len(entry.content) > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(entry)
+        size += len(entry.content) + 1
+    if batch:
+        yield batch
+
+
+def encode(batch: list[Prepared]) -> bytes:
+    """The body of a batch's call."""
+    return b'{"requests":[' + b",".join(entry.content for entry in batch) + b"]}"
+
+
+def answered(batch: list[Prepared], answers: Iterable[SubmissionAnswer]) -> list[Submitted]:
+    """The results of a batch that was accepted in part or whole, entry by entry."""
+    return [
+        Submitted(
+            index=entry.index,
+            url=entry.url,
+            id=answer.id,
+            state=answer.state,
+            error=_own(answer.error),
+        )
+        for entry, answer in zip(batch, answers, strict=True)
+    ]
+
+
+def refused(batch: list[Prepared], error: InvalidRequestError) -> list[Submitted] | None:
+    """The results of a batch of which nothing was acceptable, each with its own mistakes.
+
+    None where the mistakes are not all of single entries: then the call as a whole was wrong.
+    """
+    problems: dict[int, list[Problem]] = {}
+    for problem in error.problems:
+        place = _PLACE.match(problem.field)
+        if place is None or int(place[1]) >= len(batch):
+            return None
+        problems.setdefault(int(place[1]), []).append(
+            Problem(problem.field[place.end() :] or "entry", problem.message)
+        )
+    return [
+        Submitted(
+            index=entry.index,
+            url=entry.url,
+            error=ProblemDocument(
+                title="The request is not valid",
+                status=400,
+                detail="" if own else "refused with the rest of its batch",
+                errors=tuple(own),
+            ),
+        )
+        for entry, own in ((entry, problems.get(at, [])) for at, entry in enumerate(batch))
+    ]
+
+
+def _own(problem: ProblemDocument | None) -> ProblemDocument | None:
+    """The problem with fields told from its entry, whatever place that had in its batch."""
+    if problem is None:
+        return None
+    return msgspec.structs.replace(
+        problem,
+        errors=tuple(
+            Problem(_PLACE.sub("", each.field) or "entry", each.message) for each in problem.errors
+        ),
+    )

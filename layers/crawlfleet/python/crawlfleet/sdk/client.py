@@ -1,0 +1,398 @@
+"""The client: every call of the API as a method, its answers as typed values."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Self, TypeVar, overload
+
+import msgspec
+
+from crawlfleet import __version__
+from crawlfleet.errors import (
+    ConflictError,
+    CrawlfleetError,
+    InvalidRequestError,
+    NotFoundError,
+)
+from crawlfleet.sdk.address import find_address
+from crawlfleet.sdk.batches import EntryLike, answered, batches, encode, prepare, refused
+from crawlfleet.sdk.faults import ApiError, PartlySubmittedError, error_of
+from crawlfleet.sdk.pages import Pages
+from crawlfleet.sdk.paths import moment_of, parameters, path_of
+from crawlfleet.sdk.results import (
+    BatchAnswer,
+    Entry,
+    ProblemDocument,
+    Record,
+    RecordsPage,
+    RequestsPage,
+    RequestStatus,
+    Schedule,
+    SchedulesAnswer,
+    Stats,
+    SubmissionAnswer,
+    Submitted,
+)
+from crawlfleet.sdk.transport import Answer, Clock, Retries, Timeouts, Transport
+from crawlfleet.sdk.waiting import Progress, wait_for_biz, wait_for_ids
+
+T = TypeVar("T")
+
+#: Seconds that :meth:`Client.wait` waits unless told otherwise.
+WAIT_SECONDS = 600.0
+
+
+class Client:
+    """A client of one Crawlfleet API.
+
+    >>> with Client() as fleet:  # doctest: +SKIP
+    ...     sent = fleet.submit("news", ["https://example.org/1", "https://example.org/2"])
+    ...     fleet.wait("news", [each.id for each in sent if each.accepted])
+    ...     for record in fleet.records("news"):
+    ...         print(record.fields)
+
+    Address and key come from the arguments, then ``CRAWLFLEET_API_URL`` and
+    ``CRAWLFLEET_API_KEY``, then the ``.crawlfleet/local.json`` of a local cloud in the working
+    directory or above it. The key shows in no repr, error or log.
+
+    Every call has time-outs and a bounded number of tries; reading, cancelling and schedules are
+    repeated after any passing failure, submissions only where nothing can have been accepted (see
+    :mod:`crawlfleet.sdk.transport`). Threads may share a client; use it as a context manager or
+    call :meth:`close`.
+
+    Raises:
+        ConfigError: no address or key could be found, or one is unusable.
+    """
+
+    def __init__(
+        self,
+        api_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        timeouts: Timeouts | None = None,
+        retries: Retries | None = None,
+        clock: Clock = time,
+    ) -> None:
+        address = find_address(api_url, api_key)
+        self.api_url = address.api_url
+        self._clock = clock
+        self._transport = Transport(
+            address,
+            timeouts or Timeouts(),
+            retries or Retries(),
+            clock=clock,
+            user_agent=f"crawlfleet-sdk/{__version__}",
+        )
+
+    def __repr__(self) -> str:
+        return f"Client(api_url={self.api_url!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    # ---- submissions ---------------------------------------------------------------------------
+
+    @overload
+    def submit(  # type: ignore[overload-overlap]  # a str is an iterable of str, but one URL here
+        self, biz: str, what: str | Entry | Mapping[str, Any], *, rule: str | None = None
+    ) -> Submitted: ...
+
+    @overload
+    def submit(
+        self, biz: str, what: Iterable[EntryLike], *, rule: str | None = None
+    ) -> list[Submitted]: ...
+
+    def submit(
+        self, biz: str, what: EntryLike | Iterable[EntryLike], *, rule: str | None = None
+    ) -> Submitted | list[Submitted]:
+        """Submit one page, or many in batches of up to 1,000.
+
+        ``rule`` is for entries that name none. One page gives one result, and an error if it is
+        refused. Many give one result each, in order, with an ``error`` in those that were refused:
+        a wrong entry does not stop the others. For more than memory holds see :meth:`submit_each`.
+
+        A submission is not idempotent: sending it twice downloads the page twice. So it is tried
+        again only where nothing can have been accepted (no connection, 429, 503). When the answer
+        is lost after it was sent, it is *not* repeated; :class:`UncertainError` says so, and
+        :meth:`requests` with ``since`` shows what has arrived.
+
+        Raises:
+            InvalidRequestError: the one page is refused; the fields are named.
+            UnknownBizError: there is no such biz for this key.
+            PartlySubmittedError: the API failed after a part of many was answered.
+            UncertainError: the answer was lost; it may have been accepted.
+        """
+        if isinstance(what, str | Entry | Mapping):
+            return self._submit_one(biz, what, rule)
+        results: list[Submitted] = []
+        try:
+            for result in self.submit_each(biz, what, rule=rule):
+                results.append(result)  # noqa: PERF402  what was answered outlives an error
+        except CrawlfleetError as error:
+            if results:
+                raise PartlySubmittedError(tuple(results), error) from error
+            raise
+        return results
+
+    def submit_each(
+        self, biz: str, entries: Iterable[EntryLike], *, rule: str | None = None
+    ) -> Iterator[Submitted]:
+        """Submit any number of pages while iterated; each result comes once its batch is answered.
+
+        ``entries`` may be endless: no more than one batch of it is held. Nothing is sent until the
+        iterator is read. Errors are those of :meth:`submit`, raised where they happen.
+        """
+        path = path_of(biz, "requests")
+        prepared = (
+            prepare(entry, rule, index, f"requests[{index}]") for index, entry in enumerate(entries)
+        )
+        for batch in batches(prepared):
+            try:
+                answer = self._transport.call("POST", path, body=encode(batch), repeatable=False)
+            except InvalidRequestError as error:
+                results = refused(batch, error)
+                if results is None:
+                    raise
+                yield from results
+                continue
+            answers = self._read(answer, BatchAnswer).requests
+            if len(answers) != len(batch):
+                raise self._strange(
+                    answer, f"{len(answers)} answers to {len(batch)} submitted entries"
+                )
+            yield from answered(batch, answers)
+
+    def _submit_one(self, biz: str, entry: EntryLike, rule: str | None) -> Submitted:
+        prepared = prepare(entry, rule, 0, "entry")
+        answer = self._transport.call(
+            "POST", path_of(biz, "requests"), body=prepared.content, repeatable=False
+        )
+        (result,) = answered([prepared], [self._read(answer, SubmissionAnswer)])
+        if result.error is not None:
+            raise error_of(result.error.status or 400, result.error)
+        if not result.accepted:
+            raise self._strange(answer, "an acceptance without an id")
+        return result
+
+    # ---- tracking ------------------------------------------------------------------------------
+
+    def get(self, biz: str, request_id: str) -> RequestStatus:
+        """The request's state, timeline, attempts, error and body.
+
+        Raises:
+            NotFoundError: no such request, or it has expired.
+        """
+        return self._get(path_of(biz, "requests", request_id), RequestStatus)
+
+    def cancel(self, biz: str, request_id: str) -> RequestStatus:
+        """Cancel a request that no worker has begun; its last state.
+
+        Raises:
+            ConflictError: it is being worked on or in a final state.
+            NotFoundError: no such request.
+        """
+        lost: list[str] = []
+        try:
+            path = path_of(biz, "requests", request_id)
+            return self._read(self._transport.call("DELETE", path, lost=lost), RequestStatus)
+        except ConflictError:
+            # An earlier try may have cancelled it while its answer was lost.
+            if lost and (status := self.get(biz, request_id)).state == "cancelled":
+                return status
+            raise
+
+    def requests(
+        self,
+        biz: str,
+        *,
+        state: str | None = None,
+        since: datetime | str | None = None,
+        cursor: str | None = None,
+        page_size: int | None = None,
+    ) -> Pages[RequestStatus]:
+        """The requests of a biz in the order they came, all pages.
+
+        ``since`` is an aware datetime or RFC 3339 text; ``cursor`` continues an earlier iterator.
+        """
+        path = path_of(biz, "requests")
+        params = parameters(state=state, since=moment_of(since), limit=page_size)
+
+        def read(at: str | None) -> tuple[tuple[RequestStatus, ...], str | None, bool]:
+            page = self._get(path, RequestsPage, {**params, **parameters(cursor=at)})
+            return page.requests, page.cursor, page.more
+
+        return Pages(read, cursor, clock=self._clock)
+
+    @overload
+    def wait(
+        self,
+        biz: str,
+        ids: None = None,
+        timeout: float | None = WAIT_SECONDS,
+        *,
+        progress: Progress | None = None,
+    ) -> Stats: ...
+
+    @overload
+    def wait(
+        self,
+        biz: str,
+        ids: str | Iterable[str | Submitted],
+        timeout: float | None = WAIT_SECONDS,
+        *,
+        progress: Progress | None = None,
+    ) -> list[RequestStatus]: ...
+
+    def wait(
+        self,
+        biz: str,
+        ids: str | Iterable[str | Submitted] | None = None,
+        timeout: float | None = WAIT_SECONDS,
+        *,
+        progress: Progress | None = None,
+    ) -> Stats | list[RequestStatus]:
+        """Wait until the given requests, or all of the biz, are done, dead, cancelled or expired.
+
+        ``ids`` may be ids or results of :meth:`submit`, of which the refused are passed over; the
+        states come back in their order. Without ids the biz's totals come back. ``timeout`` is in
+        seconds, None for no end. Looks come at a growing interval; ``progress`` is called after
+        each with how many are finished, and of how many.
+
+        Raises:
+            WaitTimeoutError: the time is up; it holds what is still unfinished.
+            NotFoundError: one of the ids is unknown, or expired while it was waited for.
+        """
+        if ids is None:
+            return wait_for_biz(self, biz, timeout, self._clock, progress)
+        given = [ids] if isinstance(ids, str) else list(ids)
+        wanted = [each.id if isinstance(each, Submitted) else each for each in given]
+        known = [each for each in wanted if each is not None]
+        return wait_for_ids(self, biz, known, timeout, self._clock, progress)
+
+    def stats(self, biz: str) -> Stats:
+        """Totals per state, records, queue, rates, and where workers spent their time."""
+        return self._get(path_of(biz, "stats"), Stats)
+
+    # ---- records -------------------------------------------------------------------------------
+
+    def records(
+        self,
+        biz: str,
+        *,
+        request_id: str | None = None,
+        cursor: str | None = None,
+        follow: bool = False,
+        page_size: int | None = None,
+    ) -> Pages[Record]:
+        """The records of a biz, or of one request, in the order they were stored; each once.
+
+        Ends with the last record there is, or with ``follow`` goes on for ever. The iterator's
+        ``cursor`` can be kept and given again to read on from there, in another process too; what
+        comes twice then has the same ``id``.
+        """
+        path = path_of(biz, "records")
+        params = parameters(request_id=request_id, limit=page_size)
+
+        def read(at: str | None) -> tuple[tuple[Record, ...], str | None, bool]:
+            page = self._get(path, RecordsPage, {**params, **parameters(cursor=at)})
+            return page.records, page.cursor, page.more
+
+        return Pages(read, cursor, follow=follow, clock=self._clock)
+
+    # ---- schedules -----------------------------------------------------------------------------
+
+    def schedules(self, biz: str) -> list[Schedule]:
+        """All schedules of a biz."""
+        return list(self._get(path_of(biz, "schedules"), SchedulesAnswer).schedules)
+
+    def schedule(self, biz: str, name: str) -> Schedule:
+        """One schedule.
+
+        Raises:
+            NotFoundError: the biz has none of that name.
+        """
+        return self._named(self._get(path_of(biz, "schedules", name), Schedule), name)
+
+    def put_schedule(
+        self,
+        biz: str,
+        name: str,
+        *,
+        cron: str,
+        urls: Iterable[str],
+        rule: str | None = None,
+        time_zone: str = "UTC",
+        missed: str = "all",
+        enabled: bool = True,
+    ) -> Schedule:
+        """Create a schedule or replace the one of that name; what is in force then.
+
+        Raises:
+            InvalidRequestError: the cron line, the time zone or another field is wrong.
+        """
+        document = {
+            "cron": cron,
+            "time_zone": time_zone,
+            "rule": rule,
+            "urls": [urls] if isinstance(urls, str) else list(urls),
+            "missed": missed,
+            "enabled": enabled,
+        }
+        if rule is None:
+            del document["rule"]
+        answer = self._transport.call(
+            "PUT", path_of(biz, "schedules", name), body=msgspec.json.encode(document)
+        )
+        return self._named(self._read(answer, Schedule), name)
+
+    def delete_schedule(self, biz: str, name: str) -> None:
+        """Remove a schedule; requests that it made stay.
+
+        Raises:
+            NotFoundError: the biz has none of that name.
+        """
+        lost: list[str] = []
+        try:
+            self._transport.call("DELETE", path_of(biz, "schedules", name), lost=lost)
+        except NotFoundError:
+            if not lost:  # otherwise an earlier try has removed it
+                raise
+
+    # ---- the service ---------------------------------------------------------------------------
+
+    def health(self) -> dict[str, Any]:
+        """What the API says of itself and its parts."""
+        return self._get("/health", dict[str, Any])
+
+    # ---- inside --------------------------------------------------------------------------------
+
+    def _get(self, path: str, kind: type[T], params: dict[str, str] | None = None) -> T:
+        return self._read(self._transport.call("GET", path, params=params), kind)
+
+    def _read(self, answer: Answer, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(answer.body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._strange(answer, str(error)) from error
+
+    def _strange(self, answer: Answer, what: str) -> ApiError:
+        """The error of a success that is not what the API describes."""
+        return ApiError(
+            answer.status,
+            ProblemDocument(
+                title="which is not what this API describes",
+                status=answer.status,
+                detail=self._transport.redact(f"not what this API describes: {what}"),
+            ),
+        )
+
+    @staticmethod
+    def _named(schedule: Schedule, name: str) -> Schedule:
+        return schedule if schedule.name else msgspec.structs.replace(schedule, name=name)

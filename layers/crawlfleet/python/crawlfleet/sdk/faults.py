@@ -1,0 +1,175 @@
+"""What can go wrong between a caller and the API.
+
+::
+
+    CrawlfleetError
+    ├─ RejectedError and its kinds   the API refused; rebuilt from its problem document
+    ├─ ConfigError                   no address or no key could be found, or one is unusable
+    ├─ ApiError                      any other answer that is no success: ``status``, ``problem``
+    │  └─ UnavailableError*          429, 502, 503 or 504, still after the last try
+    ├─ UnreachableError*             no connection, or no whole answer in time
+    ├─ UncertainError                the answer to a submission was lost: it may have been accepted
+    ├─ PartlySubmittedError          a submission broke off; ``results`` holds what was answered
+    └─ WaitTimeoutError*             not everything was finished in time; ``pending`` says what
+
+``*``: trying again may help. No error ever holds the API key, not even where a server echoes it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.errors import (
+    ConflictError,
+    CrawlfleetError,
+    InvalidRequestError,
+    NotFoundError,
+    Problem,
+    QuotaExceededError,
+    RejectedError,
+    UnknownBizError,
+    UnknownRuleError,
+    UnknownTenantError,
+)
+from crawlfleet.sdk.results import ProblemDocument, Submitted
+
+#: What an answer of the wrong shape is quoted with, at most.
+_QUOTED_CHARACTERS: Final = 300
+#: Answers that say "not now": the same call may succeed later.
+LATER: Final = frozenset({429, 502, 503, 504})
+
+
+class ApiError(CrawlfleetError):
+    """The API answered with something that is no success and no refusal of a known kind."""
+
+    def __init__(self, status: int, problem: ProblemDocument) -> None:
+        self.status = status
+        self.problem = problem
+        super().__init__(f"the API answered {status}: {problem}")
+
+
+class UnavailableError(ApiError):
+    """The API asks to come back later. ``retry_after_seconds`` when it said how much later."""
+
+    retryable = True
+
+    def __init__(
+        self, status: int, problem: ProblemDocument, *, retry_after_seconds: float | None = None
+    ) -> None:
+        self.retry_after_seconds = retry_after_seconds
+        super().__init__(status, problem)
+
+
+class UnreachableError(CrawlfleetError):
+    """There was no connection, or no whole answer in time."""
+
+    retryable = True
+
+
+class UncertainError(CrawlfleetError):
+    """The answer to a submission was lost on its way: the API may have accepted it, or not."""
+
+
+class PartlySubmittedError(CrawlfleetError):
+    """A submission broke off after some of it was answered: those are ``results``, in order.
+
+    The error that broke it is ``__cause__``. Continue with the entry after the last result; if the
+    cause is an :class:`UncertainError`, look first whether its batch has arrived.
+    """
+
+    def __init__(self, results: tuple[Submitted, ...], cause: CrawlfleetError) -> None:
+        self.results = results
+        super().__init__(f"broke off after {len(results)} entries were answered: {cause}")
+
+
+class WaitTimeoutError(CrawlfleetError):
+    """Not everything reached a final state in time.
+
+    ``pending`` holds the ids that did not; it is empty where a whole biz was waited for, and
+    ``unfinished`` is their number in both cases.
+    """
+
+    retryable = True
+
+    def __init__(self, seconds: float, unfinished: int, pending: tuple[str, ...] = ()) -> None:
+        self.pending = pending
+        self.unfinished = unfinished
+        super().__init__(f"{unfinished} requests were not finished within {seconds:g} seconds")
+
+
+_KINDS: Final[Mapping[str, type[RejectedError]]] = {
+    "unknown-biz": UnknownBizError,
+    "unknown-tenant": UnknownTenantError,
+    "unknown-rule": UnknownRuleError,
+    "not-found": NotFoundError,
+    "conflict": ConflictError,
+    "quota-exceeded": QuotaExceededError,
+}
+#: What a status means where the problem's type says nothing we know.
+_BY_STATUS: Final[Mapping[int, type[RejectedError]]] = {
+    401: UnknownTenantError,
+    403: UnknownTenantError,
+    404: NotFoundError,
+    409: ConflictError,
+}
+
+
+def read_problem(status: int, body: bytes, redact: Callable[[str], str]) -> ProblemDocument:
+    """The problem document of an answer; one is made up from whatever else came.
+
+    ``redact`` is applied to every text of it. API Gateway's own ``{"message": ...}`` is understood.
+    """
+    try:
+        raw = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raw = None
+    if not isinstance(raw, dict):
+        quoted = body[:_QUOTED_CHARACTERS].decode("utf-8", "replace").strip()
+        return ProblemDocument(
+            title="no problem document came with it", status=status, detail=redact(quoted)
+        )
+    errors = raw.get("errors")
+    return ProblemDocument(
+        type=redact(_text(raw.get("type")) or "about:blank"),
+        title=redact(_text(raw.get("title"))),
+        status=status,
+        detail=redact(_text(raw.get("detail") or raw.get("message"))),
+        errors=tuple(
+            Problem(redact(_text(error.get("field"))), redact(_text(error.get("message"))))
+            for error in (errors if isinstance(errors, list) else ())
+            if isinstance(error, dict)
+        ),
+    )
+
+
+def error_of(
+    status: int, problem: ProblemDocument, retry_after_seconds: float | None = None
+) -> CrawlfleetError:
+    """The error that an unsuccessful answer stands for.
+
+    >>> error_of(404, ProblemDocument(type="/problems/unknown-biz", detail="no biz 'x'"))
+    UnknownBizError("no biz 'x'")
+    """
+    kind = _slug(problem.type)
+    if kind == "invalid-request" or (status in {400, 422} and kind not in _KINDS):
+        return InvalidRequestError(
+            problem.errors or (Problem("request", problem.detail or problem.title),)
+        )
+    rejected = _KINDS.get(kind) or _BY_STATUS.get(status)
+    if rejected is not None:
+        return rejected(str(problem))
+    if status in LATER:
+        return UnavailableError(status, problem, retry_after_seconds=retry_after_seconds)
+    return ApiError(status, problem)
+
+
+def _slug(problem_type: str) -> str:
+    """``https://x/problems/unknown-biz``, ``urn:x:UnknownBizError`` -> ``unknown-biz``."""
+    last = re.split(r"[/:#]", problem_type)[-1].removesuffix("Error")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", last).lower().replace("_", "-")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,207 @@
+"""What the API answers, typed. Fields that a newer server adds are ignored, never an error."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from crawlfleet.errors import Problem
+from crawlfleet.model.request import FINAL_STATES
+
+_FINAL_LABELS = frozenset(state.label for state in FINAL_STATES)
+
+
+class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An RFC 9457 problem: why the API refused; ``errors`` names each field that is wrong."""
+
+    type: str = "about:blank"
+    title: str = ""
+    status: int = 0
+    detail: str = ""
+    errors: tuple[Problem, ...] = ()
+
+    def __str__(self) -> str:
+        named = "; ".join(map(str, self.errors))
+        said = [part for part in (self.detail or self.title, named) if part]
+        return ": ".join(said) if self.detail not in named else named
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One page to download. ``rule`` may be left to the submission or to the biz."""
+
+    url: str
+    rule: str | None = None
+    method: str = "GET"
+    headers: dict[str, str] = {}
+    params: dict[str, str] = {}
+    body: str | None = None
+    meta: dict[str, str | int | float | bool | None] = {}
+
+
+class Submitted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to one entry: its ``id``, or the ``error`` for which it was not accepted.
+
+    ``index`` is its place in what was submitted, from 0; ``url`` is the one it named.
+    """
+
+    index: int
+    url: str
+    id: str | None = None
+    state: str | None = None
+    error: ProblemDocument | None = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the request is stored and will be worked on."""
+        return self.id is not None
+
+
+class TimelineEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of a request's state: when, by whom, why."""
+
+    at: datetime
+    state: str
+    by: str = ""
+    why: str = ""
+
+
+class RequestStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything the platform knows about a request (SPEC.md A8)."""
+
+    id: str
+    state: str
+    url: str
+    biz: str = ""
+    flag: int | None = None
+    queued_at: datetime | None = None
+    rule: str = ""
+    rule_version: str = ""
+    method: str = "GET"
+    headers: dict[str, str] = {}
+    params: dict[str, str] = {}
+    body: str | None = None
+    meta: dict[str, Any] = {}
+    attempts: int = 0
+    worker: str | None = None
+    error: str | None = None
+    records: int = 0
+    due_at: datetime | None = None
+    timeline: tuple[TimelineEvent, ...] = ()
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing more will happen to it: done, dead, cancelled or expired."""
+        return self.state in _FINAL_LABELS
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One extracted record. ``id`` is stable: seen twice, it is the same record."""
+
+    id: str
+    request_id: str
+    url: str
+    fields: dict[str, Any]
+    rule: str = ""
+    rule_version: str = ""
+    stored_at: datetime | None = None
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """What waits: ready, leased to workers, delayed for a later try."""
+
+    queued: int = 0
+    leased: int = 0
+    delayed: int = 0
+    oldest_at: datetime | None = None
+
+
+class Speeds(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"per_1s": "1s", "per_5s": "5s", "per_60s": "60s"},
+):
+    """Requests per second over the last 1, 5 and 60 seconds (SPEC.md A10)."""
+
+    per_1s: float = 0.0
+    per_5s: float = 0.0
+    per_60s: float = 0.0
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """How fast requests come in and how fast they are worked off."""
+
+    submitted: Speeds = Speeds()
+    processed: Speeds = Speeds()
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """A biz at a glance. ``phases`` says where workers spent their time, in seconds."""
+
+    states: dict[str, int]
+    records: int = 0
+    queue: Queue = Queue()
+    rates: Rates = Rates()
+    phases: dict[str, float] = {}
+
+    @property
+    def unfinished(self) -> int:
+        """Requests to which something will still happen."""
+        return sum(
+            count
+            for state, count in self.states.items()
+            if state in {"pending", "leased", "waiting"}
+        )
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A cron line on a list of URLs (SPEC.md B1).
+
+    ``missed`` says which fire times are made up for after a stop: ``all`` or the ``latest``.
+    """
+
+    name: str = ""
+    cron: str
+    urls: tuple[str, ...]
+    time_zone: str = "UTC"
+    rule: str = ""
+    missed: str = "all"
+    enabled: bool = True
+    next_at: datetime | None = None
+    last_fired_at: datetime | None = None
+
+
+class SubmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One element of a batch's answer, as it travels."""
+
+    id: str | None = None
+    state: str | None = None
+    error: ProblemDocument | None = None
+
+
+class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a batch, as it travels."""
+
+    requests: tuple[SubmissionAnswer, ...]
+
+
+class RequestsPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of requests, as it travels."""
+
+    requests: tuple[RequestStatus, ...]
+    cursor: str | None = None
+    more: bool = False
+
+
+class RecordsPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of records, as it travels."""
+
+    records: tuple[Record, ...]
+    cursor: str | None = None
+    more: bool = False
+
+
+class SchedulesAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """All schedules of a biz, as they travel."""
+
+    schedules: tuple[Schedule, ...]

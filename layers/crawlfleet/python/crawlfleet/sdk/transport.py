@@ -1,0 +1,315 @@
+"""One call to the API: sent, tried again where that is safe, answered or failed in our own terms.
+
+What is tried again:
+
+* *never sent* (no connection could be made): every call;
+* *429 or 503*: every call, because these answers say that nothing was done. ``Retry-After`` is
+  honoured as long as it is within :attr:`Retries.patience_seconds`;
+* *sent, but no whole answer* (time-out while reading, connection reset, 502, 504): only calls that
+  may be repeated without a second effect. A submission may not; it ends in
+  :class:`~crawlfleet.sdk.faults.UncertainError` at once.
+
+Redirects are not followed: they would carry the key to wherever they lead.
+"""
+
+import email.utils
+import logging
+import random
+import ssl
+import time
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+import msgspec
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+from requests.auth import AuthBase
+
+from crawlfleet.sdk.address import Address
+from crawlfleet.sdk.faults import (
+    LATER,
+    UncertainError,
+    UnreachableError,
+    error_of,
+    read_problem,
+)
+
+_log = logging.getLogger("crawlfleet.sdk")
+
+KEY_HEADER: Final = "x-api-key"
+#: No answer of the API is larger.
+_MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+_READ_BYTES: Final = 64 * 1024
+#: Answers that promise that nothing was done.
+_NOTHING_DONE: Final = frozenset({429, 503})
+#: Failures before the first byte of the request left this machine.
+_NEVER_SENT: Final = (
+    urllib3.exceptions.NewConnectionError,
+    urllib3.exceptions.ConnectTimeoutError,
+    urllib3.exceptions.ProxyError,
+    ssl.SSLCertVerificationError,
+)
+#: Failures that another try may not meet again.
+_PASSING: Final = (
+    requests.ConnectionError,
+    requests.Timeout,
+    requests.exceptions.ChunkedEncodingError,
+    requests.exceptions.ContentDecodingError,
+    urllib3.exceptions.HTTPError,
+)
+
+
+class Clock(Protocol):
+    """What is asked of time; the module :mod:`time` answers it."""
+
+    def monotonic(self) -> float:
+        """Seconds that never step back."""
+        ...
+
+    def sleep(self, seconds: float, /) -> None:
+        """Let that many seconds pass."""
+        ...
+
+
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds for the connection, for each silence, and for one try as a whole."""
+
+    connect_seconds: float = 5.0
+    read_seconds: float = 30.0
+    total_seconds: float = 60.0
+
+
+class Retries(msgspec.Struct, frozen=True, kw_only=True):
+    """How often and how late a call is tried again.
+
+    Pauses double from ``base_seconds`` to ``max_seconds`` and carry jitter. A server that asks for
+    more than ``patience_seconds`` is not waited for.
+    """
+
+    attempts: int = 5
+    base_seconds: float = 0.2
+    max_seconds: float = 10.0
+    patience_seconds: float = 60.0
+
+    def pause(self, attempt: int, retry_after: float | None) -> float:
+        """Seconds to wait after the given attempt, counted from 1."""
+        if retry_after is not None:
+            return retry_after
+        longest = min(self.max_seconds, self.base_seconds * 2.0 ** (attempt - 1))
+        return longest * random.uniform(0.5, 1.0)  # noqa: S311  jitter keeps no secret
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A success."""
+
+    status: int
+    body: bytes
+
+
+class _KeyAuth(AuthBase):
+    """Puts the key on each request, so that no session, dictionary or repr holds it."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers[KEY_HEADER] = self._key
+        return request
+
+    def __repr__(self) -> str:
+        return "<api key>"
+
+    def redact(self, text: str) -> str:
+        """The text without the key, should somebody have echoed it."""
+        return text.replace(self._key, "***")
+
+
+class Transport:
+    """A session with the API. Threads may share it."""
+
+    def __init__(
+        self,
+        address: Address,
+        timeouts: Timeouts,
+        retries: Retries,
+        *,
+        clock: Clock = time,
+        user_agent: str = "crawlfleet-sdk",
+    ) -> None:
+        self._base = address.api_url
+        self._auth = _KeyAuth(address.api_key)
+        self._timeouts = timeouts
+        self._retries = retries
+        self._clock = clock
+        self._session = requests.Session()
+        self._session.auth = self._auth
+        self._session.trust_env = not address.on_this_machine
+        self._session.headers.update({"accept": "application/json", "user-agent": user_agent})
+        adapter = HTTPAdapter(max_retries=0, pool_maxsize=16)
+        self._session.mount("http://", adapter)
+        self._session.mount("https://", adapter)
+
+    def __repr__(self) -> str:
+        return f"Transport({self._base!r})"
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._session.close()
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: dict[str, str] | None = None,
+        body: bytes | None = None,
+        repeatable: bool = True,
+        lost: list[str] | None = None,
+    ) -> Answer:
+        """Send one call and return its success.
+
+        ``lost`` collects, also when an error is raised, why tries failed that may have been
+        carried out all the same: their effect can have come before the answer returned here.
+
+        Raises:
+            RejectedError: refused, by kind.
+            ApiError: any other answer.
+            UnreachableError: no connection or no whole answer, tried as often as allowed.
+            UncertainError: the call is not ``repeatable`` and its answer was lost.
+        """
+        lost = [] if lost is None else lost
+        attempt = 1
+        while True:
+            retry_after: float | None = None
+            try:
+                status, content, retry_after = self._send(method, path, params, body)
+            except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+                sent = not _never_sent(error)
+                why = _reason(error)
+                if sent:
+                    lost.append(why)
+                if sent and not repeatable:
+                    raise UncertainError(
+                        f"the answer to {method} {path} was lost ({why}): "
+                        "it may have been accepted, or not"
+                    ) from error
+                if attempt >= self._retries.attempts or not _passing(error):
+                    raise UnreachableError(f"{self._base}: {why}") from error
+            else:
+                if 200 <= status < 300:
+                    return Answer(status=status, body=content)
+                problem = read_problem(status, content, self._auth.redact)
+                why = f"{status} {problem}"
+                unsure = status in LATER and status not in _NOTHING_DONE
+                if unsure:
+                    lost.append(why)
+                if unsure and not repeatable:
+                    raise UncertainError(
+                        f"a gateway lost the answer to {method} {path} ({status}): "
+                        "it may have been accepted, or not"
+                    )
+                too_long = (retry_after or 0.0) > self._retries.patience_seconds
+                if status not in LATER or too_long or attempt >= self._retries.attempts:
+                    raise error_of(status, problem, retry_after)
+            pause = self._retries.pause(attempt, retry_after)
+            _log.info("%s %s: %s; trying again in %.2f s", method, path, why, pause)
+            self._clock.sleep(pause)
+            attempt += 1
+
+    def redact(self, text: str) -> str:
+        """The text without the key."""
+        return self._auth.redact(text)
+
+    def _send(
+        self, method: str, path: str, params: dict[str, str] | None, body: bytes | None
+    ) -> tuple[int, bytes, float | None]:
+        """Try once: the status, the whole body, and what ``Retry-After`` asks for in seconds."""
+        ends_at = self._clock.monotonic() + self._timeouts.total_seconds
+        with self._session.request(
+            method,
+            self._base + path,
+            params=params,
+            data=body,
+            headers={"content-type": "application/json"} if body is not None else None,
+            timeout=(self._timeouts.connect_seconds, self._timeouts.read_seconds),
+            allow_redirects=False,
+            stream=True,
+        ) as response:
+            parts, size = [], 0
+            # read1 returns what has come: a server that drips cannot hold us past the whole.
+            while part := response.raw.read1(_READ_BYTES, decode_content=True):
+                parts.append(part)
+                size += len(part)
+                if size > _MAX_ANSWER_BYTES:
+                    raise urllib3.exceptions.ResponseError("the answer is too large")
+                if self._clock.monotonic() > ends_at:
+                    raise requests.ReadTimeout("the answer took too long as a whole")
+            retry_after = _retry_after(response.headers.get("retry-after"))
+            if 300 <= response.status_code < 400:
+                to = self._auth.redact(response.headers.get("location", "nowhere"))
+                said = {"title": f"redirects to {to}; give that address if it is meant"}
+                return response.status_code, msgspec.json.encode(said), retry_after
+            return response.status_code, b"".join(parts), retry_after
+
+
+def _never_sent(error: BaseException) -> bool:
+    """Whether the failure came before the request left, as far as the drivers can tell."""
+    if isinstance(error, requests.ConnectTimeout) or not isinstance(error, _PASSING):
+        return True
+    return any(isinstance(cause, _NEVER_SENT) for cause in _causes(error))
+
+
+def _passing(error: BaseException) -> bool:
+    """Whether another try may end otherwise: a wrong certificate stays wrong."""
+    if not isinstance(error, _PASSING) or isinstance(error, urllib3.exceptions.ResponseError):
+        return False
+    return not any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(error))
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """The exception and those it wraps: requests keeps them as arguments, urllib3 as ``reason``."""
+    found: list[BaseException] = []
+    waiting = [error]
+    while waiting and len(found) < 16:
+        one = waiting.pop()
+        found.append(one)
+        inner = (getattr(one, "reason", None), *one.args)
+        waiting.extend(each for each in inner if isinstance(each, BaseException))
+    return found
+
+
+def _reason(error: BaseException) -> str:
+    """One clause for people, from the kind of failure; its text may quote what it should not."""
+    kinds: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
+        (requests.ConnectTimeout, "no connection in time"),
+        (urllib3.exceptions.NameResolutionError, "the host's name is not known"),
+        (urllib3.exceptions.SSLError, "no trusted TLS connection"),
+        (urllib3.exceptions.ProxyError, "the proxy does not answer"),
+        (urllib3.exceptions.NewConnectionError, "nobody listens there"),
+        (
+            (requests.ReadTimeout, urllib3.exceptions.ReadTimeoutError),
+            "no whole answer in time",
+        ),
+        (urllib3.exceptions.DecodeError, "the answer's compression is broken"),
+        (urllib3.exceptions.ResponseError, "the answer is too large"),
+    )
+    causes = _causes(error)
+    for kind, text in kinds:
+        if any(isinstance(cause, kind) for cause in causes):
+            return text
+    return "the connection broke off" if isinstance(error, _PASSING) else "that is no usable URL"
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds that the header asks for: a number, or a date in HTTP's spelling."""
+    if value is None:
+        return None
+    if value.strip().isascii() and value.strip().isdecimal():
+        return float(value)
+    try:
+        moment = email.utils.parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (aware - datetime.now(UTC)).total_seconds())
