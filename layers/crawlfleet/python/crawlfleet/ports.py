@@ -13,6 +13,7 @@ from typing import Protocol
 from crawlfleet.model.biz import Biz, FetchLimits, Tree
 from crawlfleet.model.ids import IdKind, RequestId
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.metric import Metric
 from crawlfleet.model.outcome import Outcome, Page
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import Body, Claim, Entry, Inserted, Request, Tracked
@@ -348,4 +349,12 @@ class Health(Protocol):
 
     def look(self) -> Iterator[NodeHealth]:
         """One entry per part and node. Never raises: a part that is down is an entry that says so."""
+        ...
+
+
+class MetricSink(Protocol):
+    """Where metrics go."""
+
+    def put(self, metrics: Sequence[Metric], dimensions: Mapping[str, str], at: datetime) -> None:
+        """Emit values of one moment under the same dimensions; the stage is always one of them."""
         ...

@@ -1,0 +1,18 @@
+"""Finding a biz in the configuration: the first step of nearly every journey."""
+
+from crawlfleet.errors import UnknownBizError
+from crawlfleet.model.biz import Biz, Tree
+from crawlfleet.model.lane import Lane
+
+
+def biz_of(tree: Tree, tenant: str, name: str) -> tuple[Lane, Biz]:
+    """The tenant's biz and its lane.
+
+    Raises:
+        UnknownBizError: this tenant has none of that name, whoever else has.
+    """
+    biz = tree.bizs.get(tenant, {}).get(name)
+    if biz is None:
+        message = f"there is no biz called {name[:64]!r}"
+        raise UnknownBizError(message)
+    return Lane(tenant, name, biz.queue), biz

@@ -1,0 +1,409 @@
+"""The work of a submission (SPEC.md A7): lease, claim, fetch, extract, store, finish.
+
+One worker is four coroutines around one set of held requests::
+
+    feeder    leases batches from the queue, claims them in the store, fills ``todo``
+    runners   take from ``todo``, download, extract; one outcome a request
+    settler   stores records and outcomes in batches, then finishes, delays or drops the leases
+    keeper    renews leases, beats the heart
+
+It runs until there has been nothing to do for a while, or the Lambda's time is nearly out; then it
+hands back what it holds. Whatever it fails to write, its leases end and another worker does it again.
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, ParamSpec
+
+from crawlfleet.errors import CrawlfleetError, ExtractError, StoreError
+from crawlfleet.flows.configuration import biz_of
+from crawlfleet.flows.holding import Held, Holding, by_lane
+from crawlfleet.model.biz import Biz, FleetLimits
+from crawlfleet.model.ids import RequestId
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.outcome import Dead, Done, Outcome, Retry
+from crawlfleet.model.record import Record
+from crawlfleet.model.request import Claim, Entry
+from crawlfleet.model.rule import Rule
+from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.model.worker import WorkReport
+from crawlfleet.policy.retry import after_failure
+from crawlfleet.ports import (
+    Clock,
+    ConfigCentre,
+    Extractor,
+    Fetcher,
+    RequestQueue,
+    RequestStore,
+    RuleStore,
+    Workers,
+)
+
+#: With this much of the Lambda's time left no more is leased and waiting work is handed back.
+HAND_BACK: Final = timedelta(seconds=25)
+#: With this much left downloads that still run are given up.
+GIVE_UP: Final = timedelta(seconds=10)
+#: Outcomes are stored when there are this many, or the oldest is this old.
+SETTLE_COUNT: Final = 100
+SETTLE_SECONDS: Final = 0.2
+#: Pauses between looks at an empty queue, and after a part did not answer.
+POLL_SECONDS: Final = 0.1
+TROUBLE_SECONDS: Final = 1.0
+BEAT_SECONDS: Final = 3.0
+#: How often the account of the phases is written.
+ACCOUNT_SECONDS: Final = 5.0
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkPorts:
+    """What a worker needs of the world. ``remaining`` is the Lambda's time left, in seconds."""
+
+    config: ConfigCentre
+    queue: RequestQueue
+    store: RequestStore
+    rules: RuleStore
+    workers: Workers
+    fetcher: Fetcher
+    extractor: Extractor
+    clock: Clock
+    remaining: Callable[[], float]
+    jitter: Callable[[], float]
+    warn: Callable[[str, Exception], None]
+
+
+class Worker:
+    """One consumer invocation. Make it, await :meth:`run` once, read the report."""
+
+    def __init__(self, ports: WorkPorts, worker: str) -> None:
+        self._ports = ports
+        self._id = worker
+        self._limits: FleetLimits = ports.config.current().stage.fleet
+        self._report = WorkReport(worker=worker)
+        self._phases: dict[Lane, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        self._holding = Holding()
+        self._todo: asyncio.Queue[Held | None] = asyncio.Queue()
+        self._settled = asyncio.Event()
+        self._leases = 0
+        self._turn = 0
+
+    async def run(self) -> WorkReport:
+        """Work until idle or nearly out of time; returns what was done."""
+        started = time.perf_counter()
+        await self._call(self._ports.workers.beat, self._id, self._ports.clock())
+        runners = [asyncio.create_task(self._runner()) for _ in range(self._limits.concurrency)]
+        settler = asyncio.create_task(self._settler())
+        keeper = asyncio.create_task(self._keeper())
+        try:
+            self._report.stopped_because = await self._feeder()
+            await self._drain(runners)
+        finally:
+            for task in (*runners, keeper, settler):
+                task.cancel()
+            await asyncio.gather(*runners, keeper, settler, return_exceptions=True)
+            await self._settle(list(self._holding.outcomes()))
+            await self._hand_back(self._holding.all(), "handed back: the worker ends")
+            await self._account()
+            await self._call(self._ports.workers.leave, self._id)
+        self._report.seconds = time.perf_counter() - started
+        return self._report
+
+    # ---- feeder --------------------------------------------------------------------------------
+
+    async def _feeder(self) -> str:
+        """Keep ``todo`` filled; returns why no more is taken."""
+        idle_since: float | None = None
+        while self._ports.remaining() > HAND_BACK.total_seconds():
+            if self._todo.qsize() >= self._limits.batch or self._holding.full(self._limits):
+                await self._pause(POLL_SECONDS / 10)
+                continue
+            try:
+                taken = await asyncio.to_thread(self._take)
+            except CrawlfleetError as error:
+                self._ports.warn("no work could be leased", error)
+                await self._pause(TROUBLE_SECONDS)
+                continue
+            for held in taken:
+                self._holding.add(held)
+                self._todo.put_nowait(held)
+            if taken:
+                idle_since = None
+                continue
+            if self._holding:
+                idle_since = None
+            elif idle_since is None:
+                idle_since = time.perf_counter()
+            elif time.perf_counter() - idle_since >= self._limits.idle_seconds:
+                if await self._may_leave():
+                    return "idle"
+                idle_since = None
+            await self._pause(POLL_SECONDS)
+        return "time"
+
+    async def _may_leave(self) -> bool:
+        # Leave first, then look again: a submission that saw this worker alive is then seen here.
+        await self._call(self._ports.workers.leave, self._id)
+        lanes = self._ports.config.current().lanes()
+        try:
+            depths = await asyncio.to_thread(self._ports.queue.depths, lanes)
+        except StoreError:
+            return True
+        if not any(depth.queued for depth in depths):
+            return True
+        await self._call(self._ports.workers.beat, self._id, self._ports.clock())
+        return False
+
+    def _take(self) -> list[Held]:
+        """Lease and claim one batch from the next lane that has any; runs in a thread."""
+        tree = self._ports.config.current()
+        lanes = tree.lanes()
+        if not lanes:
+            return []
+        started = time.perf_counter()
+        depths = self._ports.queue.depths(lanes)
+        self._turn += 1
+        for step in range(len(lanes)):
+            place = (self._turn + step) % len(lanes)
+            depth = depths[place]
+            if not (depth.queued or depth.delayed or depth.leased):
+                continue
+            lane, biz = biz_of(tree, lanes[place].tenant, lanes[place].biz)
+            self._leases += 1
+            token = f"{self._id}.{self._leases}"
+            now = self._ports.clock()
+            until = from_ms(to_ms(now + timedelta(seconds=self._limits.lease_seconds)))
+            entries = self._ports.queue.lease(lane, token, self._limits.batch, now, until)
+            if entries:
+                leased = time.perf_counter()
+                self._phases[lane]["lease"] += leased - started
+                taken = self._claim(lane, biz, token, entries)
+                self._phases[lane]["claim"] += time.perf_counter() - leased
+                self._turn = place
+                return taken
+        return []
+
+    def _claim(self, lane: Lane, biz: Biz, token: str, entries: Sequence[Entry]) -> list[Held]:
+        now = self._ports.clock()
+        until = from_ms(to_ms(now + timedelta(seconds=self._limits.lease_seconds)))
+        try:
+            claims = self._ports.store.claim(lane, biz, entries, self._id, now, until, token)
+        except StoreError:
+            self._ports.queue.give_back(lane, token, entries)
+            raise
+        self._report.leased += len(claims)
+        won = {claim.entry.id for claim in claims}
+        if len(claims) < len(entries):
+            # Gone, final, or somebody else's: the entry was a repeat and is dropped.
+            dropped = [entry for entry in entries if entry.id not in won]
+            self._report.skipped += len(dropped)
+            self._ports.queue.finish(lane, token, dropped, 0, now)
+        return [Held(lane, biz, claim, self._rule(lane, claim)) for claim in claims]
+
+    def _rule(self, lane: Lane, claim: Claim) -> Rule | None:
+        body = claim.request.body
+        return self._ports.rules.frozen(lane, body.rule, body.rule_version)
+
+    # ---- runners -------------------------------------------------------------------------------
+
+    async def _runner(self) -> None:
+        while (held := await self._todo.get()) is not None:
+            if self._holding.start(held):
+                self._holding.end(held, await self._attempt(held))
+                self._settled.set()
+
+    async def _attempt(self, held: Held) -> Outcome:
+        """Download and extract one request: every failure becomes an outcome."""
+        body, biz, phases = held.claim.request.body, held.biz, self._phases[held.lane]
+        now = self._ports.clock
+        if held.rule is None:
+            return Dead(f"rule {body.rule!r} version {body.rule_version} is not known any more")
+        started = time.perf_counter()
+        try:
+            page = await self._ports.fetcher.fetch(body, biz.fetch)
+            fetched = time.perf_counter()
+            phases["fetch"] += fetched - started
+            self._report.bytes += len(page.body)
+            try:
+                found = self._ports.extractor.extract(held.rule, page)
+            except ExtractError as error:
+                return Dead(f"ExtractError: {error}"[:500], page.status, page.body[:2_000])
+            finally:
+                phases["extract"] += time.perf_counter() - fetched
+        except CrawlfleetError as error:
+            return after_failure(error, held.claim.attempt, biz.retry, now(), self._ports.jitter())
+        stored_at = from_ms(to_ms(now()))
+        return Done(
+            tuple(
+                Record(
+                    request_id=held.claim.request.id,
+                    index=index,
+                    biz=held.lane.biz,
+                    url=page.url,
+                    rule=body.rule,
+                    rule_version=body.rule_version,
+                    stored_at=stored_at,
+                    fields=fields,
+                )
+                for index, fields in enumerate(found)
+            ),
+            page.status,
+        )
+
+    # ---- settler -------------------------------------------------------------------------------
+
+    async def _settler(self) -> None:
+        while True:
+            await self._settled.wait()
+            if self._holding.ended < SETTLE_COUNT:
+                await asyncio.sleep(SETTLE_SECONDS)
+            self._settled.clear()
+            if not await self._settle(list(self._holding.outcomes())):
+                await asyncio.sleep(TROUBLE_SECONDS)
+                self._settled.set()
+
+    async def _settle(self, ended: Sequence[tuple[Held, Outcome]]) -> bool:
+        """Store outcomes lane by lane; False when the store did not answer, to be tried again."""
+        outcomes = dict(ended)
+        well = True
+        for (lane, _), part in by_lane(outcomes).items():
+            started = time.perf_counter()
+            try:
+                pairs = [(held.claim, outcomes[held]) for held in part]
+                lost = await asyncio.to_thread(self._store, lane, part[0].biz, pairs)
+            except StoreError as error:
+                self._ports.warn("outcomes could not be stored yet", error)
+                well = False
+                continue
+            for held in part:
+                self._holding.drop(held)
+                self._count(outcomes[held], lost=held.claim.request.id in lost)
+            self._phases[lane]["store"] += time.perf_counter() - started
+        return well
+
+    def _store(
+        self, lane: Lane, biz: Biz, outcomes: Sequence[tuple[Claim, Outcome]]
+    ) -> set[RequestId]:
+        """Write outcomes to the truth, then to the index; runs in a thread."""
+        now = self._ports.clock()
+        lost = self._ports.store.settle(lane, biz, outcomes, self._id, now)
+        finished: dict[str, list[Entry]] = defaultdict(list)
+        delayed: dict[str, list[tuple[Entry, datetime]]] = defaultdict(list)
+        for claim, outcome in outcomes:
+            if claim.request.id in lost:
+                continue
+            if isinstance(outcome, Retry):
+                delayed[claim.token].append((claim.entry, outcome.due_at))
+            else:
+                finished[claim.token].append(claim.entry)
+        try:
+            for token, entries in finished.items():
+                self._ports.queue.finish(lane, token, entries, len(entries), now)
+            for token, pairs in delayed.items():
+                self._ports.queue.delay(lane, token, pairs)
+        except StoreError as error:
+            # The truth is written. The index forgets these entries when their leases end.
+            self._ports.warn("leases could not be finished", error)
+        return lost
+
+    def _count(self, outcome: Outcome, *, lost: bool) -> None:
+        report = self._report
+        if lost:
+            report.lost += 1
+        elif isinstance(outcome, Done):
+            report.done += 1
+            report.records += len(outcome.records)
+        elif isinstance(outcome, Retry):
+            report.retried += 1
+        else:
+            report.dead += 1
+
+    # ---- keeper --------------------------------------------------------------------------------
+
+    async def _keeper(self) -> None:
+        renew_every = self._limits.lease_seconds / 3
+        renewed = accounted = time.perf_counter()
+        while True:
+            await self._pause(BEAT_SECONDS)
+            await self._call(self._ports.workers.beat, self._id, self._ports.clock())
+            if time.perf_counter() - renewed >= renew_every:
+                renewed = time.perf_counter()
+                await self._renew()
+            if time.perf_counter() - accounted >= ACCOUNT_SECONDS:
+                accounted = time.perf_counter()
+                await self._account()
+
+    async def _renew(self) -> None:
+        until = from_ms(to_ms(self._ports.clock() + timedelta(seconds=self._limits.lease_seconds)))
+        for (lane, _), part in by_lane(self._holding.all()).items():
+            claims = [held.claim for held in part]
+            try:
+                lost = await asyncio.to_thread(
+                    self._ports.store.renew, lane, part[0].biz, claims, until
+                )
+                tokens: dict[str, list[Entry]] = defaultdict(list)
+                for claim in claims:
+                    tokens[claim.token].append(claim.entry)
+                for token, entries in tokens.items():
+                    await asyncio.to_thread(self._ports.queue.renew, lane, token, entries, until)
+            except StoreError as error:
+                self._ports.warn("leases could not be renewed", error)
+                continue
+            for held in part:
+                if held.claim.request.id in lost:
+                    self._holding.drop(held)
+                    self._report.lost += 1
+
+    # ---- the end -------------------------------------------------------------------------------
+
+    async def _drain(self, runners: Sequence[asyncio.Task[None]]) -> None:
+        """Hand back what has not begun, let downloads end while there is time."""
+        await self._hand_back(self._holding.waiting(), "handed back: the worker's time is up")
+        for _ in runners:
+            self._todo.put_nowait(None)
+        left = self._ports.remaining() - GIVE_UP.total_seconds()
+        if left > 0:
+            await asyncio.wait(runners, timeout=left)
+
+    async def _hand_back(self, held: Sequence[Held], why: str) -> None:
+        for (lane, _), part in by_lane(held).items():
+            claims = [one.claim for one in part]
+            try:
+                await asyncio.to_thread(self._release, lane, part[0].biz, claims, why)
+                self._report.handed_back += len(part)
+            except StoreError as error:
+                self._ports.warn("work could not be handed back; its leases will end", error)
+            for one in part:
+                self._holding.drop(one)
+
+    def _release(self, lane: Lane, biz: Biz, claims: Sequence[Claim], why: str) -> None:
+        self._ports.store.release(lane, biz, claims, self._id, why, self._ports.clock())
+        tokens: dict[str, list[Entry]] = defaultdict(list)
+        for claim in claims:
+            tokens[claim.token].append(claim.entry)
+        for token, entries in tokens.items():
+            self._ports.queue.give_back(lane, token, entries)
+
+    async def _account(self) -> None:
+        """Add the phases of every lane to the shared account."""
+        phases, self._phases = self._phases, defaultdict(lambda: defaultdict(float))
+        for lane, seconds in phases.items():
+            await self._call(self._ports.queue.add_phases, lane, dict(seconds))
+            for phase, value in seconds.items():
+                self._report.phases[phase] = self._report.phases.get(phase, 0.0) + value
+
+    # ---- small -----------------------------------------------------------------------------------
+
+    async def _pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def _call(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Call something whose failure must not stop the work."""
+        try:
+            await asyncio.to_thread(function, *args, **kwargs)
+        except StoreError as error:
+            self._ports.warn("a part did not answer", error)

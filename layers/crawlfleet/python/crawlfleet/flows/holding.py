@@ -1,0 +1,89 @@
+"""What a worker holds: each request from its claim until its outcome is written or it is given up."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from crawlfleet.model.biz import Biz, FleetLimits
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.outcome import Outcome
+from crawlfleet.model.request import Claim
+from crawlfleet.model.rule import Rule
+
+
+class Held:
+    """One claimed request, the biz as it was configured at the claim, and its frozen rule."""
+
+    __slots__ = ("biz", "claim", "lane", "rule")
+
+    def __init__(self, lane: Lane, biz: Biz, claim: Claim, rule: Rule | None) -> None:
+        self.lane = lane
+        self.biz = biz
+        self.claim = claim
+        self.rule = rule
+
+
+class Holding:
+    """The held requests of a worker, used from its event loop only."""
+
+    def __init__(self) -> None:
+        self._held: dict[Held, Outcome | None] = {}
+        self._running: set[Held] = set()
+        self.ended = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def running(self) -> int:
+        """How many are being downloaded or read."""
+        return len(self._running)
+
+    def full(self, limits: FleetLimits) -> bool:
+        """Whether more would only wait: in memory here, and out of reach of other workers."""
+        return len(self._held) >= limits.concurrency + 3 * limits.batch
+
+    def add(self, held: Held) -> None:
+        """Take charge of a claimed request."""
+        self._held[held] = None
+
+    def start(self, held: Held) -> bool:
+        """It is being worked on now; False if it is no longer ours to work on."""
+        if held not in self._held:
+            return False
+        self._running.add(held)
+        return True
+
+    def end(self, held: Held, outcome: Outcome) -> None:
+        """It has an outcome, still to be written. Of a request no longer held nothing is kept."""
+        self._running.discard(held)
+        if held in self._held:
+            self._held[held] = outcome
+            self.ended += 1
+
+    def drop(self, held: Held) -> None:
+        """It is no longer ours: written, handed back, or lost to another worker."""
+        if self._held.pop(held, None) is not None:
+            self.ended -= 1
+        self._running.discard(held)
+
+    def outcomes(self) -> list[tuple[Held, Outcome]]:
+        """Those that wait to be written."""
+        return [(held, outcome) for held, outcome in self._held.items() if outcome is not None]
+
+    def all(self) -> list[Held]:
+        """Everything held, in the order of the claims."""
+        return list(self._held)
+
+    def waiting(self) -> list[Held]:
+        """Those not yet begun."""
+        return [
+            h for h, outcome in self._held.items() if outcome is None and h not in self._running
+        ]
+
+
+def by_lane(held: Iterable[Held]) -> dict[tuple[Lane, int], list[Held]]:
+    """Grouped by lane and by the configuration that the claim was made under."""
+    groups: dict[tuple[Lane, int], list[Held]] = defaultdict(list)
+    for one in held:
+        groups[one.lane, id(one.biz)].append(one)
+    return groups

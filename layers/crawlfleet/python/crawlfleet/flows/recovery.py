@@ -1,0 +1,59 @@
+"""Recovery (SPEC.md A5, A9): what is persisted but not queued goes back into the queue; what passed
+its time to live is counted before it disappears.
+
+MongoDB is the truth, so whatever Redis lost is found here. Repeats do no harm: the claim decides.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from crawlfleet.errors import StoreError
+from crawlfleet.flows.configuration import biz_of
+from crawlfleet.model.biz import Tree
+from crawlfleet.model.times import from_ms
+from crawlfleet.policy.scaling import queued_before
+from crawlfleet.ports import RequestQueue, RequestStore
+
+#: A submission gets this long from MongoDB to Redis before it counts as lost on the way.
+SLACK_SECONDS: Final = 5.0
+#: Leases that ended are taken back by the queue itself; recovery steps in when it did not.
+OVERDUE: Final = timedelta(seconds=30)
+#: Entries queued again in one round for one lane.
+BATCH: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryPorts:
+    """What recovery needs of the world."""
+
+    store: RequestStore
+    queue: RequestQueue
+    warn: Callable[[str, Exception], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """What one round did, over all lanes."""
+
+    requeued: int = 0
+    expired: int = 0
+
+
+def recover(ports: RecoveryPorts, tree: Tree, now: datetime) -> Recovered:
+    """One round over every lane. A lane whose parts do not answer is left for the next round."""
+    requeued = expired = 0
+    for lane in tree.lanes():
+        _, biz = biz_of(tree, lane.tenant, lane.biz)
+        try:
+            expired += ports.store.expire(lane, biz, now)
+            depth = ports.queue.depth(lane)
+            before = from_ms(int(queued_before(depth, now, SLACK_SECONDS) * 1000))
+            entries = ports.store.unqueued(lane, biz, before=before, now=now - OVERDUE, limit=BATCH)
+            if entries:
+                ports.queue.requeue(lane, entries)
+                requeued += len(entries)
+        except StoreError as error:
+            ports.warn(f"{lane.tenant}/{lane.biz} could not be recovered", error)
+    return Recovered(requeued=requeued, expired=expired)

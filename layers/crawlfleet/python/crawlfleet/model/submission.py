@@ -1,0 +1,52 @@
+"""What a client asks for, before it is admitted; and the answer to it."""
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from crawlfleet.errors import CrawlfleetError
+from crawlfleet.model.ids import RequestId
+
+#: Most entries of one batch.
+BATCH_LIMIT = 1_000
+
+Url = Annotated[str, Meta(min_length=1, max_length=8_000)]
+Text = Annotated[str, Meta(max_length=4_000)]
+HeaderName = Annotated[
+    str, Meta(min_length=1, max_length=128, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+]
+HeaderValue = Annotated[str, Meta(max_length=4_000, pattern=r"^[\t\x20-\x7e\x80-\xff]*\Z")]
+Scalar: TypeAlias = str | int | float | bool | None
+
+
+class Submission(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """One page to download. ``rule`` may be left out where the biz has only one.
+
+    ``params`` are appended to the URL's query; ``meta`` is carried along and not looked at.
+    """
+
+    url: Url
+    rule: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+    method: Literal["GET", "HEAD", "POST", "PUT"] = "GET"
+    headers: Annotated[dict[HeaderName, HeaderValue], Meta(max_length=64)] = {}
+    params: Annotated[dict[Text, Text], Meta(max_length=64)] = {}
+    body: Annotated[str, Meta(max_length=100_000)] | None = None
+    meta: Annotated[dict[Text, Scalar], Meta(max_length=64)] = {}
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The request is persisted; it will be worked on, whatever becomes of the queue."""
+
+    id: RequestId
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The entry is not stored, for this reason."""
+
+    error: CrawlfleetError
+
+
+Receipt: TypeAlias = Accepted | Refused

@@ -1,0 +1,52 @@
+"""What of a submission is admitted, and as what (SPEC.md A1)."""
+
+from crawlfleet.errors import Problem
+from crawlfleet.model.biz import Biz
+from crawlfleet.model.request import Body
+from crawlfleet.model.submission import Submission
+from crawlfleet.policy.target import problem_with
+
+
+class Admission:
+    """The admission of one batch: rules are looked up, and their versions computed, once."""
+
+    def __init__(self, biz: Biz) -> None:
+        self._rules = biz.rules
+        self._versions: dict[str, str] = {}
+        self._only = next(iter(biz.rules)) if len(biz.rules) == 1 else None
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Names of the rules that admitted entries use."""
+        return tuple(self._versions)
+
+    def admit(self, submission: Submission, field: str = "") -> Body | list[Problem]:
+        """The body that will be stored, or every mistake with its field's path."""
+        problems = []
+        fault = problem_with(submission.url)
+        if fault is not None:
+            problems.append(Problem(f"{field}url", fault))
+        rule = submission.rule or self._only
+        if rule is None:
+            names = ", ".join(sorted(self._rules)[:10])
+            problems.append(Problem(f"{field}rule", f"is missing; this biz has: {names}"))
+        elif rule not in self._rules:
+            problems.append(Problem(f"{field}rule", f"this biz has no rule called {rule!r}"))
+        if problems or rule is None:
+            return problems
+        return Body(
+            url=submission.url,
+            rule=rule,
+            rule_version=self._version(rule),
+            method=submission.method,
+            headers=submission.headers,
+            params=submission.params,
+            body=submission.body,
+            meta=submission.meta,
+        )
+
+    def _version(self, rule: str) -> str:
+        found = self._versions.get(rule)
+        if found is None:
+            found = self._versions[rule] = self._rules[rule].version
+        return found

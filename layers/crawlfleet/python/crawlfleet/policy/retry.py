@@ -1,0 +1,33 @@
+"""What to do after a failed attempt: try again, and when, or give up. Retry is a value."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from crawlfleet.errors import CrawlfleetError, ThrottledError
+from crawlfleet.model.biz import RetryLimits
+from crawlfleet.model.outcome import Dead, Retry
+
+#: A site's Retry-After is honoured up to this; beyond it the request comes back anyway.
+LONGEST_RETRY_AFTER: Final = timedelta(days=1)
+
+
+def after_failure(
+    error: CrawlfleetError, attempt: int, limits: RetryLimits, now: datetime, jitter: float
+) -> Retry | Dead:
+    """Decide by the error's class, the attempt's number (from 1) and the biz's limits.
+
+    The delay doubles with each attempt up to ``max_seconds``; between half and all of it is waited,
+    as ``jitter`` from 0 to 1 says, so that what failed together does not come back together. A
+    longer Retry-After of the site wins.
+    """
+    reason = f"{type(error).__name__}: {error}"[:500]
+    if not error.retryable or attempt >= limits.max_attempts:
+        return Dead(reason, getattr(error, "status", 0))
+    doubled = limits.base_seconds * 2.0 ** min(attempt - 1, 63)
+    delay = timedelta(seconds=min(doubled, limits.max_seconds) * (0.5 + 0.5 * jitter))
+    if isinstance(error, ThrottledError) and error.retry_after_seconds is not None:
+        asked = timedelta(
+            seconds=min(error.retry_after_seconds, LONGEST_RETRY_AFTER.total_seconds())
+        )
+        delay = max(delay, asked)
+    return Retry(now + delay, reason)
