@@ -21,9 +21,9 @@ class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     errors: tuple[Problem, ...] = ()
 
     def __str__(self) -> str:
+        said = self.detail or self.title
         named = "; ".join(map(str, self.errors))
-        said = [part for part in (self.detail or self.title, named) if part]
-        return ": ".join(said) if self.detail not in named else named
+        return named if named and said in named else ": ".join(filter(None, (said, named)))
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,0 +1,349 @@
+"""A small real HTTP server that speaks the API, and can be dead, slow or lying on demand."""
+
+import json
+import re
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+KEY = "k-3f9a61c27d-secret"
+BIZ = "news"
+FIRST_ID = 400_000_000_000_000_000
+
+
+@dataclass
+class Call:
+    """What arrived."""
+
+    method: str
+    path: str
+    params: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class Fault:
+    """What one call gets instead of an answer; ``carry_out``: the effect takes place."""
+
+    status: int = 0
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    carry_out: bool = False
+    hang: bool = False
+    cut: bool = False
+    drip: bool = False
+    method: str | None = None
+
+
+class ApiServer:
+    """The API over dictionaries. ``faults`` are used up first, one per call that they fit."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.faults: deque[Fault] = deque()
+        self.requests: dict[str, dict[str, Any]] = {}
+        self.records: list[dict[str, Any]] = []
+        self.schedules: dict[str, dict[str, Any]] = {}
+        self.page = 1000
+        #: Reads after which requests turn done, so that a waiting client sees them change.
+        self.done_after: int | None = None
+        self.final_state: Callable[[dict[str, Any]], str] = lambda request: "done"
+        self.lock = threading.Lock()
+        self.released = threading.Event()
+        self._reads = 0
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def close(self) -> None:
+        self.released.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def made(self, method: str) -> list[Call]:
+        return [call for call in self.calls if call.method == method]
+
+    # ---- the API -------------------------------------------------------------------------------
+
+    def answer(self, call: Call) -> tuple[int, Any]:
+        if call.path == "/health":
+            return 200, {"status": "ok"}
+        if call.headers.get("x-api-key") != KEY:
+            shown = call.headers.get("x-api-key", "")
+            return 403, problem("unknown-tenant", 403, f"the key {shown} belongs to nobody")
+        parts = [unquote(part) for part in call.path.strip("/").split("/")]
+        if parts[:1] != ["v1"] or parts[1] != BIZ:
+            return 404, problem("unknown-biz", 404, f"there is no biz {parts[1]!r}")
+        match (call.method, *parts[2:]):
+            case ("POST", "requests"):
+                return self.post(json.loads(call.body))
+            case ("GET", "requests"):
+                return self.list_requests(call.params)
+            case ("GET", "requests", request_id):
+                self.read()
+                found = self.requests.get(request_id)
+                return (200, found) if found else (404, problem("not-found", 404, "no request"))
+            case ("DELETE", "requests", request_id):
+                return self.cancel(request_id)
+            case ("GET", "records"):
+                return self.list_records(call.params)
+            case ("GET", "stats"):
+                self.read()
+                return 200, self.stats()
+            case ("GET", "schedules"):
+                return 200, {"schedules": list(self.schedules.values())}
+            case (method, "schedules", name):
+                return self.schedule(method, name, call.body)
+        return 404, problem("not-found", 404, "no such path")
+
+    def post(self, document: dict[str, Any]) -> tuple[int, Any]:
+        if "requests" not in document:
+            errors = check(document, "")
+            if errors:
+                return 400, problem("invalid-request", 400, "The request is not valid", errors)
+            return 202, self.accept(document)
+        entries = document["requests"]
+        checked = [check(entry, f"requests[{at}].") for at, entry in enumerate(entries)]
+        if all(checked):
+            mistakes = [error for errors in checked for error in errors]
+            return 400, problem("invalid-request", 400, "Nothing is acceptable", mistakes)
+        answers = [
+            {"error": problem("invalid-request", 400, "The entry is not valid", errors)}
+            if errors
+            else self.accept(entry)
+            for entry, errors in zip(entries, checked, strict=True)
+        ]
+        rejected = sum("error" in answer for answer in answers)
+        return 202, {
+            "accepted": len(answers) - rejected,
+            "rejected": rejected,
+            "requests": answers,
+        }
+
+    def accept(self, entry: dict[str, Any]) -> dict[str, Any]:
+        with self.lock:
+            request_id = str(FIRST_ID + len(self.requests))
+            self.requests[request_id] = {
+                "id": request_id,
+                "biz": BIZ,
+                "state": "pending",
+                "flag": 0,
+                "queued_at": "2026-01-01T00:00:00.000Z",
+                "rule_version": "0123456789ab",
+                "method": "GET",
+                "headers": {},
+                "params": {},
+                "body": None,
+                "meta": {},
+                "rule": "article",
+                **entry,
+                "attempts": 0,
+                "worker": None,
+                "error": None,
+                "records": 0,
+                "due_at": None,
+                "timeline": [
+                    {
+                        "at": "2026-01-01T00:00:00.000Z",
+                        "state": "pending",
+                        "by": "router",
+                        "why": "accepted",
+                    }
+                ],
+            }
+        return {"id": request_id, "state": "pending"}
+
+    def read(self) -> None:
+        self._reads += 1
+        if self.done_after is not None and self._reads >= self.done_after:
+            self.finish()
+
+    def finish(self) -> None:
+        for request in self.requests.values():
+            if request["state"] == "pending":
+                request["state"] = self.final_state(request)
+
+    def cancel(self, request_id: str) -> tuple[int, Any]:
+        found = self.requests.get(request_id)
+        if found is None:
+            return 404, problem("not-found", 404, "no request")
+        if found["state"] not in {"pending", "waiting"}:
+            return 409, problem("conflict", 409, f"it is {found['state']}")
+        found["state"] = "cancelled"
+        return 200, found
+
+    def list_requests(self, params: dict[str, str]) -> tuple[int, Any]:
+        if "cursor" not in params:
+            self.read()
+        wanted = [
+            request
+            for request in self.requests.values()
+            if params.get("state") in {None, request["state"]}
+        ]
+        items, cursor, more = self.cut(wanted, params)
+        return 200, {"requests": items, "cursor": cursor, "more": more}
+
+    def list_records(self, params: dict[str, str]) -> tuple[int, Any]:
+        wanted = [
+            record
+            for record in self.records
+            if params.get("request_id") in {None, record["request_id"]}
+        ]
+        items, cursor, more = self.cut(wanted, params)
+        return 200, {"records": items, "cursor": cursor, "more": more}
+
+    def cut(self, items: list[Any], params: dict[str, str]) -> tuple[list[Any], str, bool]:
+        """A page; a caught-up cursor stays one behind, so that the last item is seen again."""
+        start = int(params.get("cursor", "0"))
+        size = min(self.page, int(params.get("limit", self.page)))
+        page = items[start : start + size]
+        more = start + size < len(items)
+        return page, str(start + size if more else max(start, len(items) - 1)), more
+
+    def stats(self) -> dict[str, Any]:
+        names = ("pending", "leased", "waiting", "done", "dead", "cancelled", "expired")
+        states = dict.fromkeys(names, 0)
+        for request in self.requests.values():
+            states[request["state"]] += 1
+        speeds = {"1s": 3.0, "5s": 2.5, "60s": 1.25}
+        return {
+            "states": states,
+            "records": len(self.records),
+            "queue": {
+                "queued": states["pending"],
+                "leased": 0,
+                "delayed": 0,
+                "oldest_at": "2026-01-01T00:00:00Z" if states["pending"] else None,
+            },
+            "rates": {"submitted": speeds, "processed": speeds},
+            "phases": {"fetch": 12.5, "extract": 1.5},
+        }
+
+    def schedule(self, method: str, name: str, body: bytes) -> tuple[int, Any]:
+        if method == "PUT":
+            document = json.loads(body)
+            if len(document["cron"].split()) != 5:
+                error = {"field": "cron", "message": "is no cron expression"}
+                return 400, problem("invalid-request", 400, "The schedule is not valid", [error])
+            self.schedules[name] = {
+                "name": name,
+                **document,
+                "next_at": "2026-01-02T00:00:00Z",
+                "last_fired_at": None,
+            }
+            return 200, self.schedules[name]
+        if name not in self.schedules:
+            return 404, problem("not-found", 404, f"there is no schedule {name!r}")
+        if method == "DELETE":
+            del self.schedules[name]
+            return 204, None
+        return 200, self.schedules[name]
+
+
+def check(entry: Any, at: str) -> list[dict[str, str]]:
+    if not isinstance(entry, dict):
+        return [{"field": at.rstrip("."), "message": "must be an object"}]
+    if not re.match(r"https?://", str(entry.get("url", ""))):
+        return [{"field": f"{at}url", "message": "must be an http or https URL"}]
+    if entry.get("rule") == "unheard-of":
+        return [{"field": f"{at}rule", "message": "is no rule of this biz"}]
+    return []
+
+
+def problem(kind: str, status: int, detail: str, errors: list[Any] | None = None) -> dict[str, Any]:
+    return {
+        "type": f"/problems/{kind}",
+        "title": kind.replace("-", " ").capitalize(),
+        "status": status,
+        "detail": detail,
+        **({"errors": errors} if errors else {}),
+    }
+
+
+def record(request_id: str, index: int, **fields: Any) -> dict[str, Any]:
+    return {
+        "id": f"{request_id}-{index}",
+        "request_id": request_id,
+        "url": f"https://example.org/{request_id}",
+        "rule": "article",
+        "rule_version": "0123456789ab",
+        "stored_at": "2026-01-01T00:00:01.500Z",
+        "fields": fields,
+    }
+
+
+def _handler_of(api: ApiServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+        def handle_any(self) -> None:
+            parts = urlsplit(self.path)
+            length = int(self.headers.get("content-length") or 0)
+            call = Call(
+                self.command,
+                parts.path,
+                dict(parse_qsl(parts.query)),
+                {name.lower(): value for name, value in self.headers.items()},
+                self.rfile.read(length),
+            )
+            api.calls.append(call)
+            if api.faults and api.faults[0].method in {None, self.command}:
+                self.misbehave(call, api.faults.popleft())
+                return
+            status, document = api.answer(call)
+            body = b"" if document is None else json.dumps(document).encode()
+            kind = "application/json" if status < 400 else "application/problem+json"
+            self.say(status, body, {"content-type": kind})
+
+        def misbehave(self, call: Call, fault: Fault) -> None:
+            if fault.carry_out:
+                api.answer(call)
+            if fault.hang:
+                api.released.wait(30)
+                self.close_connection = True
+            elif fault.drip:
+                self.send_response(200)
+                self.send_header("content-length", "1000000")
+                self.end_headers()
+                while not api.released.is_set():
+                    try:
+                        self.wfile.write(b" ")
+                    except OSError:
+                        return
+            elif fault.cut:
+                self.send_response(200)
+                self.send_header("content-length", "1000")
+                self.end_headers()
+                self.wfile.write(b'{"id": "1"')
+                self.close_connection = True
+            elif fault.status:
+                self.say(fault.status, fault.body, fault.headers)
+            else:
+                self.close_connection = True  # not a word
+
+        def say(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    for method in ("GET", "POST", "PUT", "DELETE"):
+        setattr(Handler, f"do_{method}", Handler.handle_any)
+    return Handler

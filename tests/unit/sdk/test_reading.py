@@ -1,0 +1,295 @@
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import islice
+
+import pytest
+
+from crawlfleet.errors import ConflictError, InvalidRequestError, NotFoundError
+from crawlfleet.sdk import ApiError, Client, WaitTimeoutError
+from tests.unit.sdk.api_server import BIZ, FIRST_ID, KEY, Fault, record
+
+URL = "https://example.org/a"
+
+
+def submitted(client, count):
+    return client.submit(BIZ, [f"https://example.org/{n}" for n in range(count)])
+
+
+# ---- one request ---------------------------------------------------------------------------------
+
+
+def test_a_request_is_read_with_its_timeline(client):
+    sent = client.submit(BIZ, URL)
+
+    status = client.get(BIZ, sent.id)
+
+    assert (status.state, status.url, status.final) == ("pending", URL, False)
+    assert status.queued_at == datetime(2026, 1, 1, tzinfo=UTC)
+    assert [(event.state, event.by) for event in status.timeline] == [("pending", "router")]
+
+
+def test_an_unknown_request_is_not_found(client):
+    with pytest.raises(NotFoundError):
+        client.get(BIZ, "17")
+
+
+def test_an_id_is_one_segment_of_the_path(client, api):
+    with pytest.raises(NotFoundError):
+        client.get(BIZ, "../stats")
+
+    assert api.calls[0].path == f"/v1/{BIZ}/requests/..%2Fstats"
+
+
+def test_a_pending_request_is_cancelled_once(client):
+    sent = client.submit(BIZ, URL)
+
+    assert client.cancel(BIZ, sent.id).state == "cancelled"
+    with pytest.raises(ConflictError):
+        client.cancel(BIZ, sent.id)
+
+
+def test_a_cancelling_whose_answer_was_lost_still_tells_that_it_worked(client, api):
+    sent = client.submit(BIZ, URL)
+    api.faults.append(Fault(carry_out=True))
+
+    assert client.cancel(BIZ, sent.id).state == "cancelled"
+
+
+# ---- lists ---------------------------------------------------------------------------------------
+
+
+def test_all_pages_of_records_come_as_one_stream(client, api):
+    api.records = [record(str(n), 0, title=f"t{n}") for n in range(25)]
+    api.page = 10
+
+    records = client.records(BIZ)
+
+    assert [each.fields["title"] for each in records] == [f"t{n}" for n in range(25)]
+    assert len(api.calls) == 3
+
+
+def test_records_of_one_request_are_asked_for_by_its_id(client, api):
+    api.records = [record(str(n % 2), n) for n in range(6)]
+
+    assert [each.request_id for each in client.records(BIZ, request_id="1")] == ["1"] * 3
+
+
+def test_reading_goes_on_from_a_kept_cursor_without_a_gap(client, api):
+    api.records = [record(str(n), 0) for n in range(25)]
+    api.page = 10
+    first = client.records(BIZ)
+    seen = [each.id for each in islice(first, 14)]
+
+    rest = [each.id for each in client.records(BIZ, cursor=first.cursor)]
+
+    assert first.cursor == "10"  # the page being read: what is not kept yet is read again
+    assert set(seen) | set(rest) == {each["id"] for each in api.records}
+
+
+def test_a_reader_that_follows_sees_each_record_once(client, api, clock):
+    api.records = [record("0", 0)]
+
+    def grow():
+        if len(clock.slept) % 3 == 0:
+            api.records.append(record(str(len(api.records)), 0))
+
+    clock.on_sleep = grow
+    ids = [each.id for each in islice(client.records(BIZ, follow=True), 5)]
+
+    assert ids == ["0-0", "1-0", "2-0", "3-0", "4-0"]
+    assert clock.slept[0] < clock.slept[1] < clock.slept[2]
+    assert clock.slept[3] == clock.slept[0]  # a new record, a quick look again
+
+
+def test_a_finished_iterator_reads_on_when_asked_again(client, api):
+    api.records = [record("0", 0)]
+    records = client.records(BIZ)
+    assert len(list(records)) == 1
+    api.records.append(record("1", 0))
+
+    assert [each.id for each in client.records(BIZ, cursor=records.cursor)] == ["0-0", "1-0"]
+
+
+def test_old_ids_are_forgotten_so_that_memory_stays_bounded(client, api, monkeypatch):
+    monkeypatch.setattr("crawlfleet.sdk.pages._REMEMBERED", 3)
+    api.records = [record(str(n), 0) for n in range(9)]
+    records = client.records(BIZ)
+
+    assert len(list(records)) == 9
+    assert len(records._seen) == 3
+
+
+def test_a_server_whose_pages_do_not_advance_is_found_out(client, api):
+    page = b'{"records": [], "cursor": "7", "more": true}'
+    api.faults.extend(Fault(200, page) for _ in range(3))
+
+    with pytest.raises(ApiError, match="bring nothing new"):
+        list(client.records(BIZ))
+    assert len(api.calls) == 2
+
+
+def test_a_server_whose_cursors_run_in_circles_is_found_out(client, api, monkeypatch):
+    monkeypatch.setattr("crawlfleet.sdk.pages._BARE_PAGES", 4)
+    pages = [b'{"records": [], "cursor": "%d", "more": true}' % (n % 2) for n in range(9)]
+    api.faults.extend(Fault(200, page) for page in pages)
+
+    with pytest.raises(ApiError, match="bring nothing new"):
+        list(client.records(BIZ))
+
+
+def test_requests_are_listed_by_state_and_since(client, api):
+    submitted(client, 3)
+    since = datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+
+    found = list(client.requests(BIZ, state="pending", since=since, page_size=2))
+
+    assert [each.id for each in found] == [str(FIRST_ID + n) for n in range(3)]
+    asked = api.made("GET")[0].params
+    assert asked == {"state": "pending", "since": "2026-01-01T00:00:00Z", "limit": "2"}
+
+
+def test_a_moment_without_a_zone_is_refused(client, api):
+    with pytest.raises(InvalidRequestError, match="since: needs a time zone"):
+        client.requests(BIZ, since=datetime(2026, 1, 1))  # noqa: DTZ001
+    assert api.calls == []
+
+
+def test_stats_are_typed(client, api):
+    submitted(client, 2)
+
+    stats = client.stats(BIZ)
+
+    assert stats.states["pending"] == stats.unfinished == stats.queue.queued == 2
+    assert stats.rates.processed.per_5s == 2.5
+    assert stats.phases == {"fetch": 12.5, "extract": 1.5}
+    assert stats.queue.oldest_at == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+# ---- waiting -------------------------------------------------------------------------------------
+
+
+def test_waiting_ends_when_all_given_requests_are_final(client, api, clock):
+    sent = submitted(client, 3)
+    api.done_after = 4
+    seen = []
+
+    states = client.wait(BIZ, sent, progress=lambda done, of: seen.append((done, of)))
+
+    assert [each.id for each in states] == [each.id for each in sent]
+    assert {each.state for each in states} == {"done"}
+    assert seen[0] == (0, 3)
+    assert seen[-1] == (3, 3)
+
+
+def test_many_requests_are_waited_for_through_the_list(client, api):
+    sent = submitted(client, 2500)
+    api.done_after = 3
+
+    states = client.wait(BIZ, [each.id for each in sent])
+
+    assert [each.id for each in states] == [each.id for each in sent]
+    assert len(api.made("GET")) < 20
+
+
+def test_ids_that_carry_no_time_are_waited_for_one_by_one(client, api):
+    api.requests = {str(n): {"id": str(n), "state": "done", "url": URL} for n in range(1, 41)} | {
+        "odd": {"id": "odd", "state": "done", "url": URL}
+    }
+
+    assert len(client.wait(BIZ, [str(n) for n in range(1, 41)])) == 40
+    assert len(client.wait(BIZ, [*(str(n) for n in range(1, 41)), "odd"])) == 41
+
+
+def test_one_id_may_be_waited_for_and_refused_entries_are_passed_over(client, api):
+    sent = client.submit(BIZ, [URL, "ftp://x"])
+    api.done_after = 0
+
+    assert [each.state for each in client.wait(BIZ, sent)] == ["done"]
+    assert [each.state for each in client.wait(BIZ, sent[0].id)] == ["done"]
+    assert client.wait(BIZ, []) == []
+
+
+def test_waiting_for_requests_ends_with_its_time(client, clock):
+    sent = submitted(client, 40)
+
+    with pytest.raises(WaitTimeoutError, match=r"40 requests .* within 30 seconds") as caught:
+        client.wait(BIZ, sent, timeout=30)
+
+    assert caught.value.pending == tuple(each.id for each in sent)
+    assert clock.now == pytest.approx(30)
+    assert clock.slept[:-1] == sorted(clock.slept[:-1])
+    assert max(clock.slept) <= 5
+
+
+def test_waiting_without_time_looks_once(client, clock):
+    sent = submitted(client, 1)
+
+    with pytest.raises(WaitTimeoutError):
+        client.wait(BIZ, sent, timeout=0)
+    assert clock.slept == []
+
+
+def test_waiting_for_an_unknown_request_says_so(client):
+    with pytest.raises(NotFoundError):
+        client.wait(BIZ, "17")
+
+
+def test_a_whole_biz_is_waited_for_by_its_totals(client, api):
+    submitted(client, 5)
+    api.done_after = 3
+    api.final_state = lambda request: "dead" if request["url"].endswith("/1") else "done"
+
+    stats = client.wait(BIZ, timeout=None)
+
+    assert (stats.states["done"], stats.states["dead"]) == (4, 1)
+
+
+def test_waiting_for_a_biz_ends_with_its_time(client):
+    submitted(client, 2)
+
+    with pytest.raises(WaitTimeoutError) as caught:
+        client.wait(BIZ, timeout=3)
+    assert (caught.value.unfinished, caught.value.pending) == (2, ())
+
+
+# ---- schedules -----------------------------------------------------------------------------------
+
+
+def test_a_schedule_is_put_read_listed_and_removed(client):
+    put = client.put_schedule(BIZ, "nightly", cron="0 3 * * *", urls=[URL], rule="article")
+
+    assert put.next_at == datetime(2026, 1, 2, tzinfo=UTC)
+    assert client.schedule(BIZ, "nightly") == put
+    assert client.schedules(BIZ) == [put]
+    client.delete_schedule(BIZ, "nightly")
+    assert client.schedules(BIZ) == []
+    with pytest.raises(NotFoundError):
+        client.delete_schedule(BIZ, "nightly")
+
+
+def test_a_removal_whose_answer_was_lost_counts_as_done(client, api):
+    client.put_schedule(BIZ, "nightly", cron="0 3 * * *", urls=URL)
+    api.faults.append(Fault(carry_out=True))
+
+    client.delete_schedule(BIZ, "nightly")
+
+    assert api.schedules == {}
+
+
+def test_a_wrong_cron_line_is_named(client):
+    with pytest.raises(InvalidRequestError, match="cron: is no cron expression"):
+        client.put_schedule(BIZ, "nightly", cron="often", urls=[URL])
+
+
+def test_a_schedule_that_comes_without_its_name_gets_it(client, api):
+    api.schedules["x"] = {"cron": "* * * * *", "urls": [URL]}
+
+    assert client.schedule(BIZ, "x").name == "x"
+
+
+def test_threads_may_share_a_client(api):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with Client(api.url, KEY) as fleet, ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda n: fleet.submit(BIZ, f"{URL}/{n}"), range(100)))
+
+    assert len({each.id for each in results}) == 100

@@ -1,0 +1,212 @@
+import itertools
+import json
+
+import pytest
+
+from crawlfleet.errors import (
+    InvalidRequestError,
+    Problem,
+    UnknownBizError,
+    UnknownTenantError,
+)
+from crawlfleet.sdk import (
+    ApiError,
+    Client,
+    Entry,
+    PartlySubmittedError,
+    UncertainError,
+    UnreachableError,
+)
+from crawlfleet.sdk.batches import BATCH_BYTES
+from tests.unit.sdk.api_server import BIZ, FIRST_ID, KEY, Fault, problem
+
+URL = "https://example.org/a"
+
+
+def test_one_url_gives_one_result(client, api):
+    result = client.submit(BIZ, URL, rule="article")
+
+    assert (result.id, result.state, result.url) == (str(FIRST_ID), "pending", URL)
+    assert json.loads(api.calls[0].body) == {"url": URL, "rule": "article"}
+    assert api.calls[0].headers["x-api-key"] == KEY
+
+
+def test_an_entry_travels_with_all_its_fields_and_its_own_rule(client, api):
+    entry = Entry(url=URL, rule="own", method="POST", body="x", params={"q": "1"}, meta={"n": 1})
+
+    client.submit(BIZ, entry, rule="other")
+
+    assert json.loads(api.calls[0].body) == {
+        "url": URL,
+        "rule": "own",
+        "method": "POST",
+        "body": "x",
+        "params": {"q": "1"},
+        "meta": {"n": 1},
+    }
+
+
+def test_many_are_cut_into_batches_of_a_thousand(client, api):
+    results = client.submit(BIZ, (f"https://example.org/{n}" for n in range(2345)))
+
+    assert [len(json.loads(call.body)["requests"]) for call in api.calls] == [1000, 1000, 345]
+    assert [result.index for result in results] == list(range(2345))
+    assert [result.id for result in results] == [str(FIRST_ID + n) for n in range(2345)]
+
+
+def test_batches_keep_within_the_bytes_that_a_function_may_receive(client, api):
+    big = "x" * 1_500_000
+
+    results = client.submit(BIZ, [{"url": URL, "body": big} for _ in range(5)])
+
+    assert len(results) == 5
+    assert [len(json.loads(call.body)["requests"]) for call in api.calls] == [2, 2, 1]
+    assert all(len(call.body) <= BATCH_BYTES + 100 for call in api.calls)
+
+
+def test_wrong_entries_are_answered_in_their_place_and_do_not_stop_the_others(client):
+    urls = [URL] * 1001 + ["ftp://example.org"] + [URL]
+
+    results = client.submit(BIZ, urls)
+
+    assert [result.index for result in results if not result.accepted] == [1001]
+    assert results[1001].error.errors == (Problem("url", "must be an http or https URL"),)
+    assert str(results[1001].error) == ("The entry is not valid: url: must be an http or https URL")
+
+
+def test_a_batch_without_one_acceptable_entry_gives_each_its_own_mistake(client, api):
+    results = client.submit(BIZ, ["ftp://x", {"url": URL, "rule": "unheard-of"}])
+
+    assert [result.accepted for result in results] == [False, False]
+    assert results[0].error.errors[0].field == "url"
+    assert results[1].error.errors[0].field == "rule"
+    assert api.requests == {}
+
+
+def test_a_single_wrong_entry_raises_with_the_field_named(client):
+    with pytest.raises(InvalidRequestError) as caught:
+        client.submit(BIZ, "ftp://x")
+
+    assert caught.value.problems == (Problem("url", "must be an http or https URL"),)
+
+
+def test_what_is_no_entry_is_refused_before_anything_is_sent(client, api):
+    with pytest.raises(InvalidRequestError, match=r"requests\[1\]: must be a URL.*not int"):
+        client.submit(BIZ, [URL, 5])
+    with pytest.raises(InvalidRequestError, match="entry: cannot be written as JSON"):
+        client.submit(BIZ, {"url": URL, "meta": {"x": object()}})
+    assert api.calls == []
+
+
+def test_an_unknown_biz_and_an_unknown_key_have_errors_of_their_own(client, api):
+    with pytest.raises(UnknownBizError):
+        client.submit("sports", URL)
+    with Client(api.url, "wrong-key-000") as stranger, pytest.raises(UnknownTenantError):
+        stranger.submit(BIZ, URL)
+
+
+@pytest.mark.parametrize("biz", ["", ".", "..", " "])
+def test_a_name_that_would_change_the_path_is_refused(client, api, biz):
+    with pytest.raises(InvalidRequestError, match=r"^biz"):
+        client.submit(biz, URL)
+    assert api.calls == []
+
+
+def test_an_endless_source_is_read_batch_by_batch(client, api):
+    results = client.submit_each(BIZ, (f"https://example.org/{n}" for n in itertools.count()))
+
+    assert [result.index for result in itertools.islice(results, 1500)] == list(range(1500))
+    assert len(api.calls) == 2
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault(carry_out=True),
+        Fault(carry_out=True, hang=True),
+        Fault(carry_out=True, cut=True),
+        Fault(502),
+        Fault(504),
+    ],
+    ids=["dropped", "slow", "cut short", "bad gateway", "gateway time-out"],
+)
+def test_a_submission_that_may_have_been_accepted_is_not_sent_again(client, api, fault):
+    api.faults.append(fault)
+
+    with pytest.raises(UncertainError, match="may have been accepted, or not"):
+        client.submit(BIZ, URL)
+
+    assert len(api.calls) == 1
+    assert len(api.requests) == (1 if fault.carry_out else 0)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_submission_that_was_turned_away_is_sent_again(client, api, clock, status):
+    api.faults.append(Fault(status, headers={"retry-after": "7"}))
+
+    result = client.submit(BIZ, URL)
+
+    assert result.accepted
+    assert clock.slept == [7.0]
+    assert len(api.requests) == 1
+
+
+def test_a_submission_to_a_dead_server_is_tried_again_and_then_given_up(client, api, clock):
+    api.close()
+
+    with pytest.raises(UnreachableError, match="nobody listens there"):
+        client.submit(BIZ, URL)
+
+    assert len(clock.slept) == 2
+
+
+def test_a_submission_that_breaks_off_keeps_what_was_answered(client, api):
+    def urls():
+        for number in range(1500):
+            if number == 1200:
+                api.faults.append(Fault(carry_out=True))
+            yield f"https://example.org/{number}"
+
+    with pytest.raises(PartlySubmittedError) as caught:
+        client.submit(BIZ, urls())
+
+    assert len(caught.value.results) == 1000
+    assert isinstance(caught.value.__cause__, UncertainError)
+    assert str(caught.value).startswith("broke off after 1000 entries were answered: ")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>welcome</html>",
+        b'{"requests": "none"}',
+        b'{"requests": [{"id": 5}]}',
+        b'{"requests": [{"id": "1"}, {"id": "2"}]}',
+        b"\xff\xfe",
+        b"",
+    ],
+)
+def test_an_acceptance_that_is_not_what_the_api_describes_is_an_error(client, api, body):
+    api.faults.append(Fault(202, body))
+
+    with pytest.raises(ApiError, match="not what this API describes"):
+        client.submit(BIZ, [URL])
+
+
+def test_a_single_acceptance_without_an_id_is_an_error(client, api):
+    api.faults.append(Fault(202, b"{}"))
+    with pytest.raises(ApiError, match="an acceptance without an id"):
+        client.submit(BIZ, URL)
+
+    refusal = {"error": problem("unknown-biz", 404, "gone meanwhile")}
+    api.faults.append(Fault(202, json.dumps(refusal).encode()))
+    with pytest.raises(UnknownBizError):
+        client.submit(BIZ, URL)
+
+
+def test_a_call_that_is_wrong_as_a_whole_is_not_taken_for_wrong_entries(client, api):
+    whole = problem("invalid-request", 400, "no", [{"field": "requests", "message": "too many"}])
+    api.faults.append(Fault(400, json.dumps(whole).encode()))
+
+    with pytest.raises(InvalidRequestError, match="requests: too many"):
+        client.submit(BIZ, [URL])
