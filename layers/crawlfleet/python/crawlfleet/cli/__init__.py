@@ -1,0 +1,1 @@
+"""What people type: ``crawlfleet ...``. One module a command group."""

@@ -1,0 +1,274 @@
+"""``crawlfleet config validate|push|pull|diff``: the config centre and a folder of files.
+
+Exit codes: 0 all is well; 1 the folder differs from the stage (``diff``), or the question was
+answered with no; 2 something is wrong with the configuration, every mistake is printed, and nothing
+was changed; 3 the config centre does not answer, or somebody else pushed meanwhile.
+"""
+
+import difflib
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from crawlfleet.adapters import aws
+from crawlfleet.adapters.ssm_tree import SsmApi
+from crawlfleet.adapters.ssm_writer import (
+    Plan,
+    Written,
+    carry_out,
+    compact,
+    plan,
+    read_documents,
+    write_tree,
+)
+from crawlfleet.cli.folder import file_of, read_folder, render, scan_folder, write_folder
+from crawlfleet.errors import ConfigError, Problem, StoreConflictError, StoreError
+from crawlfleet.names import ENV_STAGE
+from crawlfleet.policy.configuration import RuleCheck, adopt
+
+#: The stage on one's own machine, and the file in which `crawlfleet up` says where it is.
+LOCAL_STAGE: Final = "local"
+LOCAL_FILE: Final = Path(".crawlfleet") / "local.json"
+
+_DIFFERENT = 1
+_WRONG = 2
+_UNAVAILABLE = 3
+
+
+def push_folder(
+    path: str | Path,
+    stage: str,
+    ssm_client: SsmApi,
+    *,
+    check_rule: RuleCheck | None = None,
+    delete: bool = False,
+) -> Written:
+    """Push a folder to a stage, as ``crawlfleet config push --yes`` does.
+
+    Raises:
+        ConfigError: there are mistakes; nothing was written.
+        StoreError: the config centre does not answer, or somebody else pushed meanwhile.
+    """
+    documents = read_folder(Path(path))
+    check = check_rule or extractor_check()
+    return write_tree(ssm_client, stage, documents, check_rule=check, delete=delete)
+
+
+def validate_folder(path: str | Path, check_rule: RuleCheck | None = None) -> tuple[Problem, ...]:
+    """Every mistake of a folder, as far as it can be told without the stage."""
+    documents, problems = scan_folder(Path(path))
+    unread = {problem.field for problem in problems}
+    readable = {name: text for name, text in documents.items() if name not in unread}
+    verdict = adopt("", readable, None, {}, check_rule or extractor_check())
+    missing_only_here = {name for name in documents if name in unread}
+    found = [each for each in verdict.problems if each.field not in missing_only_here]
+    return (*problems, *found)
+
+
+def extractor_check() -> RuleCheck:
+    """The extractor's check of a rule; importing it brings in the parsers."""
+    from crawlfleet.extract import check_rule
+
+    return check_rule
+
+
+def stage_client(stage: str) -> SsmApi:
+    """A client of the stage's Parameter Store, patient enough for its ration of writes.
+
+    The address comes from the usual ``AWS_*`` variables; of the local stage, from the file that
+    `crawlfleet up` writes.
+
+    Raises:
+        ConfigError: the local stage is not up, or its file is damaged.
+    """
+    options: dict[str, Any] = {"timeout_seconds": 10.0, "attempts": 10}
+    if stage == LOCAL_STAGE and LOCAL_FILE.exists():
+        keys = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
+        options |= {"endpoint_url": _local_endpoint(), "region_name": "us-east-1", **keys}
+    client: SsmApi = aws.client("ssm", **options)
+    return client
+
+
+def _local_endpoint() -> str:
+    try:
+        endpoint = json.loads(LOCAL_FILE.read_text(encoding="utf-8"))["aws_endpoint_url"]
+    except (OSError, ValueError, LookupError, TypeError):
+        endpoint = None
+    if not isinstance(endpoint, str):
+        raise ConfigError(
+            (Problem(str(LOCAL_FILE), "has no aws_endpoint_url; run `crawlfleet up`"),)
+        )
+    return endpoint
+
+
+# ---- the commands ------------------------------------------------------------------------------
+
+_folder = click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+_stage = click.option(
+    "--stage", envvar=ENV_STAGE, required=True, help="Name of the stage, such as local or prod."
+)
+_json = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+_yes = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+@click.group()
+def config() -> None:
+    """Check, push, pull and compare the configuration of a stage."""
+
+
+@config.command()
+@_folder
+@_json
+def validate(folder: Path, as_json: bool) -> None:
+    """Check every file of FOLDER; needs no AWS."""
+    with _told(as_json):
+        problems = validate_folder(folder)
+        if problems:
+            raise ConfigError(problems)
+        documents = sorted(read_folder(folder))
+        _say(as_json, {"valid": True, "documents": documents}, f"{len(documents)} documents, valid")
+
+
+@config.command()
+@_folder
+@_stage
+@click.option("--delete", is_flag=True, help="Remove documents of the stage that FOLDER lacks.")
+@_yes
+@_json
+def push(folder: Path, stage: str, delete: bool, yes: bool, as_json: bool) -> None:
+    """Put FOLDER in force. All of it is checked first; one mistake refuses the whole."""
+    with _told(as_json):
+        documents, client, check = _sound_folder(folder), stage_client(stage), extractor_check()
+
+        def prepare() -> Plan:
+            now = datetime.now(UTC)
+            return plan(client, stage, documents, check_rule=check, now=now, delete=delete)
+
+        prepared = prepare()
+        if not yes and (prepared.put or prepared.deleted):
+            _show(_differences(prepared.before, prepared.after, stage, str(folder)), err=True)
+            click.confirm(f"Put this in force on {stage}?", abort=True, err=True)
+            # Thinking takes time, and a new generation must still be far enough ahead.
+            shown, prepared = prepared, prepare()
+            if prepared.revision != shown.revision:
+                raise StoreConflictError(f"{stage} was pushed to by somebody else; look again")
+        now = datetime.now(UTC)
+        done = carry_out(client, stage, prepared, now=now, progress=_progress(as_json))
+        written = {"revision": done.revision, "written": done.written, "deleted": done.deleted}
+        changed = len(done.written) + len(done.deleted)
+        sentence = f"revision {done.revision}: {changed} documents changed"
+        _say(as_json, written, sentence if changed else f"nothing to do; {sentence}")
+
+
+@config.command()
+@_folder
+@_stage
+@_yes
+@_json
+def pull(folder: Path, stage: str, yes: bool, as_json: bool) -> None:
+    """Write the documents of the stage into FOLDER, where they differ.
+
+    Comments are not stored in the config centre: a file that is overwritten loses its own.
+    """
+    with _told(as_json):
+        stored = read_documents(stage_client(stage), stage)
+        here = read_folder(folder) if folder.exists() else {}
+        changed = {path: text for path, text in stored.items() if here.get(path) != compact(text)}
+        lost = [str(file_of(folder, path)) for path in changed if path in here]
+        if lost and not yes:
+            click.echo("\n".join(lost), err=True)
+            click.confirm("Overwrite these, with any comments in them?", abort=True, err=True)
+        files = [str(file) for file in write_folder(folder, changed)]
+        _say(as_json, {"files": files}, "\n".join(files) or "nothing to do")
+
+
+@config.command()
+@_folder
+@_stage
+@_json
+def diff(folder: Path, stage: str, as_json: bool) -> None:
+    """Show what pushing FOLDER (with --delete) would change. Exits with 1 when something would."""
+    with _told(as_json):
+        wanted = read_folder(folder)
+        stored = read_documents(stage_client(stage), stage)
+        lines = list(_differences(stored, wanted, stage, str(folder)))
+        if as_json:
+            paths = sorted(
+                path
+                for path in stored.keys() | wanted.keys()
+                if compact(stored.get(path, "")) != compact(wanted.get(path, ""))
+            )
+            click.echo(json.dumps({"different": paths, "diff": "\n".join(lines)}))
+        else:
+            _show(lines)
+        if lines:
+            sys.exit(_DIFFERENT)
+
+
+def _sound_folder(folder: Path) -> dict[str, str]:
+    documents, problems = scan_folder(folder)
+    if problems:  # then say what is wrong with the files that can be read, too
+        raise ConfigError(validate_folder(folder))
+    return documents
+
+
+def _differences(
+    stored: Mapping[str, str], wanted: Mapping[str, str], stage: str, folder: str
+) -> Iterator[str]:
+    """A unified diff, document by document, in the spelling that people write."""
+    for path in sorted(stored.keys() | wanted.keys()):
+        before, after = stored.get(path), wanted.get(path)
+        if before is not None and after is not None and compact(before) == compact(after):
+            continue
+        yield from difflib.unified_diff(
+            [] if before is None else render(before).splitlines(),
+            [] if after is None else render(after).splitlines(),
+            f"{stage}/{path}" if before is not None else "/dev/null",
+            f"{folder}/{path}" if after is not None else "/dev/null",
+            lineterm="",
+        )
+
+
+def _show(lines: Iterator[str] | list[str], *, err: bool = False) -> None:
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    for line in lines:
+        click.secho(line, fg=colours.get(line[:1]), err=err)
+
+
+def _progress(as_json: bool) -> Callable[[str], None] | None:
+    if as_json or not sys.stderr.isatty():
+        return None
+    return lambda path: click.echo(f"  {path}", err=True)
+
+
+def _say(as_json: bool, facts: Mapping[str, object], sentence: str) -> None:
+    click.echo(json.dumps(facts) if as_json else sentence)
+
+
+@contextmanager
+def _told(as_json: bool) -> Iterator[None]:
+    """Turn our errors into what is printed and the exit code."""
+    try:
+        yield
+    except ConfigError as error:
+        if as_json:
+            problems = [{"field": each.field, "message": each.message} for each in error.problems]
+            click.echo(json.dumps({"valid": False, "problems": problems}))
+        else:
+            for problem in error.problems:
+                click.echo(str(problem), err=True)
+            count = len(error.problems)
+            click.echo(f"{count} mistake{'s' if count != 1 else ''}; nothing was changed", err=True)
+        sys.exit(_WRONG)
+    except StoreError as error:
+        if as_json:
+            click.echo(json.dumps({"error": str(error)}))
+        else:
+            click.echo(str(error), err=True)
+        sys.exit(_UNAVAILABLE)

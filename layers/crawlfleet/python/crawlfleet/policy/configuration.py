@@ -1,0 +1,347 @@
+"""What of a configuration tree is in force (SPEC.md A3, H8).
+
+Decided per document: a wrong one is refused, its last good version stays, and no other document
+suffers. Where two documents contradict each other, the one that was in force is believed. The same
+decisions serve the functions, which adopt what is good, and the command line, which refuses a whole
+push for one mistake.
+
+A path names a document: ``stage``, ``tenants/{tenant}``, ``bizs/{tenant}/{biz}``; all are JSON.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Final, TypeAlias
+
+import msgspec
+
+from crawlfleet.errors import Problem
+from crawlfleet.model.biz import Biz, Stage, Tenant, Tree
+from crawlfleet.model.request import State
+from crawlfleet.model.rule import Rule
+from crawlfleet.names import CONFIG_BIZS, CONFIG_STAGE, CONFIG_TENANTS, DEFAULT_TENANT
+from crawlfleet.policy.mistakes import decode, join
+from crawlfleet.policy.route_change import change_problems
+from crawlfleet.policy.rule_shape import MAX_DEPTH, shape_problems
+
+Document: TypeAlias = Stage | Tenant | Biz
+#: What the extractor says about a rule's selectors; field paths start at the rule.
+RuleCheck: TypeAlias = Callable[[Rule], list[Problem]]
+
+#: Collections of one generation; each is a file or two on a node, and a place to look.
+MAX_SHARDS: Final = 4096
+
+_SLUG = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+_LABELS: Final = frozenset(state.label for state in State)
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """A document as it reads by itself. With problems, ``value`` is None."""
+
+    text: str
+    value: Document | None
+    problems: tuple[Problem, ...] = ()
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in force from here on, and everything that is not, and why.
+
+    ``tree`` is None when there is no stage document to start from. ``readings`` save the next
+    verdict from reading unchanged documents again.
+    """
+
+    tree: Tree | None
+    problems: tuple[Problem, ...]
+    readings: dict[str, Reading]
+
+
+def unchecked(rule: Rule) -> list[Problem]:  # noqa: ARG001  a RuleCheck
+    """The check of those who extract nothing and carry no parser: none."""
+    return []
+
+
+def adopt(
+    revision: str,
+    documents: Mapping[str, str],
+    in_force: Tree | None,
+    known: Mapping[str, Reading],
+    check_rule: RuleCheck,
+) -> Verdict:
+    """Judge the documents of a revision against the tree in force.
+
+    Args:
+        revision: Their revision; the new tree carries it.
+        documents: Text by path.
+        in_force: The last good tree, if there is one.
+        known: Readings of earlier verdicts, by path.
+        check_rule: The extractor's word on a rule.
+    """
+    readings = {
+        path: known[path]
+        if path in known and known[path].text == text
+        else read_document(path, text, check_rule)
+        for path, text in sorted(documents.items())
+    }
+    problems = [problem for reading in readings.values() for problem in reading.problems]
+    if CONFIG_STAGE not in readings:
+        problems.insert(0, Problem(CONFIG_STAGE, "is missing"))
+    stage = _stage(readings) or (in_force.stage if in_force else None)
+    candidates = _candidates(readings, in_force)
+    problems += _judge_places(candidates, readings, stage)
+    problems += _judge_claims(candidates)
+    if stage is None:
+        return Verdict(tree=None, problems=tuple(problems), readings=readings)
+    tree = _tree(revision, stage, candidates)
+    return Verdict(tree=tree, problems=tuple(problems), readings=readings)
+
+
+def push_problems(standing: Mapping[str, str], wanted: Tree, now: datetime) -> list[Problem]:
+    """What forbids the step from the documents that stand to a tree that is valid by itself."""
+    found: list[Problem] = []
+    for path, text in standing.items():
+        if shape_of(path) is not Biz:
+            continue
+        old = decode(text, Biz)[0]
+        _, tenant, name = path.split("/")
+        new = wanted.bizs.get(tenant, {}).get(name)
+        if old is not None and new is not None and new != old:
+            found += placed(path, change_problems(old, new, now))
+    return found
+
+
+def read_document(path: str, text: str, check_rule: RuleCheck) -> Reading:
+    """Decode one document and check all of it that can be checked without the others."""
+    shape = shape_of(path)
+    if shape is None:
+        where = f"expected {CONFIG_STAGE}, {CONFIG_TENANTS}/TENANT or {CONFIG_BIZS}/TENANT/BIZ"
+        problem = Problem(path, f"is no place for a document: {where}; names match [a-z][a-z0-9-]*")
+        return Reading(text=text, value=None, problems=(problem,))
+    value: Document | None
+    value, problems = decode(text, shape)
+    if isinstance(value, Stage):
+        problems = tuple(_stage_problems(value))
+    elif isinstance(value, Tenant):
+        problems = tuple(_repeated("api_keys", value.api_keys))
+    elif isinstance(value, Biz):
+        problems = tuple(_biz_problems(value, check_rule))
+    if problems:
+        return Reading(text=text, value=None, problems=tuple(placed(path, problems)))
+    return Reading(text=text, value=value)
+
+
+def shape_of(path: str) -> type[Stage | Tenant | Biz] | None:
+    """What stands at a path, or None where nothing may stand.
+
+    >>> shape_of("bizs/acme/shop").__name__
+    'Biz'
+    """
+    kind, *place = path.split("/")
+    if not all(_SLUG.match(name) for name in place):
+        return None
+    shapes: dict[tuple[str, int], type[Stage | Tenant | Biz]] = {
+        (CONFIG_STAGE, 0): Stage,
+        (CONFIG_TENANTS, 1): Tenant,
+        (CONFIG_BIZS, 2): Biz,
+    }
+    return shapes.get((kind, len(place)))
+
+
+def placed(path: str, problems: list[Problem] | tuple[Problem, ...]) -> list[Problem]:
+    """The problems with their document's path before their field's."""
+    return [
+        Problem(f"{path}: {problem.field}" if problem.field else path, problem.message)
+        for problem in problems
+    ]
+
+
+# ---- a document by itself -----------------------------------------------------------------------
+
+
+def _stage_problems(stage: Stage) -> Iterator[Problem]:
+    yield from _repeated("nodes", stage.nodes)
+    if stage.home_node not in stage.nodes:
+        yield Problem("home_node", f"{stage.home_node} is none of nodes")
+    if stage.fleet.min_consumers > stage.fleet.max_consumers:
+        yield Problem("fleet.min_consumers", "is more than max_consumers")
+
+
+def _biz_problems(biz: Biz, check_rule: RuleCheck) -> Iterator[Problem]:
+    yield from _generations_problems(biz)
+    yield from _states_problems(biz)
+    if biz.retry.max_seconds < biz.retry.base_seconds:
+        yield Problem("retry.max_seconds", "is less than base_seconds")
+    for name, rule in biz.rules.items():
+        place = join("rules", name)
+        found = shape_problems(rule)
+        if not any(f"more than {MAX_DEPTH} deep" in problem.message for problem in found):
+            found += _checked(rule, check_rule)
+        for problem in dict.fromkeys(found):
+            yield Problem(f"{place}.{problem.field}" if problem.field else place, problem.message)
+
+
+def _checked(rule: Rule, check_rule: RuleCheck) -> list[Problem]:
+    try:
+        return check_rule(rule)
+    except Exception as error:  # noqa: BLE001  one tenant's rule must not end everyone's reading
+        return [Problem("", f"cannot be checked ({type(error).__name__}: {error})")]
+
+
+def _generations_problems(biz: Biz) -> Iterator[Problem]:
+    before: datetime | None = None
+    for index, generation in enumerate(biz.generations):
+        place = f"generations[{index}]"
+        if generation.starts_at.tzinfo is None:
+            yield Problem(f"{place}.starts_at", "has no time zone: end it with Z or an offset")
+        elif before is not None and generation.starts_at <= before:
+            yield Problem(f"{place}.starts_at", "is not later than the generation before it")
+        else:
+            before = generation.starts_at
+        yield from _repeated(f"{place}.nodes", generation.nodes)
+        yield from _repeated(f"{place}.databases", generation.databases)
+        shards = len(generation.nodes) * len(generation.databases) * generation.shards
+        if shards > MAX_SHARDS:
+            yield Problem(place, f"makes {shards} collections; the most is {MAX_SHARDS}")
+
+
+def _states_problems(biz: Biz) -> Iterator[Problem]:
+    first: dict[int, str] = {}
+    for name, number in biz.states.items():
+        if name in _LABELS:
+            yield Problem(join("states", name), "is a state that every biz has already")
+        if first.setdefault(number, name) != name:
+            yield Problem(join("states", name), f"has the number of {first[number]} ({number})")
+
+
+def _repeated(place: str, values: tuple[str, ...]) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for index, value in enumerate(values):
+        if value in seen:
+            yield Problem(f"{place}[{index}]", f"names {value} a second time")
+        seen.add(value)
+
+
+# ---- documents against one another ---------------------------------------------------------------
+
+
+class _Candidate(msgspec.Struct, kw_only=True):
+    """A document about to be in force, and the version that is so now; either may be missing."""
+
+    value: Document | None
+    last_good: Document | None
+
+    @property
+    def is_new(self) -> bool:
+        return self.value is not None and self.value is not self.last_good
+
+
+def _candidates(readings: Mapping[str, Reading], in_force: Tree | None) -> dict[str, _Candidate]:
+    """Tenants and bizs by path. A document that is gone from the tree is gone from force too."""
+    found: dict[str, _Candidate] = {}
+    for path, reading in readings.items():
+        if path == CONFIG_STAGE or shape_of(path) is None:
+            continue
+        last_good = _find(in_force, path)
+        value = reading.value if reading.value is not None else last_good
+        # An unchanged document is the one in force, whichever object it was decoded to.
+        found[path] = _Candidate(
+            value=last_good if value == last_good else value, last_good=last_good
+        )
+    return found
+
+
+def _judge_places(
+    candidates: Mapping[str, _Candidate], readings: Mapping[str, Reading], stage: Stage | None
+) -> list[Problem]:
+    """Bizs that name what is not there, a tenant or a node, fall back to the last good version."""
+    found: list[Problem] = []
+    for path, candidate in candidates.items():
+        biz = candidate.value
+        if not isinstance(biz, Biz) or readings[path].value is None:
+            continue
+        tenant = path.split("/")[1]
+        problems: list[Problem] = []
+        tenant_path = f"{CONFIG_TENANTS}/{tenant}"
+        if tenant != DEFAULT_TENANT and tenant_path not in readings:
+            problems.append(Problem("", f"there is no document {tenant_path}"))
+        for index, generation in enumerate(biz.generations if stage else ()):
+            for number, node in enumerate(generation.nodes):
+                if stage is not None and node not in stage.nodes:
+                    place = f"generations[{index}].nodes[{number}]"
+                    problems.append(Problem(place, f"{node} is no node of the stage"))
+        if problems:
+            found += placed(path, problems)
+            candidate.value = candidate.last_good
+    return found
+
+
+def _judge_claims(candidates: Mapping[str, _Candidate]) -> list[Problem]:
+    """What two documents claim and one may have. New claims yield to those in force.
+
+    Each round puts at least one new document back to its last good version. Those are of one good
+    tree and do not contradict one another, so the rounds end.
+    """
+    found: dict[Problem, None] = {}
+    while True:
+        refused: set[str] = set()
+        for claim, claimants in _claims(candidates).items():
+            for path in sorted(claimants) if len(claimants) > 1 else ():
+                if candidates[path].is_new:
+                    others = " and ".join(sorted(claimants - {path}))
+                    message = f"{claim.value} is claimed by {others} too"
+                    found[Problem(f"{path}: {claim.field}", message)] = None
+                    refused.add(path)
+        if not refused:
+            return list(found)
+        for path in refused:
+            candidates[path].value = candidates[path].last_good
+
+
+class _Claim(msgspec.Struct, frozen=True):
+    """Something that one document of a scope may have; the field that claims it."""
+
+    scope: str
+    field: str
+    value: str
+
+
+def _claims(candidates: Mapping[str, _Candidate]) -> dict[_Claim, set[str]]:
+    found: defaultdict[_Claim, set[str]] = defaultdict(set)
+    for path, candidate in candidates.items():
+        value = candidate.value
+        if isinstance(value, Tenant):
+            for key in value.api_keys:
+                found[_Claim("", "api_keys", f"API key id {key}")].add(path)
+        elif isinstance(value, Biz):
+            tenant = path.split("/")[1]
+            databases = {name for each in value.generations for name in each.databases}
+            for database in sorted(databases):
+                place = f"collection {value.collection} in database {database}"
+                found[_Claim(tenant, "collection", place)].add(path)
+    return found
+
+
+def _tree(revision: str, stage: Stage, candidates: Mapping[str, _Candidate]) -> Tree:
+    tenants: dict[str, Tenant] = {DEFAULT_TENANT: Tenant()}
+    bizs: dict[str, dict[str, Biz]] = {}
+    for path, candidate in candidates.items():
+        _, tenant, *names = path.split("/")
+        if isinstance(candidate.value, Tenant):
+            tenants[tenant] = candidate.value
+        elif isinstance(candidate.value, Biz):
+            bizs.setdefault(tenant, {})[names[0]] = candidate.value
+    return Tree(revision=revision, stage=stage, tenants=tenants, bizs=bizs)
+
+
+def _find(tree: Tree | None, path: str) -> Document | None:
+    if tree is None:
+        return None
+    kind, tenant, *names = path.split("/")
+    if kind == CONFIG_TENANTS:
+        return tree.tenants.get(tenant)
+    return tree.bizs.get(tenant, {}).get(names[0])
+
+
+def _stage(readings: Mapping[str, Reading]) -> Stage | None:
+    value = readings[CONFIG_STAGE].value if CONFIG_STAGE in readings else None
+    return value if isinstance(value, Stage) else None

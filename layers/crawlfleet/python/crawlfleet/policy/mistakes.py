@@ -1,0 +1,137 @@
+"""Every mistake of a document at once, each with its field path (SPEC.md A3).
+
+msgspec stops at the first mistake, and its message names a place by counting (``$.rules[...]``).
+Here the document is decoded whole first, which is all that a right one costs. Only a wrong one is
+walked: a part that does not convert is taken apart until the parts do, so that what is left over is
+exactly what is wrong, and where.
+"""
+
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
+
+import msgspec
+
+from crawlfleet.errors import Problem
+
+T = TypeVar("T")
+
+#: Longest value that a message quotes.
+_QUOTED_CHARACTERS: Final = 60
+#: Below these fields a value may be a credential; messages never quote it.
+_UNQUOTED: Final = frozenset({"headers"})
+
+
+def decode(content: str | bytes, shape: type[T]) -> tuple[T | None, tuple[Problem, ...]]:
+    """The document as ``shape``, or None and every mistake in it. Field paths start at its root.
+
+    >>> from crawlfleet.model.biz import Tenant
+    >>> decode('{"api_keys": ["k", 5], "quota": 1}', Tenant)[1]
+    (Problem(field='quota', message='is no field of this document'),
+     Problem(field='api_keys[1]', message='expected `str`, got `int` (5)'))
+    """
+    try:
+        return msgspec.json.decode(content, type=shape, strict=True), ()
+    except msgspec.ValidationError as error:
+        whole = str(error)
+    except msgspec.DecodeError as error:
+        return None, (Problem("", _lowered(str(error))),)
+    except RecursionError:
+        return None, (Problem("", "is nested too deeply"),)
+    try:
+        value = msgspec.json.decode(content)
+    except msgspec.DecodeError as error:
+        return None, (Problem("", _lowered(str(error))),)
+    except RecursionError:
+        return None, (Problem("", "is nested too deeply"),)
+    # Two decoders of one library; should they ever disagree, the first one's word stands.
+    return None, tuple(_walk(value, shape, "")) or (Problem("", _lowered(whole)),)
+
+
+def join(path: str, name: str) -> str:
+    """The path of a field below another one.
+
+    >>> join("rules", "detail"), join("", "rules"), join("headers", "X Y")
+    ('rules.detail', 'rules', 'headers["X Y"]')
+    """
+    if not name or not all(character.isalnum() or character in "_-" for character in name):
+        return f"{path}[{msgspec.json.encode(name[:_QUOTED_CHARACTERS]).decode()}]"
+    return f"{path}.{name}" if path else name
+
+
+def _walk(value: object, shape: Any, path: str) -> Iterator[Problem]:
+    """The mistakes of ``value``, if it is no ``shape``."""
+    try:
+        msgspec.convert(value, shape, strict=True)
+    except (msgspec.ValidationError, RecursionError) as error:
+        found = False
+        for problem in _inside(value, _bare(shape, value), path):
+            found = True
+            yield problem
+        if not found:  # its parts are right, so it is the thing itself
+            yield Problem(path, _message(error, value, path))
+
+
+def _inside(value: object, shape: Any, path: str) -> Iterator[Problem]:
+    """The mistakes of the parts of ``value``, when it is a container of the wanted kind."""
+    if isinstance(value, dict) and isinstance(shape, type) and issubclass(shape, msgspec.Struct):
+        yield from _inside_struct(value, shape, path)
+    elif isinstance(value, dict) and get_origin(shape) is dict:
+        key_shape, value_shape = get_args(shape)
+        for key, item in value.items():
+            try:
+                msgspec.convert(key, key_shape)
+            except msgspec.ValidationError as error:
+                yield Problem(join(path, key), f"name: {_message(error, key, path)}")
+            yield from _walk(item, value_shape, join(path, key))
+    elif isinstance(value, list) and get_origin(shape) in (tuple, list):
+        item_shape = get_args(shape)[0]
+        for index, item in enumerate(value):
+            yield from _walk(item, item_shape, f"{path}[{index}]")
+
+
+def _inside_struct(
+    value: dict[str, object], shape: type[msgspec.Struct], path: str
+) -> Iterator[Problem]:
+    fields = {field.encode_name: field for field in msgspec.structs.fields(shape)}
+    for key in value:
+        if key not in fields:
+            yield Problem(join(path, key), "is no field of this document")
+    for name, field in fields.items():
+        if name in value:
+            yield from _walk(value[name], field.type, join(path, name))
+        elif field.required:
+            yield Problem(join(path, name), "is missing")
+
+
+def _bare(shape: Any, value: object) -> Any:
+    """The shape without its constraints; of alternatives, the one that ``value`` seems to mean."""
+    while get_origin(shape) is Annotated:
+        shape = get_args(shape)[0]
+    if get_origin(shape) in (Union, types.UnionType):
+        for option in get_args(shape):
+            bare = _bare(option, value)
+            if (
+                isinstance(value, dict)
+                and isinstance(bare, type)
+                and hasattr(bare, "__struct_fields__")
+            ):
+                return bare
+    return shape
+
+
+def _message(error: Exception, value: object, path: str) -> str:
+    if isinstance(error, RecursionError):
+        return "is nested too deeply"
+    text = _lowered(str(error).partition(" - at `")[0])
+    last = path.replace("[", ".").split(".")
+    if isinstance(value, str | int | float | None) and not _UNQUOTED.intersection(last):
+        quoted = msgspec.json.encode(value).decode()
+        if len(quoted) > _QUOTED_CHARACTERS:
+            quoted = quoted[:_QUOTED_CHARACTERS] + "..."
+        text += f" ({quoted})"
+    return text
+
+
+def _lowered(text: str) -> str:
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]

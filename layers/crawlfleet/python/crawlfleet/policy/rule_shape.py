@@ -1,0 +1,149 @@
+"""Whether a rule makes sense before anything compiles it (SPEC.md A3; DESIGN.md 11).
+
+Which selector may stand where follows from what the page is read as. Whether a selector or a
+regular expression is well formed is for the extractor to say: it compiles them.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from crawlfleet.errors import Problem
+from crawlfleet.model.rule import Cast, Field, Rule, Selector, Source, Take
+from crawlfleet.policy.mistakes import join
+
+#: Nested items inside nested items, counted from the rule's own fields.
+MAX_DEPTH: Final = 5
+#: Fields of a rule over all levels.
+MAX_FIELDS: Final = 1000
+
+_MARKUP: Final = frozenset({Source.HTML, Source.XML})
+_DEFAULTS: Final[dict[Cast, tuple[type, ...]]] = {
+    Cast.STRING: (str,),
+    Cast.DATE: (str,),
+    Cast.INTEGER: (int,),
+    Cast.NUMBER: (int, float),
+    Cast.BOOLEAN: (bool,),
+    Cast.JSON: (str, int, float, bool),
+}
+
+
+def shape_problems(rule: Rule) -> list[Problem]:
+    """What is wrong with the rule's composition; field paths start at it (``fields.price``)."""
+    found = list(_fields_problems(rule.fields, rule.source, "fields", 1))
+    if rule.items is not None:
+        kinds = _kinds(rule.items)
+        if len(kinds) != 1:
+            found.insert(
+                0, Problem("items", f"needs exactly one of css, xpath, json, regex{_but(kinds)}")
+            )
+        found[0:0] = _source_problems(kinds, rule.source, "items")
+    if _count(rule.fields) > MAX_FIELDS:
+        found.append(Problem("fields", f"are more than {MAX_FIELDS} over all levels"))
+    return found
+
+
+def _fields_problems(
+    fields: dict[str, Field], source: Source, path: str, depth: int
+) -> Iterator[Problem]:
+    if depth > MAX_DEPTH:
+        yield Problem(path, f"is nested more than {MAX_DEPTH} deep")
+        return
+    for name, field in fields.items():
+        place = join(path, name)
+        kinds = _kinds(field)
+        yield from _source_problems(kinds, source, place)
+        if field.fields:
+            yield from _nested_problems(field, kinds, place)
+            yield from _fields_problems(field.fields, source, f"{place}.fields", depth + 1)
+        else:
+            yield from _value_problems(field, kinds, place)
+
+
+def _nested_problems(field: Field, kinds: list[str], place: str) -> Iterator[Problem]:
+    """A nested item: at most a selector of where it is, and nothing that makes a single value."""
+    if len(kinds) > 1:
+        yield Problem(place, f"a nested item takes one of css, xpath, json at most{_but(kinds)}")
+    unfit = [name for name in ("regex", "fact", "attribute", "default") if _is_set(field, name)]
+    unfit += [name for name in ("count", "absolute") if getattr(field, name)]
+    unfit += ["take"] if field.take is not Take.TEXT else []
+    unfit += ["type"] if field.type is not Cast.STRING else []
+    for name in unfit:
+        yield Problem(
+            join(place, name), "does not go with fields: a nested item is no single value"
+        )
+
+
+def _value_problems(field: Field, kinds: list[str], place: str) -> Iterator[Problem]:
+    wanted = "needs exactly one of css, xpath, json, regex, fact, or fields"
+    if field.fact is not None:
+        kinds = [*kinds, "fact"]
+        if field.regex is not None and "regex" not in kinds:
+            kinds.append("regex")
+    if len(kinds) != 1:
+        yield Problem(place, wanted + _but(kinds))
+    markup = "css" in kinds or "xpath" in kinds
+    if kinds and not markup:
+        if field.attribute is not None:
+            yield Problem(join(place, "attribute"), "goes with css or xpath only")
+        if field.take is not Take.TEXT:
+            yield Problem(join(place, "take"), "goes with css or xpath only")
+    if field.attribute is not None and field.take is not Take.TEXT:
+        yield Problem(join(place, "take"), "does not go with attribute: it is one or the other")
+    if field.fact is not None and (field.list or field.count):
+        yield Problem(place, "a fact is one value: neither list nor count goes with it")
+    if field.count and field.list:
+        yield Problem(join(place, "count"), "does not go with list: it is one or the other")
+    if field.count and field.type not in (Cast.STRING, Cast.INTEGER):
+        yield Problem(join(place, "type"), "a count is an integer")
+    if field.absolute and field.type is not Cast.STRING:
+        yield Problem(join(place, "absolute"), "goes with type string only")
+    if field.default is not None:
+        yield from _default_problems(field, place)
+
+
+def _default_problems(field: Field, place: str) -> Iterator[Problem]:
+    if field.required:
+        yield Problem(join(place, "default"), "never applies to a required field")
+    right = isinstance(field.default, _DEFAULTS[field.type])
+    if isinstance(field.default, bool) and bool not in _DEFAULTS[field.type]:
+        right = False  # in Python a bool is an int; in a record it is not
+    if not right and not field.count:
+        yield Problem(join(place, "default"), f"is no {field.type.value}")
+
+
+def _source_problems(kinds: list[str], source: Source, place: str) -> Iterator[Problem]:
+    for kind in kinds:
+        if kind in ("css", "xpath") and source not in _MARKUP:
+            yield Problem(
+                join(place, kind), f"reads html and xml; this rule's source is {source.value}"
+            )
+        if kind == "json" and source is not Source.JSON:
+            yield Problem(join(place, kind), f"reads json; this rule's source is {source.value}")
+
+
+def _kinds(selector: Selector) -> list[str]:
+    """The selectors that are set. A regex beside another one narrows it and does not count."""
+    kinds = [kind for kind in ("css", "xpath", "json") if _is_set(selector, kind)]
+    if not kinds and selector.regex is not None:
+        return ["regex"]
+    if kinds and selector.regex is not None and not isinstance(selector, Field):
+        kinds.append("regex")
+    return kinds
+
+
+def _is_set(selector: Selector, name: str) -> bool:
+    return getattr(selector, name, None) is not None
+
+
+def _but(kinds: list[str]) -> str:
+    return f", not {' and '.join(kinds)}" if kinds else ""
+
+
+def _count(fields: dict[str, Field]) -> int:
+    # No recursion: a document may nest deeper than Python's stack is willing to follow.
+    waiting, count = [fields], 0
+    while waiting:
+        level = waiting.pop()
+        count += len(level)
+        waiting.extend(field.fields for field in level.values())
+    return count

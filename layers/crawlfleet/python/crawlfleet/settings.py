@@ -1,0 +1,146 @@
+"""Where things are: the environment variables as typed settings, all mistakes at once.
+
+The environment says where, the config centre says how. Each function names what it needs and is
+refused at its first call, whole, when something of that is missing or wrong. This is the only file
+that reads ``os.environ``.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from crawlfleet import names
+from crawlfleet.errors import ConfigError, Problem
+
+LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+_STAGE = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+_FUNCTION = re.compile(r"[A-Za-z0-9:_$-]{1,170}\Z")
+_SECRET = re.compile(r"[A-Za-z0-9/_+=.@:-]{1,512}\Z")
+
+
+class Need(StrEnum):
+    """What a caller asks for beside the stage and the log level, which everyone gets."""
+
+    REDIS = "redis"
+    NODES = "nodes"
+    CONSUMER = "consumer"
+    ID_ISSUER = "id-issuer"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The environment of one function. What was not needed and not set is empty or None.
+
+    Attributes:
+        stage: Name of the stage.
+        log_level: One of :data:`LOG_LEVELS`.
+        redis_url: ``redis://`` or ``rediss://``, without a password.
+        redis_secret: Secrets Manager id of the Redis AUTH token; None where Redis asks for none.
+        node_secret_template: Secrets Manager id of a node's MongoDB URI, with ``{node}`` in it.
+        consumer_function: Name or ARN of the consumer.
+        id_issuer_function: Name or ARN of the id-issuer.
+        default_api_key_id: API key id of the default tenant, if there is such a key.
+    """
+
+    stage: str
+    log_level: str = "INFO"
+    redis_url: str = ""
+    redis_secret: str | None = None
+    node_secret_template: str = ""
+    consumer_function: str = ""
+    id_issuer_function: str = ""
+    default_api_key_id: str | None = None
+
+    @classmethod
+    def from_environment(
+        cls, environment: Mapping[str, str] | None = None, needs: Iterable[Need] = ()
+    ) -> Self:
+        """Read the settings; ``environment`` is the process's own unless one is given.
+
+        Raises:
+            ConfigError: names every variable that is missing or wrong, needed or not.
+        """
+        reader = _Reader(os.environ if environment is None else environment)
+        wanted = frozenset(needs)
+        settings = cls(
+            stage=reader.read(names.ENV_STAGE, _stage_mistake, needed=True),
+            log_level=reader.read(names.ENV_LOG_LEVEL, _log_level_mistake) or "INFO",
+            redis_url=reader.read(
+                names.ENV_REDIS_URL, _redis_url_mistake, needed=Need.REDIS in wanted
+            ),
+            redis_secret=reader.read(names.ENV_REDIS_SECRET, _secret_mistake) or None,
+            node_secret_template=reader.read(
+                names.ENV_NODE_SECRET, _template_mistake, needed=Need.NODES in wanted
+            ),
+            consumer_function=reader.read(
+                names.ENV_CONSUMER_FUNCTION, _function_mistake, needed=Need.CONSUMER in wanted
+            ),
+            id_issuer_function=reader.read(
+                names.ENV_ID_ISSUER_FUNCTION, _function_mistake, needed=Need.ID_ISSUER in wanted
+            ),
+            default_api_key_id=reader.read(names.ENV_DEFAULT_API_KEY_ID, lambda _: None) or None,
+        )
+        if reader.problems:
+            raise ConfigError(reader.problems)
+        return settings
+
+    def node_secret(self, node: str) -> str:
+        """Secrets Manager id of the MongoDB URI of a node."""
+        return self.node_secret_template.replace("{node}", node)
+
+
+class _Reader:
+    """Reads variables and collects what is wrong with them. An empty variable is an unset one."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
+        self.problems: list[Problem] = []
+
+    def read(self, name: str, mistake: Callable[[str], str | None], *, needed: bool = False) -> str:
+        value = self._environment.get(name, "").strip()
+        found = mistake(value) if value else "is not set" if needed else None
+        if found is not None:
+            self.problems.append(Problem(name, found))
+        return value
+
+
+def _stage_mistake(value: str) -> str | None:
+    return None if _STAGE.match(value) else f"is no stage name: {value[:60]!r}"
+
+
+def _log_level_mistake(value: str) -> str | None:
+    return None if value in LOG_LEVELS else f"is none of {', '.join(LOG_LEVELS)}: {value[:60]!r}"
+
+
+def _redis_url_mistake(value: str) -> str | None:
+    # Never quotes the value: it may hold a password in spite of the rule.
+    try:
+        parts = urlsplit(value)
+        right = parts.scheme in ("redis", "rediss") and bool(parts.hostname)
+        right = right and (parts.port is None or parts.port > 0)
+    except ValueError:
+        right = False
+    if not right:
+        return "is no redis://HOST:PORT or rediss://HOST:PORT"
+    if parts.password is not None:
+        return f"holds a password; that belongs into the secret that {names.ENV_REDIS_SECRET} names"
+    return None
+
+
+def _secret_mistake(value: str) -> str | None:
+    return None if _SECRET.match(value) else "is no Secrets Manager name or ARN"
+
+
+def _template_mistake(value: str) -> str | None:
+    if "{node}" not in value:
+        return "lacks {node}, which stands for the node's name"
+    return _secret_mistake(value.replace("{node}", "node"))
+
+
+def _function_mistake(value: str) -> str | None:
+    return None if _FUNCTION.match(value) else f"is no function name or ARN: {value[:60]!r}"
