@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aws_cdk import App
 
 
-def app(outdir: str | None = None) -> "App":
+def app() -> "App":
     """The app with the chosen stage's stacks in it, not yet synthesised.
 
     Raises:
@@ -36,7 +36,8 @@ def app(outdir: str | None = None) -> "App":
 
     # The cdk command reads this file itself; without the command nobody else does.
     settings = json.loads((Path(__file__).parent / "cdk.json").read_text())
-    made = App(context=settings["context"], outdir=outdir or os.environ.get("CDK_OUTDIR"))
+    outdir = os.environ.get("CDK_OUTDIR", str(bundle.ROOT / "cdk.out"))
+    made = App(context=settings["context"], outdir=outdir)
     name = made.node.try_get_context("stage") or os.environ.get(names.ENV_STAGE, DEFAULT_STAGE)
     if name not in STAGES:
         raise SystemExit(f"no stage {name!r}; the stages are {', '.join(STAGES)}")
@@ -82,4 +83,5 @@ def _find_node() -> None:
 
 
 if __name__ == "__main__":
-    app().synth()
+    assembly = app().synth()
+    sys.stdout.write(f"{len(assembly.stacks)} stacks in {assembly.directory}\n")

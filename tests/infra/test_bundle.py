@@ -3,10 +3,12 @@
 import ast
 import dataclasses
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from infra import bundle
 from infra.bundle import ROOT, ZIPPED_LIMIT_BYTES, Bundle, BundleError, Size
@@ -165,9 +167,9 @@ def test_a_second_build_reuses_the_first(built: Bundle, monkeypatch: pytest.Monk
     assert bundle.build(Architecture.ARM64).vendor_layers == built.vendor_layers
 
 
-def test_a_package_that_is_not_required_anywhere_is_refused():
-    with pytest.raises(BundleError, match="nosuch is in a vendor group"):
-        list(bundle._closure(["nosuch"], {}))
+def test_a_package_that_is_not_pinned_is_refused_by_name():
+    with pytest.raises(BundleError, match="nosuch is needed by a vendor group but not pinned"):
+        list(bundle._closure(["nosuch"], {}, Architecture.ARM64))
 
 
 def test_a_function_without_a_handler_is_refused_by_name(tmp_path: Path):
@@ -197,23 +199,35 @@ def test_a_function_over_the_limit_is_refused_by_name(built: Bundle):
 
 
 def test_requirements_leave_out_what_the_runtime_carries():
-    text, _ = bundle.requirements(ROOT)
+    pinned = bundle.requirements(Architecture.ARM64)
 
-    names = {bundle._requirement_name(line) for line in text.splitlines()}
+    names = {line.partition("==")[0] for line in pinned.splitlines()}
     assert not names & bundle.IN_RUNTIME
-    wanted = {package for group in FLEET.vendor_groups for package in group.packages}
-    assert wanted <= names
+    assert {package for group in FLEET.vendor_groups for package in group.packages} <= names
+    assert all("--hash=sha256:" in line for line in pinned.splitlines())
 
 
-def test_pinned_requirements_are_read_with_their_hashes(tmp_path: Path):
+def test_every_dependency_of_the_product_is_in_a_vendor_group():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    required = {Requirement(line).name for line in project["dependencies"]}
+    carried = {package for group in FLEET.vendor_groups for package in group.packages}
+    assert required - bundle.IN_RUNTIME == carried
+
+
+def test_requirements_are_those_of_the_functions_platform(tmp_path: Path):
     (tmp_path / "requirements").mkdir()
     (tmp_path / "requirements" / "lambda.txt").write_text(
         "# made by a tool\n"
         "boto3==1.40.0 \\\n    --hash=sha256:aa\n"
         "redis==6.0.0 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\n    # via crawlfleet\n"
+        "old==1 ; python_full_version < '3.11.3' \\\n    --hash=sha256:dd\n"
+        "arm==1 ; platform_machine == 'aarch64' \\\n    --hash=sha256:ee\n"
     )
 
-    text, pinned = bundle.requirements(tmp_path)
+    text = bundle.requirements(Architecture.ARM64, tmp_path)
 
-    assert pinned
-    assert text.split() == ["redis==6.0.0", "--hash=sha256:bb", "--hash=sha256:cc"]
+    assert text.splitlines() == [
+        "redis==6.0.0 --hash=sha256:bb --hash=sha256:cc",
+        "arm==1 --hash=sha256:ee",
+    ]
