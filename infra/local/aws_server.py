@@ -1,14 +1,13 @@
 """moto's server: the AWS control plane (SSM, Secrets Manager, SNS, CloudWatch, S3) in memory."""
 
 import http.client
-import os
 import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Self
 
-from infra.local.parts import LOOPBACK, GuardedProcess, free_port
+from infra.local.parts import LOOPBACK, GuardedProcess, free_port, python_environment
 
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "123456789012"  # moto's
@@ -21,15 +20,24 @@ CREDENTIALS: Final = {
     "AWS_REGION": REGION,
 }
 
+#: Answers 200 as soon as the server may be used.
+READY_PATH: Final = "/_crawlfleet/ready"
+
 _OK: Final = 200
 
 
 class AwsServer:
-    """Start moto's server, wait until it answers, stop it. Its state is in memory only."""
+    """Start moto's server, wait until it answers, stop it.
 
-    def __init__(self, *, port: int = 0, log_path: Path | None = None) -> None:
-        """Choose the port (0 is any free one) and where it logs."""
+    Its state is in memory only, but for the parameters and secrets, which ``keep`` holds.
+    """
+
+    def __init__(
+        self, *, port: int = 0, keep: Path | None = None, log_path: Path | None = None
+    ) -> None:
+        """Choose the port (0 is any free one), the file of what is kept, and where it logs."""
         self._port = port
+        self._keep = keep
         self._log_path = log_path
         self._stack = ExitStack()
         self.endpoint_url = ""
@@ -46,9 +54,12 @@ class AwsServer:
             server = stack.enter_context(
                 GuardedProcess(
                     "moto",
-                    [sys.executable, "-m", "moto.server", "-H", LOOPBACK, "-p", str(port)],
+                    [
+                        *(sys.executable, "-m", "infra.local.control_plane", "--port", str(port)),
+                        *(() if self._keep is None else ("--keep", str(self._keep))),
+                    ],
                     log_path,
-                    {**os.environ, **CREDENTIALS},
+                    python_environment(),
                 )
             )
             server.wait_until(lambda: _answers(port))
@@ -73,7 +84,7 @@ class AwsServer:
 def _answers(port: int) -> bool:
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=5)
     try:
-        connection.request("GET", "/moto-api/data.json")
+        connection.request("GET", READY_PATH)
         return connection.getresponse().status == _OK
     except OSError:
         return False

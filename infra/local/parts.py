@@ -37,6 +37,18 @@ def free_port() -> int:
         return port
 
 
+def port_is_free(port: int) -> bool:
+    """Whether a server could listen on this loopback port now."""
+    with socket.socket() as probe:
+        # As servers do: connections of the last one that are still winding down do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
 def packaged_program(package: str, path: str) -> Path | None:
     """Find an executable inside an installed package without importing that package.
 
@@ -72,6 +84,11 @@ def find_program(name: str, packaged: Sequence[tuple[str, str]], remedy: str) ->
     return Path(on_path)
 
 
+def python_environment() -> dict[str, str]:
+    """Environment of a Python child that imports what this process can import."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
 class GuardedProcess:
     """A server under `infra.local.guard`: it ends with its owner, however the owner ends."""
 
@@ -81,14 +98,17 @@ class GuardedProcess:
         command: Sequence[str],
         log_path: Path,
         environment: Mapping[str, str] | None = None,
+        *,
+        grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         """Start ``command``; its output goes to ``log_path``."""
         self.name = name
+        self._grace_seconds = grace_seconds
         self.log_path = log_path
         log_path.parent.mkdir(parents=True, exist_ok=True)
         with log_path.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603  our own guard
-                [sys.executable, "-I", "-S", str(_GUARD), str(GRACE_SECONDS), *command],
+                [sys.executable, "-I", "-S", str(_GUARD), str(grace_seconds), *command],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -133,7 +153,7 @@ class GuardedProcess:
         """End the server and wait for it; harmless when it is gone already."""
         self.ask_to_stop()
         try:
-            self._process.wait(GRACE_SECONDS + 5)
+            self._process.wait(self._grace_seconds + 5)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -1,0 +1,90 @@
+"""``python -m infra.local up | down | status``: the local cloud from the command line."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from infra.local.cloud import down, up
+from infra.local.parts import PartError
+from infra.local.server import Options, serve
+from infra.local.state import Addresses, StateFolder
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m infra.local", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    starting = argparse.ArgumentParser(add_help=False)
+    starting.add_argument("--consumers", type=int, default=2, help="most consumers at once")
+    starting.add_argument("--port", type=int, default=0, help="port of the API; 0 chooses one")
+    folder = argparse.ArgumentParser(add_help=False)
+    folder.add_argument("--state", type=Path, default=Path(".crawlfleet"), help="state folder")
+
+    start = commands.add_parser("up", parents=[folder, starting], help="start it")
+    start.add_argument("--foreground", action="store_true", help="serve until interrupted")
+    serving = commands.add_parser("serve", parents=[folder, starting], help="what `up` starts")
+    serving.add_argument("--no-ticks", action="store_true", help="clocks fire only when told to")
+    serving.add_argument("--no-seed", action="store_true", help="leave the config centre empty")
+    serving.add_argument("--env", action="append", default=[], help="NAME=value for the functions")
+    commands.add_parser("down", parents=[folder], help="stop it; data stays")
+    commands.add_parser("status", parents=[folder], help="tell whether it runs, and where")
+    return parser
+
+
+def _show(addresses: Addresses) -> None:
+    print(
+        f"""  API       {addresses.api_url}
+  API key   {addresses.api_key}
+  Redis     {addresses.redis_url}
+  MongoDB   {addresses.mongo_uri}
+  AWS       {addresses.aws_endpoint_url}
+  Lambda    {addresses.lambda_endpoint_url}
+  logs      {addresses.log_dir}
+
+  curl -H 'x-api-key: {addresses.api_key}' {addresses.api_url}/health"""
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command; return its exit status."""
+    options = _parser().parse_args(arguments)
+    folder = StateFolder(options.state)
+    try:
+        match options.command:
+            case "serve":
+                serve(
+                    Options(
+                        state=options.state,
+                        consumers=options.consumers,
+                        ticking=not options.no_ticks,
+                        seed=not options.no_seed,
+                        api_port=options.port,
+                        variables=dict(pair.split("=", 1) for pair in options.env),
+                    )
+                )
+            case "up" if options.foreground:
+                print(f"serving; addresses will be in {folder.addresses_path}; Ctrl-C stops it")
+                serve(
+                    Options(state=options.state, consumers=options.consumers, api_port=options.port)
+                )
+            case "up":
+                addresses = up(options.state, consumers=options.consumers, api_port=options.port)
+                print("Crawlfleet is up; `make down` stops it.\n")
+                _show(addresses)
+            case "down":
+                stopped = down(options.state)
+                print(f"stopped; data stays in {folder.path}" if stopped else "nothing was running")
+            case _:
+                running = folder.read() if folder.is_served() else None
+                if running is None:
+                    print("not running; `make up` starts it")
+                    return 1
+                print(f"running, process {running.pid}\n")
+                _show(running)
+    except PartError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,227 @@
+"""The serving process: starts the parts, the functions and the doors, and stops them in order.
+
+It runs in the foreground of whoever starts it. When it dies in whatever way, its parts and the
+functions' processes end too (``guard.py``, ``environment.py``).
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+import boto3
+from aiohttp import web
+
+from crawlfleet import names
+from infra.fleet import FLEET, INVOKE_VARIABLES, FunctionSpec
+from infra.local.aws_server import CREDENTIALS, REGION, AwsServer
+from infra.local.clocks import Clocks
+from infra.local.gateway import Gateway
+from infra.local.invoke_api import InvokeApi
+from infra.local.keys import DEFAULT_KEY_ID, ApiKeys
+from infra.local.lambda_service import LambdaService, LocalFunction
+from infra.local.mongo_server import MongoServer
+from infra.local.parts import LOOPBACK, python_environment
+from infra.local.redis_server import RedisServer
+from infra.local.seeding import seed_config
+from infra.local.state import STAGE, Addresses, Lock, StateFolder
+
+#: Environments of a function that reserves no concurrency: more would only share the processors.
+_PROCESS_LIMIT: Final = 4
+#: Time that running invocations get at the end.
+_GRACE_SECONDS: Final = 2.0
+#: The node that the samples name.
+_NODE: Final = "main"
+
+#: What a function's process may know of this machine; everything else is said explicitly.
+_INHERITED: Final = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What may differ from one local cloud to another.
+
+    Attributes:
+        state: The state folder.
+        consumers: Most consumers at once.
+        ticking: Whether the clocks tick by themselves.
+        seed: Whether an empty config centre gets the samples.
+        api_port: Port of the REST API; 0 is the last one, or a free one.
+        variables: Added to every function's environment.
+    """
+
+    state: Path
+    consumers: int = 2
+    ticking: bool = True
+    seed: bool = True
+    api_port: int = 0
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def local_function(
+    spec: FunctionSpec, options: Options, addresses: Mapping[str, str]
+) -> LocalFunction:
+    """A function of the fleet as this machine runs it."""
+    reserved = options.consumers if spec.name == names.CONSUMER else spec.reserved_concurrency
+    asynchronous = spec.asynchronous
+    name = names.function_name(STAGE, spec.name)
+    wanted = {variable: addresses[variable] for variable in spec.environment if addresses[variable]}
+    return LocalFunction(
+        name=name,
+        handler=spec.handler,
+        timeout_seconds=spec.timeout_seconds,
+        memory_mb=spec.memory_mb,
+        limit=reserved or _PROCESS_LIMIT,
+        throttles=reserved is not None,
+        retry_attempts=2 if asynchronous is None else asynchronous.retry_attempts,
+        max_event_age_seconds=(
+            6 * 3600 if asynchronous is None else asynchronous.max_event_age_seconds
+        ),
+        variables={
+            **{variable: os.environ[variable] for variable in _INHERITED if variable in os.environ},
+            "PYTHONPATH": python_environment()["PYTHONPATH"],
+            "PYTHONUNBUFFERED": "1",
+            **CREDENTIALS,
+            "AWS_ENDPOINT_URL": addresses["aws"],
+            "AWS_ENDPOINT_URL_LAMBDA": addresses["lambda"],
+            "AWS_LAMBDA_FUNCTION_NAME": name,
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(spec.memory_mb),
+            "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST",
+            "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{name}",
+            "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+            "POWERTOOLS_TRACE_DISABLED": "true",
+            "POWERTOOLS_SERVICE_NAME": spec.name,
+            "TZ": "UTC",
+            **wanted,
+            **options.variables,
+        },
+    )
+
+
+def _variables(redis_url: str, aws_url: str, lambda_url: str) -> dict[str, str]:
+    """Values of every variable that ``fleet.py`` may give a function; empty ones are left out."""
+    return {
+        "aws": aws_url,
+        "lambda": lambda_url,
+        names.ENV_STAGE: STAGE,
+        names.ENV_LOG_LEVEL: os.environ.get(names.ENV_LOG_LEVEL, "INFO"),
+        names.ENV_REDIS_URL: redis_url,
+        names.ENV_REDIS_SECRET: "",
+        names.ENV_NODE_SECRET: names.node_secret(STAGE, "{node}"),
+        names.ENV_DEFAULT_API_KEY_ID: DEFAULT_KEY_ID,
+        **{
+            variable: names.function_name(STAGE, function)
+            for function, variable in INVOKE_VARIABLES.items()
+        },
+    }
+
+
+def _keep_node_secret(endpoint_url: str, uri: str) -> None:
+    """Put the node's address where the functions look for it."""
+    secrets = boto3.client(
+        "secretsmanager",
+        endpoint_url=endpoint_url,
+        region_name=REGION,
+        aws_access_key_id="local",
+        aws_secret_access_key="local",  # noqa: S106  moto asks for no secret
+    )
+    name = names.node_secret(STAGE, _NODE)
+    try:
+        secrets.put_secret_value(SecretId=name, SecretString=uri)
+    except secrets.exceptions.ResourceNotFoundException:
+        secrets.create_secret(Name=name, SecretString=uri)
+
+
+async def _listen(stack: AsyncExitStack, application: web.Application, port: int) -> None:
+    # A client that goes away does not end the invocation it started, as at AWS.
+    runner = web.AppRunner(application, access_log=None, handler_cancellation=False)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    await web.TCPSite(runner, LOOPBACK, port, shutdown_timeout=_GRACE_SECONDS).start()
+
+
+async def _serve(options: Options, folder: StateFolder) -> None:
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    last, logs = folder.read(), folder.log_dir
+    before = {} if last is None else asdict(last)
+    async with AsyncExitStack() as stack:
+        parts = stack.enter_context(ExitStack())
+        redis = parts.enter_context(
+            RedisServer(
+                folder.path / "redis",
+                port=folder.port_of(before.get("redis_url")),
+                log_path=logs / "redis.log",
+            )
+        )
+        mongo = parts.enter_context(
+            MongoServer(
+                folder.path / "mongo",
+                ports=[folder.port_of(before.get("mongo_uri"))],
+                log_dir=logs,
+            )
+        )
+        aws = parts.enter_context(
+            AwsServer(
+                port=folder.port_of(before.get("aws_endpoint_url")),
+                keep=folder.config_path,
+                log_path=logs / "aws.log",
+            )
+        )
+        _keep_node_secret(aws.endpoint_url, mongo.uri)
+        if options.seed:
+            seed_config(aws.endpoint_url, REGION)
+
+        keys = ApiKeys(folder.keys_path)
+        api_port = options.api_port or folder.port_of(before.get("api_url"))
+        lambda_port = folder.port_of(before.get("lambda_endpoint_url"))
+        lambda_url = f"http://{LOOPBACK}:{lambda_port}"
+        variables = _variables(redis.url, aws.endpoint_url, lambda_url)
+        service = LambdaService(
+            [local_function(spec, options, variables) for spec in FLEET.functions], folder.path
+        )
+        stack.push_async_callback(service.stop, _GRACE_SECONDS)
+        function_names = {
+            spec.name: names.function_name(STAGE, spec.name) for spec in FLEET.functions
+        }
+        rule_names = {clock.name: names.function_name(STAGE, clock.name) for clock in FLEET.clocks}
+        clocks = Clocks(FLEET.clocks, rule_names, function_names, service)
+        stack.push_async_callback(clocks.stop)
+        gateway = Gateway(FLEET.routes, function_names, service, keys, STAGE)
+        await _listen(stack, InvokeApi(service, clocks).application(), lambda_port)
+        await _listen(stack, gateway.application(), api_port)
+        if options.ticking:
+            clocks.start()
+        folder.write(
+            Addresses(
+                pid=os.getpid(),
+                stage=STAGE,
+                api_url=f"http://{LOOPBACK}:{api_port}",
+                api_key=keys.default_key,
+                redis_url=redis.url,
+                mongo_uri=mongo.uri,
+                aws_endpoint_url=aws.endpoint_url,
+                lambda_endpoint_url=lambda_url,
+                region=REGION,
+                log_dir=str(logs),
+            )
+        )
+        await ended.wait()
+
+
+def serve(options: Options) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Raises:
+        PartError: the folder is served already, or a part did not start.
+    """
+    folder = StateFolder(options.state)
+    folder.make()
+    with Lock(folder):
+        folder.set_long_logs_aside()
+        asyncio.run(_serve(options, folder))
