@@ -56,7 +56,9 @@ class ApiServer:
         self.lock = threading.Lock()
         self.released = threading.Event()
         self._reads = 0
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
+        self._server = ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Handler", (_Handler,), {"api": self})
+        )
         self._server.daemon_threads = True
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
@@ -284,66 +286,69 @@ def record(request_id: str, index: int, **fields: Any) -> dict[str, Any]:
     }
 
 
-def _handler_of(api: ApiServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    #: One packet for headers and body; two would wait for the reader's delayed acknowledgement.
+    wbufsize = 65_536
+    api: ApiServer
 
-        def log_message(self, *_: Any) -> None:
-            pass
+    def log_message(self, *_: Any) -> None:
+        pass
 
-        def handle_any(self) -> None:
-            parts = urlsplit(self.path)
-            length = int(self.headers.get("content-length") or 0)
-            call = Call(
-                self.command,
-                parts.path,
-                dict(parse_qsl(parts.query)),
-                {name.lower(): value for name, value in self.headers.items()},
-                self.rfile.read(length),
-            )
-            api.calls.append(call)
-            if api.faults and api.faults[0].method in {None, self.command}:
-                self.misbehave(call, api.faults.popleft())
-                return
-            status, document = api.answer(call)
-            body = b"" if document is None else json.dumps(document).encode()
-            kind = "application/json" if status < 400 else "application/problem+json"
-            self.say(status, body, {"content-type": kind})
+    def handle_any(self) -> None:
+        parts = urlsplit(self.path)
+        length = int(self.headers.get("content-length") or 0)
+        call = Call(
+            self.command,
+            parts.path,
+            dict(parse_qsl(parts.query)),
+            {name.lower(): value for name, value in self.headers.items()},
+            self.rfile.read(length),
+        )
+        self.api.calls.append(call)
+        if self.api.faults and self.api.faults[0].method in {None, self.command}:
+            self.misbehave(call, self.api.faults.popleft())
+            return
+        status, document = self.api.answer(call)
+        body = b"" if document is None else json.dumps(document).encode()
+        kind = "application/json" if status < 400 else "application/problem+json"
+        self.say(status, body, {"content-type": kind})
 
-        def misbehave(self, call: Call, fault: Fault) -> None:
-            if fault.carry_out:
-                api.answer(call)
-            if fault.hang:
-                api.released.wait(30)
-                self.close_connection = True
-            elif fault.drip:
-                self.send_response(200)
-                self.send_header("content-length", "1000000")
-                self.end_headers()
-                while not api.released.is_set():
-                    try:
-                        self.wfile.write(b" ")
-                    except OSError:
-                        return
-            elif fault.cut:
-                self.send_response(200)
-                self.send_header("content-length", "1000")
-                self.end_headers()
-                self.wfile.write(b'{"id": "1"')
-                self.close_connection = True
-            elif fault.status:
-                self.say(fault.status, fault.body, fault.headers)
-            else:
-                self.close_connection = True  # not a word
-
-        def say(self, status: int, body: bytes, headers: dict[str, str]) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("content-length", str(len(body)))
+    def misbehave(self, call: Call, fault: Fault) -> None:
+        if fault.carry_out:
+            self.api.answer(call)
+        if fault.hang:
+            self.api.released.wait(30)
+            self.close_connection = True
+        elif fault.drip:
+            self.send_response(200)
+            self.send_header("content-length", "1000000")
             self.end_headers()
-            self.wfile.write(body)
+            while not self.api.released.is_set():
+                try:
+                    self.wfile.write(b" ")
+                    self.wfile.flush()
+                except OSError:
+                    return
+        elif fault.cut:
+            self.send_response(200)
+            self.send_header("content-length", "1000")
+            self.end_headers()
+            self.wfile.write(b'{"id": "1"')
+            self.close_connection = True
+        elif fault.status:
+            self.say(fault.status, fault.body, fault.headers)
+        else:
+            self.close_connection = True  # not a word
 
-    for method in ("GET", "POST", "PUT", "DELETE"):
-        setattr(Handler, f"do_{method}", Handler.handle_any)
-    return Handler
+    def say(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+for _method in ("GET", "POST", "PUT", "DELETE"):
+    setattr(_Handler, f"do_{_method}", _Handler.handle_any)
