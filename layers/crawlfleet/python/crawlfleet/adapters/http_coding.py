@@ -124,11 +124,10 @@ if hasattr(getattr(brotli, "Decompressor", None), "can_accept_more_data"):  # 1.
                     piece = self._decompressor.process(data, output_buffer_limit=PIECE_BYTES)
                 except brotli.error as error:
                     raise BadCodingError(str(error)) from error
-                data = b""
-                if piece:
-                    yield piece
-                if not piece or self._decompressor.can_accept_more_data():
+                if not piece:
                     return
+                data = b""  # it may hold output back even where it says it accepts more input
+                yield piece
 
         def finish(self) -> None:
             if self._began and not self._decompressor.is_finished():

@@ -1,6 +1,5 @@
 """The border to aiohttp: whatever it raises becomes one of our errors, none of its own get past."""
 
-import asyncio
 import ssl
 from typing import Final
 
@@ -37,8 +36,10 @@ def translated(error: Exception) -> FetchError:
         return AddressRefusedError(str(RefusedAddressError()))
     text = _text(error)
     match error:
-        case TimeoutError() | asyncio.TimeoutError():
-            return FetchTimeoutError(text)
+        case aiohttp.ConnectionTimeoutError():
+            return FetchTimeoutError("connecting took too long")
+        case TimeoutError():
+            return FetchTimeoutError("the answer took too long")
         case aiohttp.TooManyRedirects():
             return _end_of_redirects(error)
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():

@@ -12,18 +12,18 @@ import socket
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 import aiohttp
 import certifi
 from aiohttp.abc import AbstractResolver
-from yarl import URL
 
 from crawlfleet.adapters.host_slots import HostSlots
 from crawlfleet.adapters.http_coding import BodyDecoder
 from crawlfleet.adapters.http_errors import RefusedAddressError, translated
-from crawlfleet.adapters.http_request import headers_of, method_of, payload_of, url_of
+from crawlfleet.adapters.http_request import HeaderBook, method_of, payload_of, url_of
 from crawlfleet.errors import FetchError, TooLargeError
 from crawlfleet.model.biz import FetchLimits
 from crawlfleet.model.outcome import Page
@@ -71,6 +71,7 @@ class AiohttpFetcher:
         self._ssl_context = ssl_context
         self._session: aiohttp.ClientSession | None = None
         self._slots = HostSlots()
+        self._headers = HeaderBook()
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(
@@ -117,55 +118,55 @@ class AiohttpFetcher:
         if self._session is None:
             raise RuntimeError("AiohttpFetcher is used outside of its 'async with'")
         url = url_of(body)
-        host, per_host = url.raw_host or "", limits.per_host
-        await self._slots.take(host, per_host)
+        key = (url.raw_host or "", limits.per_host)
+        if not self._slots.take(key):
+            await self._slots.wait(key)
         try:
-            return await self._download(self._session, url, body, limits)
+            clock = asyncio.get_running_loop().time
+            started = clock()
+            async with self._session.request(
+                method_of(body),
+                url,
+                headers=self._headers.headers_of(body, limits),
+                data=None if body.body is None else _payload(body),
+                timeout=_timeout(limits.connect_seconds, limits.total_seconds),
+                max_redirects=limits.max_redirects + 1,  # aiohttp counts the one it gives up at
+            ) as response:
+                status = response.status
+                if not 200 <= status < 300:
+                    retry_after = response.headers.get("Retry-After")
+                    if error := error_for(status, retry_after, self._clock()):
+                        raise error  # noqa: TRY301  the next clause lets it through
+                content = await _content(response, limits.max_body_bytes)
+                return Page(
+                    url=str(response.url),
+                    status=status,
+                    headers=_headers(response),
+                    body=content,
+                    redirects=tuple([str(hop.url) for hop in response.history]),
+                    seconds=clock() - started,
+                )
         except FetchError:
             raise
-        except Exception as error:
+        except Exception as error:  # the border: whatever a site provokes ends here
             raise translated(error) from error
         finally:
-            self._slots.leave(host, per_host)
-
-    async def _download(
-        self, session: aiohttp.ClientSession, url: URL, body: Body, limits: FetchLimits
-    ) -> Page:
-        clock = asyncio.get_running_loop().time
-        started = clock()
-        payload = payload_of(body)
-        async with session.request(
-            method_of(body),
-            url,
-            headers=headers_of(body, limits),
-            data=io.BytesIO(payload)
-            if payload and len(payload) > _PLAIN_PAYLOAD_BYTES
-            else payload,
-            timeout=_timeout(limits.connect_seconds, limits.total_seconds),
-            max_redirects=limits.max_redirects + 1,  # aiohttp counts the one it gives up at
-        ) as response:
-            if response.status // 100 != 2:
-                retry_after = response.headers.get("Retry-After")
-                if error := error_for(response.status, retry_after, self._clock()):
-                    raise error
-            content = await _content(response, limits.max_body_bytes)
-            return Page(
-                url=str(response.url),
-                status=response.status,
-                headers=_headers(response),
-                body=content,
-                redirects=tuple([str(hop.url) for hop in response.history]),
-                seconds=clock() - started,
-            )
+            self._slots.leave(key)
 
 
-@functools.cache
-def _system_tls() -> ssl.SSLContext:
-    """Verifies against the system's authorities, or certifi's where the system has none."""
-    context = ssl.create_default_context()
-    if not context.get_ca_certs():
-        context.load_verify_locations(certifi.where())
-    return context
+def _system_tls() -> ssl.SSLContext | bool:
+    """True, which is the system's authorities; certifi's where the system has none."""
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile or (paths.capath and any(Path(paths.capath).iterdir())):
+        return True
+    return ssl.create_default_context(cafile=certifi.where())
+
+
+def _payload(body: Body) -> bytes | io.BytesIO | None:
+    payload = payload_of(body)
+    if payload is not None and len(payload) > _PLAIN_PAYLOAD_BYTES:
+        return io.BytesIO(payload)
+    return payload
 
 
 @functools.lru_cache(maxsize=256)
@@ -195,7 +196,8 @@ async def _content(response: aiohttp.ClientResponse, limit: int) -> bytes:
     if announced is not None and announced > limit and response.method != "HEAD":
         raise TooLargeError(f"the body has {announced:,} bytes, more than {limit:,}")
     stream = response.content
-    if codings := response.headers.getall("Content-Encoding", ()):
+    if "Content-Encoding" in response.headers:
+        codings = response.headers.getall("Content-Encoding")
         return await _decoded(stream, BodyDecoder(",".join(codings), limit), limit)
     first = await stream.readany()
     if stream.at_eof() and len(first) <= limit:

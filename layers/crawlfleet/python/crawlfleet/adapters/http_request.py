@@ -4,6 +4,7 @@ Nothing here touches the network; the fetcher and its twin in memory share it.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from multidict import CIMultiDict
@@ -22,6 +23,10 @@ from crawlfleet.policy.target import (
 
 #: What a URL must not hold raw (RFC 3986): then it has to be quoted, else it is final as it stands.
 _UNQUOTED: Final = re.compile(r"[^A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]|%(?![0-9A-Fa-f]{2})")
+
+
+#: Configurations whose headers are remembered.
+_BOOK_LENGTH: Final = 256
 
 
 def method_of(body: Body) -> str:
@@ -58,20 +63,41 @@ def url_of(body: Body) -> URL:
         raise PageGoneError(f"the URL is not valid: {error}") from error
 
 
-def headers_of(body: Body, limits: FetchLimits) -> CIMultiDict[str]:
-    """The biz's headers, then the request's over them; those of the connection are dropped.
+class HeaderBook:
+    """The headers that requests go out with; those of each biz are put together once."""
 
-    Raises:
-        PageGoneError: a name or value would break out of its line.
-    """
-    headers = CIMultiDict({"User-Agent": limits.user_agent, "Accept-Encoding": ACCEPT_ENCODING})
-    for given in (limits.headers, body.headers):
-        for name, value in given.items():
-            if name.lower() not in CONNECTION_HEADERS:
-                headers[name] = value
-    if problem := problem_with_headers(headers):
+    def __init__(self) -> None:
+        # By identity: the limits are not hashable, and live as long as a configuration does.
+        self._of_biz: dict[int, tuple[FetchLimits, CIMultiDict[str]]] = {}
+
+    def headers_of(self, body: Body, limits: FetchLimits) -> CIMultiDict[str]:
+        """The biz's headers, then the request's over them; those of the connection are dropped.
+
+        The answer is not to be changed.
+
+        Raises:
+            PageGoneError: a name or value would break out of its line.
+        """
+        known = self._of_biz.get(id(limits))
+        if known is not None:
+            of_biz = known[1]
+        else:
+            ours = {"User-Agent": limits.user_agent, "Accept-Encoding": ACCEPT_ENCODING}
+            of_biz = _merged(_merged(CIMultiDict(), ours), limits.headers)
+            if len(self._of_biz) >= _BOOK_LENGTH:
+                self._of_biz.clear()
+            self._of_biz[id(limits)] = limits, of_biz
+        return _merged(of_biz, body.headers) if body.headers else of_biz
+
+
+def _merged(headers: CIMultiDict[str], given: Mapping[str, str]) -> CIMultiDict[str]:
+    if problem := problem_with_headers(given):
         raise PageGoneError(f"the header {problem}")
-    return headers
+    merged = headers.copy()
+    for name, value in given.items():
+        if name.lower() not in CONNECTION_HEADERS:
+            merged[name] = value
+    return merged
 
 
 def payload_of(body: Body) -> bytes | None:

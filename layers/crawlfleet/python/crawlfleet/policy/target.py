@@ -8,6 +8,7 @@ not judged here but at the socket (``policy.address``).
 import ipaddress
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 MAX_URL_LENGTH: Final = 8_000
@@ -72,6 +73,7 @@ def problem_with(url: str) -> str | None:
     return _problem_with_host(host)
 
 
+@lru_cache(maxsize=4096)  # a crawl asks of few hosts, often
 def _problem_with_host(host: str) -> str | None:
     if host.startswith("["):
         try:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from crawlfleet.adapters.http_request import headers_of, method_of, payload_of, url_of
+from crawlfleet.adapters.http_request import HeaderBook, method_of, payload_of, url_of
 from crawlfleet.errors import FetchError, PageGoneError, TooLargeError
 from crawlfleet.model.biz import FetchLimits
 from crawlfleet.model.outcome import Page
@@ -21,6 +21,7 @@ class MemoryFetcher:
     def __init__(self, answers: Mapping[str, Page | bytes | FetchError]) -> None:
         self.answers = dict(answers)
         self.asked: list[Body] = []
+        self._headers = HeaderBook()
 
     async def __aenter__(self) -> Self:
         return self
@@ -37,7 +38,7 @@ class MemoryFetcher:
         """The answer to ``body`` (see ``ports.Fetcher``)."""
         url = str(url_of(body))
         method_of(body)
-        headers_of(body, limits)
+        self._headers.headers_of(body, limits)
         payload_of(body)
         self.asked.append(body)
         answer = self.answers.get(url)

@@ -1,0 +1,222 @@
+"""Where the fetcher connects to, and whom it believes: addresses, names, certificates."""
+
+import asyncio
+import socket
+import ssl
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from aiohttp.abc import AbstractResolver
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from crawlfleet.adapters.http_fetcher import AiohttpFetcher
+from crawlfleet.errors import AddressRefusedError, ConnectFailedError, FetchTimeoutError
+from crawlfleet.model.outcome import Page
+from crawlfleet.policy.address import is_public
+from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, reply, site
+
+# ---- addresses -------------------------------------------------------------------------------
+
+
+class Names(AbstractResolver):
+    """A name server of the attacker's: every name leads to ``addresses``."""
+
+    def __init__(self, *addresses):
+        self.addresses = addresses
+
+    async def resolve(self, host, port=0, family=socket.AF_UNSPEC):
+        return [
+            {
+                "hostname": host,
+                "host": address,
+                "port": port,
+                "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
+                "proto": socket.IPPROTO_TCP,
+                "flags": socket.AI_NUMERICHOST,
+            }
+            for address in self.addresses
+        ]
+
+    async def close(self):
+        return None
+
+
+class SilentNames(Names):
+    async def resolve(self, host, port=0, family=socket.AF_UNSPEC):
+        await asyncio.Event().wait()
+
+
+def _only_here(address):
+    """Stands in for a public address: the one that the test's site listens on."""
+    return address == "127.0.0.1" or is_public(address)
+
+
+INSIDE = [
+    "127.0.0.1",
+    "[::1]",
+    "localhost",
+    "[::ffff:127.0.0.1]",
+    "[::ffff:7f00:1]",
+    "169.254.169.254",
+    "[fd00:ec2::254]",
+    "10.0.0.1",
+    "0.0.0.0",
+    "[::]",
+    "[64:ff9b::7f00:1]",
+    "[2002:7f00:1::]",
+]
+
+
+@pytest.mark.parametrize("host", INSIDE)
+def test_host_inside_is_refused_without_a_connection(host):
+    async def run():
+        async with site(reply()) as stands:
+            error = await outcome(stands.url(host=host), allow_private=False)
+            return error, stands.connections
+
+    error, connections = asyncio.run(run())
+
+    assert (type(error), error.retryable, connections) == (AddressRefusedError, False, 0)
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [
+        ["127.0.0.1"],
+        ["127.0.0.1", "127.0.0.2"],
+        ["::1", "127.0.0.1", "10.0.0.1", "fe80::1"],
+        ["::ffff:127.0.0.1"],
+        ["169.254.169.254"],
+    ],
+    ids=str,
+)
+def test_name_that_leads_inside_is_refused_by_where_it_leads(addresses):
+    async def run():
+        async with site(reply()) as stands:
+            url = stands.url(host="harmless.example")
+            error = await outcome(url, allow_private=False, resolver=Names(*addresses))
+            return error, stands.connections
+
+    error, connections = asyncio.run(run())
+
+    assert (type(error), connections) == (AddressRefusedError, 0)
+    assert not any(address in str(error) for address in addresses)
+
+
+def test_name_that_changes_its_mind_is_refused():
+    async def run():
+        names = Names("127.0.0.1")
+        async with site(reply()) as stands:
+            options = {"may_connect": _only_here, "resolver": names}
+            async with AiohttpFetcher(allow_private=False, **options) as fetcher:
+                url = stands.url(host="rebinds.example")
+                first = await fetcher.fetch(ask(url), LIMITS)
+                names.addresses = ("127.0.0.2",)
+                fetcher._session.connector.clear_dns_cache()
+                with pytest.raises(AddressRefusedError):
+                    await fetcher.fetch(ask(url), LIMITS)
+                return first.status
+
+    assert asyncio.run(run()) == 200
+
+
+def test_public_address_beside_a_refused_one_is_used():
+    async def run():
+        async with site(reply(b"here")) as stands:
+            names = Names("10.0.0.1", "127.0.0.1", "fd00::1")
+            url = stands.url(host="both.example")
+            return await outcome(url, allow_private=False, may_connect=_only_here, resolver=names)
+
+    assert asyncio.run(run()).body == b"here"
+
+
+@pytest.mark.parametrize(
+    "place", ["http://127.0.0.2/", "http://169.254.169.254/latest/", "//[::1]/"]
+)
+def test_redirect_inside_is_refused(place):
+    answer = reply(status=302, Location=place)
+
+    error = fetch_from(answer, allow_private=False, may_connect=_only_here)
+
+    assert type(error) is AddressRefusedError
+
+
+def test_redirect_by_name_inside_is_refused():
+    async def run():
+        async with site(reply(status=302, Location="http://inside.example/")) as stands:
+            options = {"may_connect": _only_here, "resolver": Names("127.0.0.3")}
+            return await outcome(stands.url(), allow_private=False, **options)
+
+    assert type(asyncio.run(run())) is AddressRefusedError
+
+
+def test_name_server_that_says_nothing_is_given_up_on():
+    error = asyncio.run(
+        outcome("http://a.example/", limits(connect_seconds=0.2), resolver=SilentNames())
+    )
+
+    assert type(error) is FetchTimeoutError
+
+
+# ---- TLS -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate for ``a.example`` that vouches for itself, and its key, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a.example")])
+    now = datetime.now(UTC)
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("a.example")]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    file = tmp_path_factory.mktemp("tls") / "site.pem"
+    file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + built.public_bytes(serialization.Encoding.PEM)
+    )
+    return file
+
+
+@pytest.mark.parametrize(
+    ("host", "trusted", "expected"),
+    [
+        ("a.example", True, Page),
+        ("b.example", True, ConnectFailedError),
+        ("a.example", False, ConnectFailedError),
+    ],
+    ids=["trusted", "of another name", "vouching for itself"],
+)
+def test_certificate_is_verified(certificate, host, trusted, expected):
+    async def run():
+        served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        served.load_cert_chain(certificate)
+        ours = ssl.create_default_context(cafile=certificate) if trusted else None
+        async with site(reply(), ssl=served) as stands:
+            url = stands.url(host=host, scheme="https")
+            return await outcome(url, resolver=Names("127.0.0.1"), ssl_context=ours)
+
+    assert type(asyncio.run(run())) is expected
+
+
+def test_plain_http_where_tls_is_expected_cannot_be_connected_to():
+    async def run():
+        async with site(reply()) as stands:
+            return await outcome(stands.url(scheme="https"), limits(total_seconds=0.3))
+
+    assert isinstance(asyncio.run(run()), ConnectFailedError | FetchTimeoutError)
