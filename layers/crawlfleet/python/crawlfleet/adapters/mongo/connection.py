@@ -5,10 +5,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
+import pymongo
+from bson.errors import BSONError, InvalidBSON
 from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.database import Database
-from pymongo.errors import ConfigurationError, InvalidURI, PyMongoError
+from pymongo.errors import (
+    BulkWriteError,
+    ConfigurationError,
+    InvalidURI,
+    OperationFailure,
+    PyMongoError,
+)
 from pymongo.write_concern import WriteConcern
 
 from crawlfleet.errors import StoreError, StoreUnavailableError
@@ -17,14 +25,21 @@ Document: TypeAlias = dict[str, Any]
 
 PART: Final = "mongodb"
 
-#: How long to look for a primary. An API call must be able to answer 503 before its caller gives up.
+#: How long to look for a primary: an API call must answer 503 before its caller gives up.
 SERVER_SELECTION_MS: Final = 3_000
 CONNECT_MS: Final = 2_000
 SOCKET_MS: Final = 20_000
-#: A majority that does not confirm in time is an error, not a wait for ever.
-WRITE_CONCERN_MS: Final = 10_000
+#: The whole of an operation, looking for a primary and waiting for a majority included.
+OPERATION_SECONDS: Final = 10.0
 #: One environment serves one event at a time; a worker stores and claims from a few threads.
 POOL_SIZE: Final = 8
+
+#: What is accepted survives the primary.
+MAJORITY: Final = WriteConcern("majority")
+
+#: What the server says of a document that it will never take: nested too deeply, no BSON, a field
+#: name that it does not like, too large.
+NEVER_TAKEN: Final = frozenset({15, 22, 52, 56, 57, 10334, 17280})
 
 #: The database for what belongs to no biz's shards, on the stage's home node.
 CONTROL_DATABASE: Final = "cf_control"
@@ -39,19 +54,42 @@ def database_name(tenant: str, database: str) -> str:
     return f"cf_{tenant}_{database}"
 
 
+class UnstorableError(StoreError):
+    """BSON or MongoDB cannot hold a value that it was given; another try will not help."""
+
+
 @contextmanager
-def border() -> Iterator[None]:
-    """Translate what the driver raises: everything it can raise here may be over in a moment."""
+def border(within: float = OPERATION_SECONDS) -> Iterator[None]:
+    """Bound what is done in ``within`` seconds, and translate what the driver raises.
+
+    Everything the driver can raise here may be over in a moment, but for two things: a URI that is
+    none, and a value that cannot be stored.
+    """
     try:
-        yield
+        with pymongo.timeout(within):
+            yield
     except (ConfigurationError, InvalidURI) as error:
         raise StoreError(f"{PART}: the node's URI is not usable: {type(error).__name__}") from error
+    except OperationFailure as error:
+        if _codes(error) & NEVER_TAKEN:
+            raise UnstorableError(f"{PART} cannot hold it: {_brief(error)}") from error
+        raise StoreUnavailableError(PART, f"{type(error).__name__}: {_brief(error)}") from error
     except PyMongoError as error:
         raise StoreUnavailableError(PART, f"{type(error).__name__}: {_brief(error)}") from error
+    except InvalidBSON as error:
+        raise StoreUnavailableError(PART, "the node answers what is no BSON") from error
+    except (BSONError, OverflowError, RecursionError, UnicodeEncodeError) as error:
+        raise UnstorableError(f"{PART} cannot hold it: {str(error)[:200]}") from error
+
+
+def _codes(error: OperationFailure) -> set[int | None]:
+    if isinstance(error, BulkWriteError):
+        return {fault["code"] for fault in error.details["writeErrors"]}
+    return {error.code}
 
 
 def _brief(error: PyMongoError) -> str:
-    return str(error).split(", Timeout:")[0][:300]
+    return str(error).split(", Timeout:")[0].split(", full error:")[0][:300]
 
 
 class MongoNodes:
@@ -83,18 +121,14 @@ class MongoNodes:
     def database(self, node: str, tenant: str, database: str) -> Database[Document]:
         """A tenant's database on a node, written with majority concern."""
         return self.client(node).get_database(
-            database_name(tenant, database),
-            write_concern=WriteConcern("majority", wtimeout=WRITE_CONCERN_MS),
+            database_name(tenant, database), write_concern=MAJORITY
         )
 
     def control(self, collection: str) -> Collection[Document]:
         """A collection of the control database on the home node."""
         return (
             self.client(self._home())
-            .get_database(
-                CONTROL_DATABASE,
-                write_concern=WriteConcern("majority", wtimeout=WRITE_CONCERN_MS),
-            )
+            .get_database(CONTROL_DATABASE, write_concern=MAJORITY)
             .get_collection(collection)
         )
 
@@ -107,14 +141,17 @@ class MongoNodes:
 
     @staticmethod
     def _open(uri: str) -> MongoClient[Document]:
-        return MongoClient(
-            uri,
-            tz_aware=True,
-            serverSelectionTimeoutMS=SERVER_SELECTION_MS,
-            connectTimeoutMS=CONNECT_MS,
-            socketTimeoutMS=SOCKET_MS,
-            maxPoolSize=POOL_SIZE,
-            retryWrites=True,
-            retryReads=True,
-            appname="crawlfleet",
-        )
+        try:
+            return MongoClient(
+                uri,
+                tz_aware=True,
+                serverSelectionTimeoutMS=SERVER_SELECTION_MS,
+                connectTimeoutMS=CONNECT_MS,
+                socketTimeoutMS=SOCKET_MS,
+                maxPoolSize=POOL_SIZE,
+                retryWrites=True,
+                retryReads=True,
+                appname="crawlfleet",
+            )
+        except ValueError as error:  # a port that is no number
+            raise InvalidURI(str(error)) from error

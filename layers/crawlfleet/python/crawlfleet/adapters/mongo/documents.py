@@ -6,6 +6,7 @@ A request::
     tenant   who owns it
     biz, ts, data, flag     as SPEC.md A1 says; data is the body in MessagePack
     job      the job it belongs to; missing for single submissions
+    call     the insertion that wrote it: a failed one takes back its own and nothing else
     attempts, worker, token, due, error, records     from the first claim on
     log      the timeline after submission: [{at, flag, by, why}], the last 50
 
@@ -20,7 +21,6 @@ import msgspec
 from crawlfleet.adapters.mongo.connection import Document
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import Body, Event, Request, State, Tracked
-from crawlfleet.model.times import to_ms
 
 #: Events kept of a request's timeline.
 LOG_LENGTH: Final = 50
@@ -39,8 +39,8 @@ def unpack(data: bytes) -> Body:
     return _decoder.decode(data)
 
 
-def new_document(request: Request) -> Document:
-    """A request as it is first stored."""
+def new_document(request: Request, call: int) -> Document:
+    """A request as it is first stored, by the insertion ``call``."""
     document: Document = {
         "_id": request.id,
         "tenant": request.tenant,
@@ -48,6 +48,7 @@ def new_document(request: Request) -> Document:
         "ts": request.queued_at,
         "data": _encoder.encode(request.body),
         "flag": 0,
+        "call": call,
     }
     if request.job is not None:
         document["job"] = request.job
@@ -68,7 +69,12 @@ def request_of(document: Document) -> Request:
 
 def event(at: datetime, state: State, by: str, why: str) -> Document:
     """One line of the timeline."""
-    return {"at": at, "flag": int(state), "by": by, "why": why[:500]}
+    return {"at": at, "flag": int(state), "by": by, "why": clean(why, 500)}
+
+
+def clean(text: str, length: int) -> str:
+    """The text as BSON can hold it, cut to ``length``: an error may quote what a site sent."""
+    return text[:length].encode("utf-8", "replace").decode("utf-8")
 
 
 def pushed(line: Document) -> Document:
@@ -124,8 +130,3 @@ def record_of(document: Document) -> Record:
         stored_at=document["at"],
         fields=document["fields"],
     )
-
-
-def position_of(record: Record) -> tuple[int, str]:
-    """Where a record stands in the order of storing."""
-    return to_ms(record.stored_at), record.id

@@ -18,6 +18,10 @@ from crawlfleet.policy.snowflake import first_mark
 FIRST_NUMBER: Final = 960
 LAST_NUMBER: Final = 1023
 
+#: The end of the lease of a number that nobody has had.
+_NEVER: Final = from_ms(0) - timedelta(days=1)
+_DUPLICATE_KEY: Final = 11000
+
 
 class MongoWorkerNumbers:
     """ports.WorkerNumbers for ``first`` to ``last``, both included."""
@@ -28,21 +32,15 @@ class MongoWorkerNumbers:
         self._nodes = nodes
         self._first = first
         self._last = last
-        self._sure = False
 
     def lease(self, holder: str, now_ms: int, term_ms: int) -> HeldNumber:
         """See ports.WorkerNumbers.lease."""
         fence = f"{holder}-{uuid4().hex}"
         with border():
-            found = self._numbers().find_one_and_update(
-                {
-                    "_id": {"$gte": self._first, "$lte": self._last},
-                    "until": {"$lte": from_ms(now_ms)},
-                },
-                {"$set": {"fence": fence, "until": from_ms(now_ms + term_ms)}},
-                sort=[("until", ASCENDING), ("_id", ASCENDING)],
-                return_document=ReturnDocument.AFTER,
-            )
+            found = self._take(fence, now_ms, term_ms)
+            if found is None:
+                self._add_numbers()
+                found = self._take(fence, now_ms, term_ms)
         if found is None:
             message = f"all worker numbers from {self._first} to {self._last} are leased"
             raise WorkerNumbersExhaustedError(message)
@@ -69,23 +67,32 @@ class MongoWorkerNumbers:
             )
         return bool(result.matched_count)
 
+    def _take(self, fence: str, now_ms: int, term_ms: int) -> Document | None:
+        taken: Document | None = self._numbers().find_one_and_update(
+            {
+                "_id": {"$gte": self._first, "$lte": self._last},
+                "until": {"$lte": from_ms(now_ms)},
+            },
+            {"$set": {"fence": fence, "until": from_ms(now_ms + term_ms)}},
+            sort=[("until", ASCENDING), ("_id", ASCENDING)],
+            return_document=ReturnDocument.AFTER,
+        )
+        return taken
+
+    def _add_numbers(self) -> None:
+        """Add those that are not there yet: all of them, at the very first lease."""
+        numbers = [
+            {"_id": number, "until": _NEVER, "fence": "", "mark": None}
+            for number in range(self._first, self._last + 1)
+        ]
+        try:
+            self._numbers().insert_many(numbers, ordered=False)
+        except BulkWriteError as error:
+            if any(fault["code"] != _DUPLICATE_KEY for fault in error.details["writeErrors"]):
+                raise
+
     def _numbers(self) -> Collection[Document]:
-        collection = self._nodes.control("worker_numbers")
-        if not self._sure:
-            never = from_ms(0) - timedelta(days=1)
-            try:
-                collection.insert_many(
-                    [
-                        {"_id": number, "until": never, "fence": "", "mark": None}
-                        for number in range(self._first, self._last + 1)
-                    ],
-                    ordered=False,
-                )
-            except BulkWriteError as error:
-                if any(fault["code"] != 11000 for fault in error.details["writeErrors"]):
-                    raise
-            self._sure = True
-        return collection
+        return self._nodes.control("worker_numbers")
 
 
 class MongoCounter:

@@ -1,6 +1,9 @@
 """Rules as they were when a request was accepted, on the home node."""
 
+from contextlib import suppress
+
 import msgspec
+from pymongo.errors import DuplicateKeyError
 
 from crawlfleet.adapters.mongo.connection import MongoNodes, border
 from crawlfleet.model.lane import Lane
@@ -22,11 +25,10 @@ class MongoRules:
         key = (lane.tenant, lane.biz, name, rule.version)
         if key in self._known:
             return
-        with border():
+        document = {"tenant": lane.tenant, "biz": lane.biz, "rule": _encode(rule)}
+        with border(), suppress(DuplicateKeyError):  # another one froze it at the same time
             self._nodes.control("rules").update_one(
-                {"_id": "/".join(key)},
-                {"$setOnInsert": {"tenant": lane.tenant, "biz": lane.biz, "rule": _encode(rule)}},
-                upsert=True,
+                {"_id": "/".join(key)}, {"$setOnInsert": document}, upsert=True
             )
         self._known[key] = rule
 

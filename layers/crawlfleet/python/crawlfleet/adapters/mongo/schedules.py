@@ -1,13 +1,16 @@
 """Schedules and their fire times, on the home node (SPEC.md B1)."""
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from pymongo import ASCENDING, IndexModel, ReturnDocument
 from pymongo.collection import Collection
+from pymongo.errors import DuplicateKeyError
 
 from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
 from crawlfleet.model.schedule import Fire, Missed, Schedule
+from crawlfleet.model.times import to_ms
 
 #: A fire is remembered this long after it was created, longer than any scheduler can be late.
 _FIRE_LIFE: Final = timedelta(days=7)
@@ -62,7 +65,8 @@ class MongoSchedules:
     def open_fire(self, fire: Fire) -> Fire:
         """See ports.ScheduleStore.open_fire."""
         with border():
-            found: Any = self._fires().find_one_and_update(
+            found: Any = self._standing(
+                self._fires(),
                 {"_id": _fire_key(fire)},
                 {
                     "$setOnInsert": {
@@ -76,8 +80,6 @@ class MongoSchedules:
                         "done": False,
                     }
                 },
-                upsert=True,
-                return_document=ReturnDocument.AFTER,
             )
         return Fire(
             tenant=found["tenant"],
@@ -89,6 +91,15 @@ class MongoSchedules:
             rule_version=found["rule_version"],
             done=found["done"],
         )
+
+    @staticmethod
+    def _standing(fires: Collection[Document], match: Document, change: Document) -> Any:
+        # Two upserts of one key may both find nothing; the later one then finds what stands.
+        with suppress(DuplicateKeyError):
+            return fires.find_one_and_update(
+                match, change, upsert=True, return_document=ReturnDocument.AFTER
+            )
+        return fires.find_one(match)
 
     def close_fire(self, fire: Fire) -> None:
         """See ports.ScheduleStore.close_fire."""
@@ -138,7 +149,7 @@ def _key(tenant: str, biz: str, name: str) -> str:
 
 
 def _fire_key(fire: Fire) -> str:
-    return f"{_key(fire.tenant, fire.biz, fire.schedule)}@{fire.fire_at.isoformat()}"
+    return f"{_key(fire.tenant, fire.biz, fire.schedule)}@{to_ms(fire.fire_at)}"
 
 
 def _document(schedule: Schedule) -> Document:

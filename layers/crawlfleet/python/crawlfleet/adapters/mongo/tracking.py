@@ -1,23 +1,17 @@
-"""Reading requests and records: by id, by state and time, in totals (SPEC.md A8); and cancelling."""
+"""Reading requests and records by id, state and time, and in totals (SPEC.md A8); cancelling."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from heapq import merge
 from itertools import islice
-from typing import Final
 
 from pymongo import ASCENDING, ReturnDocument
 from pymongo.collection import Collection
 
 from crawlfleet.adapters.mongo.connection import Document, border
-from crawlfleet.adapters.mongo.documents import (
-    event,
-    position_of,
-    pushed,
-    record_of,
-    tracked_of,
-)
-from crawlfleet.adapters.mongo.shards import Shards
+from crawlfleet.adapters.mongo.documents import event, pushed, record_of, tracked_of
+from crawlfleet.adapters.mongo.settlement import keys_of
+from crawlfleet.adapters.mongo.shards import BY_ID, Shards
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
@@ -25,9 +19,6 @@ from crawlfleet.model.record import Record
 from crawlfleet.model.request import State, Tracked
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.routing import all_shards, candidates, live_shards
-
-#: No read of the API may hold a connection longer.
-READ_MS: Final = 10_000
 
 
 class MongoTracking:
@@ -41,9 +32,7 @@ class MongoTracking:
         mine = {"_id": request_id, "tenant": lane.tenant, "biz": lane.biz}
         with border():
             for shard in candidates(biz, request_id):
-                document = self._shards.requests(lane, biz, shard).find_one(
-                    mine, max_time_ms=READ_MS
-                )
+                document = self._shards.requests(lane, biz, shard).find_one(mine)
                 if document is not None:
                     return tracked_of(document)
         return None
@@ -66,7 +55,7 @@ class MongoTracking:
         with border():
             for shard in candidates(biz, request_id):
                 document = self._shards.requests(lane, biz, shard).find_one_and_update(
-                    match, change, return_document=ReturnDocument.AFTER
+                    match, change, return_document=ReturnDocument.AFTER, hint=BY_ID
                 )
                 if document is not None:
                     return tracked_of(document)
@@ -90,22 +79,13 @@ class MongoTracking:
             "tenant": lane.tenant,
             "biz": lane.biz,
         }
-        floor = since
-        if after is not None:
-            at = from_ms(after[0])
-            floor = at if since is None else max(at, since)
-        if floor is not None:
-            match["ts"] = {"$gte": floor}
-
+        ranges = _ranges("ts", since, None if after is None else (after[0], _typed(after[1])))
         found: list[list[Tracked]] = []
         with border():
             for shard in live_shards(biz, now):
-                cursor = (
-                    self._shards.requests(lane, biz, shard)
-                    .find(match, max_time_ms=READ_MS)
-                    .sort([("ts", ASCENDING), ("_id", ASCENDING)])
-                )
-                found.append(_after(map(tracked_of, cursor), after, limit))
+                collection = self._shards.requests(lane, biz, shard)
+                documents = _ordered(collection, match, ranges, "ts", limit)
+                found.append([tracked_of(document) for document in documents])
         return list(islice(merge(*found, key=_place), limit))
 
     def records(
@@ -120,28 +100,40 @@ class MongoTracking:
         """See ports.RequestStore.records: one indexed query a shard, merged."""
         match: Document = {"tenant": lane.tenant, "biz": lane.biz}
         if request_id is not None:
-            first, last = {"r": request_id, "i": 0}, {"r": request_id, "i": 2**31 - 1}
-            match["_id"] = {"$gte": first, "$lte": last}
+            return self._records_of(lane, biz, request_id, match, after, limit)
+        key = None
         if after is not None:
-            match["at"] = {"$gte": from_ms(after[0])}
-
+            owner, index = _split(after[1])
+            key = after[0], {"r": owner, "i": index}
         found: list[list[Record]] = []
-        shards = candidates(biz, request_id) if request_id is not None else all_shards(biz)
         with border():
-            for shard in shards:
-                cursor = (
-                    self._shards.records(lane, biz, shard)
-                    .find(match, max_time_ms=READ_MS)
-                    .sort([("at", ASCENDING), ("_id", ASCENDING)])
-                )
-                part: list[Record] = []
-                for record in map(record_of, cursor):
-                    if after is None or _record_place(record) > _record_place_of(after):
-                        part.append(record)
-                    if len(part) == limit:
-                        break
-                found.append(part)
+            for shard in all_shards(biz):
+                collection = self._shards.records(lane, biz, shard)
+                documents = _ordered(collection, match, _ranges("at", None, key), "at", limit)
+                found.append([record_of(document) for document in documents])
         return list(islice(merge(*found, key=_record_place), limit))
+
+    def _records_of(
+        self,
+        lane: Lane,
+        biz: Biz,
+        request_id: RequestId,
+        match: Document,
+        after: tuple[int, str] | None,
+        limit: int,
+    ) -> list[Record]:
+        """The records of one request: they are of one time and one shard."""
+        match = {**match, "_id": keys_of(request_id)}
+        if after is not None and _split(after[1])[0] == request_id:
+            match["_id"] = {**match["_id"], "$gt": {"r": request_id, "i": _split(after[1])[1]}}
+        with border():
+            for shard in candidates(biz, request_id):
+                collection = self._shards.records(lane, biz, shard)
+                cursor = collection.find(match, hint=BY_ID).sort("_id", ASCENDING).limit(limit)
+                found = [record_of(document) for document in cursor]
+                if found:
+                    return found
+        return []
 
     def totals(self, lane: Lane, biz: Biz, now: datetime) -> tuple[dict[int, int], int]:
         """See ports.RequestStore.totals: one count on the index for each shard and state."""
@@ -162,8 +154,45 @@ class MongoTracking:
 
 def _count(collection: Collection[Document], query: Document) -> int:
     # The count command runs on the index's keys alone; count_documents would read each entry.
-    answer = collection.database.command("count", collection.name, query=query, maxTimeMS=READ_MS)
+    answer = collection.database.command("count", collection.name, query=query)
     return int(answer["n"])
+
+
+def _ranges(field: str, since: datetime | None, after: tuple[int, object] | None) -> list[Document]:
+    """What lies at or after ``since`` and after a position, as ranges of the index in its order.
+
+    A million requests may have one ``ts``: the page must begin where the last one ended, not at its
+    millisecond. MongoDB compares within a type and sorts numbers before strings, so integer ids are
+    followed by hex ones.
+    """
+    if after is None or (since is not None and since > from_ms(after[0])):
+        return [{} if since is None else {field: {"$gte": since}}]
+    at = from_ms(after[0])
+    rest: list[Document] = [{field: {"$gt": at}}]
+    if isinstance(after[1], int):
+        rest.insert(0, {field: at, "_id": {"$gte": ""}})
+    return [{field: at, "_id": {"$gt": after[1]}}, *rest]
+
+
+def _ordered(
+    collection: Collection[Document],
+    match: Document,
+    ranges: Sequence[Document],
+    field: str,
+    limit: int,
+) -> Iterator[Document]:
+    """Up to ``limit`` documents of the ranges, in the order of ``field`` and id."""
+    for found in ranges:
+        cursor = (
+            collection.find({**match, **found})
+            .sort([(field, ASCENDING), ("_id", ASCENDING)])
+            .limit(limit)
+        )
+        for document in cursor:
+            yield document
+            limit -= 1
+        if limit <= 0:
+            return
 
 
 def _place(tracked: Tracked) -> tuple[int, str, int, str]:
@@ -177,21 +206,14 @@ def _order(ms: int, request_id: RequestId) -> tuple[int, str, int, str]:
     return ms, "s", 0, request_id
 
 
-def _after(tracked: Iterable[Tracked], after: tuple[int, str] | None, limit: int) -> list[Tracked]:
-    floor = None if after is None else _order(after[0], _typed(after[1]))
-    beyond = (one for one in tracked if floor is None or _place(one) > floor)
-    return list(islice(beyond, limit))
-
-
 def _typed(text: str) -> RequestId:
     return int(text) if text.isdigit() and len(text) < 20 else text
 
 
+def _split(record_id: str) -> tuple[RequestId, int]:
+    owner, _, index = record_id.rpartition("-")
+    return _typed(owner), int(index)
+
+
 def _record_place(record: Record) -> tuple[int, str, int, str, int]:
-    ms, _ = position_of(record)
-    return (*_order(ms, record.request_id), record.index)
-
-
-def _record_place_of(after: tuple[int, str]) -> tuple[int, str, int, str, int]:
-    request_id, _, index = after[1].rpartition("-")
-    return (*_order(after[0], _typed(request_id)), int(index))
+    return (*_order(to_ms(record.stored_at), record.request_id), record.index)

@@ -1,0 +1,204 @@
+"""Owning requests in MongoDB: claim, renewal, release (SPEC.md A7).
+
+One document is changed by one atomic update whose filter names what must hold: id, tenant, biz, ts
+and state for the claim, the token for everything after it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from pymongo import UpdateMany
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+
+from crawlfleet.adapters.mongo.connection import Document, border
+from crawlfleet.adapters.mongo.documents import event, pushed, request_of
+from crawlfleet.adapters.mongo.parts import ByShard, by_node, on_nodes
+from crawlfleet.adapters.mongo.shards import BY_ID, Shards
+from crawlfleet.model.biz import Biz
+from crawlfleet.model.ids import RequestId
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Claim, Entry, State
+from crawlfleet.model.times import from_ms, to_ms
+
+_CLAIMABLE: Final = {"$in": [int(State.PENDING), int(State.WAITING)]}
+
+
+class MongoClaims:
+    """The owning part of ports.RequestStore."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+
+    def claim(
+        self,
+        lane: Lane,
+        biz: Biz,
+        entries: Sequence[Entry],
+        worker: str,
+        now: datetime,
+        until: datetime,
+        token: str,
+    ) -> list[Claim]:
+        """See ports.RequestStore.claim.
+
+        One update claims a shard's whole batch: each document is taken atomically, on id, tenant,
+        biz, ts and state, under the token; the token then tells which were won. The same token may
+        ask again, after a time-out, and is told of what it had won.
+
+        A node that does not answer leaves its own entries out: recovery finds them again. It is an
+        error only where nothing was won.
+        """
+        oldest = to_ms(now - timedelta(seconds=biz.ttl_seconds))
+        alive = {(e.id, e.ts): e for e in entries if e.ts > oldest and e.biz == lane.biz}
+        change: Document = {
+            "$set": {"flag": int(State.LEASED), "worker": worker, "token": token, "due": until},
+            "$inc": {"attempts": 1},
+            "$push": pushed(event(now, State.LEASED, worker, "claimed")),
+        }
+
+        def claim_on(_: str, parts: ByShard[Entry]) -> list[Claim]:
+            won: list[Claim] = []
+            with border():
+                for shard, part in parts.items():
+                    collection = self._shards.requests(lane, biz, shard)
+                    match = _matching(lane, part)
+                    free = {**match, "flag": _CLAIMABLE}
+                    taken = collection.update_many(free, change, hint=BY_ID).modified_count
+                    if taken < len(part):
+                        ended = {**match, "flag": int(State.LEASED), "due": {"$lte": now}}
+                        collection.update_many(ended, change, hint=BY_ID)
+                    owned = collection.find({"_id": match["_id"], "token": token}, hint=BY_ID)
+                    won.extend(_confirmed(collection, owned, alive, token))
+            return won
+
+        done, failed = on_nodes(by_node(biz, alive.values(), _entry_key), claim_on)
+        won = [claim for claims in done for claim in claims]
+        if failed and not won:
+            raise failed[0]
+        return won
+
+    def renew(
+        self, lane: Lane, biz: Biz, claims: Sequence[Claim], until: datetime
+    ) -> set[RequestId]:
+        """See ports.RequestStore.renew."""
+
+        def renew_on(_: str, parts: ByShard[Claim]) -> set[RequestId]:
+            lost: set[RequestId] = set()
+            with border():
+                for shard, part in parts.items():
+                    collection = self._shards.requests(lane, biz, shard)
+                    change = {"$set": {"due": until}}
+                    updates = [UpdateMany(owned(g), change, hint=BY_ID) for g in by_token(part)]
+                    if collection.bulk_write(updates, ordered=False).matched_count < len(part):
+                        lost |= missing(collection, part)
+            return lost
+
+        done, failed = on_nodes(by_node(biz, claims, claim_key), renew_on)
+        if failed:
+            raise failed[0]
+        return {request_id for lost in done for request_id in lost}
+
+    def release(
+        self,
+        lane: Lane,
+        biz: Biz,
+        claims: Sequence[Claim],
+        worker: str,
+        why: str,
+        now: datetime,
+    ) -> None:
+        """See ports.RequestStore.release."""
+        change = {
+            "$set": {"flag": int(State.PENDING)},
+            "$inc": {"attempts": -1},
+            "$unset": {"token": "", "due": ""},
+            "$push": pushed(event(now, State.PENDING, worker, why)),
+        }
+
+        def release_on(_: str, parts: ByShard[Claim]) -> None:
+            with border():
+                for shard, part in parts.items():
+                    updates = [UpdateMany(owned(g), change, hint=BY_ID) for g in by_token(part)]
+                    self._shards.requests(lane, biz, shard).bulk_write(updates, ordered=False)
+
+        _, failed = on_nodes(by_node(biz, claims, claim_key), release_on)
+        if failed:
+            raise failed[0]
+
+
+def claim_key(claim: Claim) -> tuple[RequestId, datetime]:
+    """What routes a claim."""
+    return claim.request.id, claim.request.queued_at
+
+
+def by_token(claims: Iterable[Claim]) -> list[list[Claim]]:
+    """The claims by the lease they belong to."""
+    groups: dict[str, list[Claim]] = defaultdict(list)
+    for claim in claims:
+        groups[claim.token].append(claim)
+    return list(groups.values())
+
+
+def owned(claims: Sequence[Claim]) -> Document:
+    """What holds of requests while their token, the same for all of these, owns them."""
+    return {
+        "_id": {"$in": [claim.request.id for claim in claims]},
+        "token": claims[0].token,
+        "flag": int(State.LEASED),
+    }
+
+
+def missing(
+    collection: Collection[Document],
+    claims: Sequence[Claim],
+    session: ClientSession | None = None,
+) -> set[RequestId]:
+    """The ids that their tokens no longer own."""
+    match = {"_id": {"$in": [claim.request.id for claim in claims]}, "flag": int(State.LEASED)}
+    found = collection.find(match, projection=["token"], session=session, hint=BY_ID)
+    tokens = {document["_id"]: document["token"] for document in found}
+    return {c.request.id for c in claims if tokens.get(c.request.id) != c.token}
+
+
+def _entry_key(entry: Entry) -> tuple[RequestId, datetime]:
+    return entry.id, from_ms(entry.ts)
+
+
+def _matching(lane: Lane, entries: Sequence[Entry]) -> Document:
+    return {
+        "_id": {"$in": [entry.id for entry in entries]},
+        "tenant": lane.tenant,
+        "biz": lane.biz,
+        "ts": {"$in": [from_ms(ts) for ts in {entry.ts for entry in entries}]},
+    }
+
+
+def _confirmed(
+    collection: Collection[Document],
+    documents: Iterable[Document],
+    entries: dict[tuple[RequestId, int], Entry],
+    token: str,
+) -> Iterator[Claim]:
+    for document in documents:
+        entry = entries.get((document["_id"], to_ms(document["ts"])))
+        if entry is not None:
+            yield Claim(
+                request=request_of(document),
+                entry=entry,
+                token=token,
+                attempt=document["attempts"],
+            )
+            continue
+        # Its ts was another entry's of the same batch: no entry is of this request.
+        collection.update_one(
+            {"_id": document["_id"], "token": token},
+            {
+                "$set": {"flag": int(State.PENDING)},
+                "$inc": {"attempts": -1},
+                "$unset": {"token": "", "due": ""},
+                "$pop": {"log": 1},
+            },
+        )

@@ -1,0 +1,119 @@
+"""Requests into MongoDB (SPEC.md A4, A5): persisted by a majority, each node for itself."""
+
+import secrets
+from collections.abc import Sequence
+from typing import Final
+
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError, ConnectionFailure, DuplicateKeyError
+
+from crawlfleet.adapters.mongo.connection import Document, UnstorableError, border
+from crawlfleet.adapters.mongo.documents import new_document
+from crawlfleet.adapters.mongo.parts import ByShard, by_node, on_nodes
+from crawlfleet.adapters.mongo.shards import BY_ID, Shards
+from crawlfleet.errors import StoreError
+from crawlfleet.model.biz import Biz
+from crawlfleet.model.ids import RequestId
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Inserted, Request, State
+from crawlfleet.policy.routing import Shard
+
+_DUPLICATE_KEY: Final = 11000
+#: Taking back what a failed insertion left behind: the caller has waited long enough already.
+_DISCARD_SECONDS: Final = 2.0
+
+
+class MongoInsertion:
+    """The insertion of ports.RequestStore."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+
+    def insert(self, lane: Lane, biz: Biz, requests: Sequence[Request]) -> Inserted:
+        """See ports.RequestStore.insert."""
+        existing: set[RequestId] = set()
+        refused: dict[RequestId, StoreError] = {}
+
+        def insert_on(_: str, parts: ByShard[Request]) -> None:
+            down: StoreError | None = None
+            for shard, part in parts.items():
+                if down is None:
+                    down = self._insert_shard(lane, biz, shard, part, existing, refused)
+                else:  # waiting for the same node again would only make the caller wait
+                    refused.update(dict.fromkeys((request.id for request in part), down))
+
+        on_nodes(by_node(biz, requests, lambda r: (r.id, r.queued_at)), insert_on)
+        return Inserted(existing=frozenset(existing), refused=refused)
+
+    def _insert_shard(
+        self,
+        lane: Lane,
+        biz: Biz,
+        shard: Shard,
+        requests: Sequence[Request],
+        existing: set[RequestId],
+        refused: dict[RequestId, StoreError],
+    ) -> StoreError | None:
+        """Insert one shard's requests; the error when the node does not answer."""
+        call = secrets.randbits(63)
+        try:
+            with border():
+                collection = self._shards.requests(lane, biz, shard, made_sure=True)
+                existing |= _insert_into(collection, requests, call)
+        except UnstorableError as error:
+            self._discard(lane, biz, shard, requests, call)
+            if len(requests) == 1:
+                refused[requests[0].id] = error
+                return None
+            for request in requests:  # one of them must not take the others with it
+                down = self._insert_shard(lane, biz, shard, [request], existing, refused)
+                if down is not None:
+                    refused.setdefault(request.id, down)
+        except StoreError as error:
+            refused.update(dict.fromkeys((request.id for request in requests), error))
+            self._discard(lane, biz, shard, requests, call)
+            if isinstance(error.__cause__, ConnectionFailure):
+                return error
+        return None
+
+    def _discard(
+        self, lane: Lane, biz: Biz, shard: Shard, requests: Sequence[Request], call: int
+    ) -> None:
+        # The caller hears "not stored", so what this call left behind must go; never what an
+        # earlier one wrote. When the node stays away this fails too: then the time-out has told
+        # nothing, and a request may run whose submitter tries again: twice is the safe side.
+        try:
+            with border(_DISCARD_SECONDS):
+                self._shards.requests(lane, biz, shard).delete_many(
+                    {
+                        "_id": {"$in": [request.id for request in requests]},
+                        "call": call,
+                        "flag": int(State.PENDING),
+                        "attempts": {"$exists": False},
+                    },
+                    hint=BY_ID,
+                )
+        except StoreError:
+            return
+
+
+def _insert_into(
+    collection: Collection[Document], requests: Sequence[Request], call: int
+) -> set[RequestId]:
+    """Insert; returns the ids that were there already."""
+    documents = [new_document(request, call) for request in requests]
+    try:
+        if len(documents) == 1:
+            collection.insert_one(documents[0])
+        else:
+            collection.insert_many(documents, ordered=False)
+    except DuplicateKeyError:
+        return {requests[0].id}
+    except BulkWriteError as error:
+        faults = error.details["writeErrors"]
+        if error.details.get("writeConcernErrors") or any(
+            fault["code"] != _DUPLICATE_KEY for fault in faults
+        ):
+            raise
+        return {fault["op"]["_id"] for fault in faults}
+    return set()
