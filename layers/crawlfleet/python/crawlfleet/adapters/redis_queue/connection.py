@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
-from typing import Final, NoReturn, Self, TypeAlias, TypeVar, cast
+from typing import Final, Self, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 import redis
@@ -131,14 +131,11 @@ class RedisConnection:
         """
         try:
             yield
-        except redis.ReadOnlyError as cause:
-            # A failover made this server a replica: the name now leads elsewhere.
-            self.client.connection_pool.disconnect(inuse_connections=False)
-            _unavailable(cause)
         except (redis.RedisError, OSError) as cause:
-            _unavailable(cause)
+            self._start_anew()
+            raise StoreUnavailableError(PART, f"{type(cause).__name__}: {cause}") from cause
         except (ValueError, TypeError, LookupError, RecursionError) as cause:
-            self.client.connection_pool.disconnect(inuse_connections=False)
+            self._start_anew()
             raise StoreUnavailableError(PART, "the answer is not what Redis answers") from cause
 
     def close(self) -> None:
@@ -163,6 +160,10 @@ class RedisConnection:
         answer = self._retry.call_with_retry(call, lambda _: None)
         self._used_at = time.time()
         return answer
+
+    def _start_anew(self) -> None:
+        """Close idle connections: after a failover they lead to a server that only reads."""
+        self.client.connection_pool.disconnect(inuse_connections=False)
 
     def _revive(self) -> None:
         """Replace a connection that died of idleness, before a call that must not be repeated.
@@ -202,10 +203,6 @@ def several(answer: object, count: int | None = None) -> list[object]:
 
 def _nonsense() -> StoreUnavailableError:
     return StoreUnavailableError(PART, "the answer has another shape than the script's")
-
-
-def _unavailable(cause: Exception) -> NoReturn:
-    raise StoreUnavailableError(PART, f"{type(cause).__name__}: {cause}") from cause
 
 
 def _client(

@@ -201,9 +201,8 @@ class RedisQueue:
                     "dropped a queue entry that cannot be read",
                     extra={"tenant": lane.tenant, "biz": lane.biz, "reason": str(reason)},
                 )
-        self._redis.once(
-            _MEND, (lane_keys(lane).leases,), token, until_ms, found, _encoder.encode_lines(entries)
-        )
+        mended = _encoder.encode_lines(entries)
+        whole(self._redis.once(_MEND, (lane_keys(lane).leases,), token, until_ms, found, mended))
         return entries
 
 

@@ -13,6 +13,7 @@ local ends = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not ends or tonumber(ends) <= tonumber(ARGV[5]) then return 0 end
 if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then return 0 end
 if redis.call('HGET', KEYS[3], ARGV[1]) ~= ARGV[3] then return 0 end
+even_when_full(KEYS[1])
 redis.call('HSET', KEYS[3], ARGV[1], ARGV[4])
 redis.call('ZADD', KEYS[1], ARGV[6], ARGV[1])
 return 1

@@ -6,6 +6,7 @@
 -- ARGV[3] live after  epoch ms: a worker whose last beat is not later is taken to be dead
 -- ARGV[4] forget      epoch ms: a worker whose last beat is not later is removed
 -- reply   1 for a new worker, 0 for a known one
+even_when_full(KEYS[1])
 local last = redis.call('ZSCORE', KEYS[1], ARGV[1])
 redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[4])

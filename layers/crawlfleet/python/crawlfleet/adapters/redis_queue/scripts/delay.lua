@@ -5,6 +5,7 @@
 -- ARGV[2] entries  one JSON object a line
 -- ARGV[3] dues     epoch ms, one a line, in the same order
 -- reply   how many of the entries the token held
+even_when_full(KEYS[1])
 local entries, dues, delayed = lines(ARGV[2]), lines(ARGV[3]), 0
 for i, member in ipairs(held_by(ARGV[1], entries)) do
   if redis.call('ZREM', KEYS[1], member) == 1 then

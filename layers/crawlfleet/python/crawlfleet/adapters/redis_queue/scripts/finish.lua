@@ -6,5 +6,6 @@
 -- ARGV[3] count      requests processed
 -- ARGV[4] entries    one JSON object a line
 -- reply   how many of the entries the token held
+even_when_full(KEYS[1])
 count(KEYS[2], ARGV[2], tonumber(ARGV[3]))
 return apply('ZREM', KEYS[1], held_by(ARGV[1], lines(ARGV[4])))

@@ -4,6 +4,7 @@
 -- ARGV[1] token    whose lease it is
 -- ARGV[2] entries  one JSON object a line, first to be served first
 -- reply   how many of the entries the token held
+even_when_full(KEYS[1])
 local entries, back = lines(ARGV[2]), {}
 local members = held_by(ARGV[1], entries)
 for i = #entries, 1, -1 do

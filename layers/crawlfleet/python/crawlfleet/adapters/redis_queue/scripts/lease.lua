@@ -11,6 +11,7 @@
 -- Entries may repeat. What the token holds already is not handed to it a second time, so the batch
 -- is filled up again; SPARE bounds how many pops that may cost.
 local SPARE = 1000
+even_when_full(KEYS[3])
 local token, wanted, now, deadline = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local taken = {}
 

@@ -37,6 +37,12 @@ local function apply(command, key, values)
   return sum
 end
 
+-- A full Redis refuses a script whose first write may need memory, and none after that. What ends or
+-- keeps work must go on then: PERSIST needs none, and has no effect on keys that never carry a TTL.
+local function even_when_full(key)
+  redis.call('PERSIST', key)
+end
+
 -- Adds to the HASH of counts by epoch second; the first count of a second sweeps the old ones.
 local function count(key, second, amount)
   if amount == 0 then return end

@@ -4,6 +4,7 @@
 -- ARGV[2] until    epoch ms at which it shall end
 -- ARGV[3] entries  one JSON object a line
 -- reply   the entries that the token no longer holds, one JSON object a line
+even_when_full(KEYS[1])
 local entries, lost = lines(ARGV[3]), {}
 for i, member in ipairs(held_by(ARGV[1], entries)) do
   if redis.call('ZSCORE', KEYS[1], member) then

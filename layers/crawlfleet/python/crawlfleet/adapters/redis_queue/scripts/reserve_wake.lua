@@ -8,6 +8,7 @@
 -- ARGV[5] wanted        how many shall live
 -- ARGV[6] name          of this call's reservations, which append a number
 -- reply   how many the caller shall start
+even_when_full(KEYS[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[4])
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ARGV[3])
 local live = redis.call('ZCOUNT', KEYS[1], '(' .. ARGV[2], '+inf') + redis.call('ZCARD', KEYS[2])

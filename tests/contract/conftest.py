@@ -1,0 +1,56 @@
+"""One fixture a port: every contract test runs over the twin in memory and over the real part."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from crawlfleet.adapters.memory.numbers import MemoryWorkerNumbers
+from crawlfleet.adapters.memory.queue import MemoryQueue
+from crawlfleet.adapters.memory.workers import MemoryWorkers
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.adapters.redis_queue.workers import RedisWorkers
+from crawlfleet.model.lane import Lane
+from crawlfleet.ports import RequestQueue, WorkerNumbers, Workers
+
+over_both = pytest.fixture(params=["memory", "redis"])
+
+
+@pytest.fixture
+def redis_connection(redis_url: str) -> Iterator[RedisConnection]:
+    with RedisConnection(redis_url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def lane(tenant: str) -> Lane:
+    return Lane(tenant, "docs", "main")
+
+
+@over_both
+def queue(request: pytest.FixtureRequest) -> RequestQueue:
+    if request.param == "memory":
+        return MemoryQueue()
+    return RedisQueue(request.getfixturevalue("redis_connection"))
+
+
+@over_both
+def workers(request: pytest.FixtureRequest, tenant: str) -> Workers:
+    """Liveness is the default: 15 s."""
+    if request.param == "memory":
+        return MemoryWorkers()
+    return RedisWorkers(request.getfixturevalue("redis_connection"), fleet=tenant)
+
+
+@over_both
+def numbers_of(
+    request: pytest.FixtureRequest, tenant: str
+) -> Callable[[range, str], WorkerNumbers]:
+    """Make the worker numbers of a range; another fleet shares nothing with the first."""
+    if request.param == "memory":
+        return lambda numbers, _fleet="": MemoryWorkerNumbers(numbers=numbers)
+    connection = request.getfixturevalue("redis_connection")
+    return lambda numbers, fleet="": RedisWorkerNumbers(
+        connection, numbers=numbers, fleet=f"{tenant}{fleet}"
+    )

@@ -1,0 +1,349 @@
+"""Redis dead, slow, lying, full, busy or demoted: StoreUnavailableError, in time."""
+
+import contextlib
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import redis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from crawlfleet.adapters.redis_queue import connection as border
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.adapters.redis_queue.workers import RedisWorkers
+from crawlfleet.errors import ConfigError, StoreUnavailableError
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Entry
+from crawlfleet.model.totals import Depth
+from crawlfleet.model.worker import HeldNumber
+from infra.local.parts import LOOPBACK, free_port
+from infra.local.redis_server import ENV_URL, RedisServer
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LANE = Lane("acme", "docs", "main")
+ENTRIES = [Entry(1, "docs", 1)]
+HELD = HeldNumber(number=1, fence="f", mark=1)
+
+#: Every method of the three ports.
+CALLS: dict[str, Callable[[RedisConnection], object]] = {
+    "enqueue": lambda it: RedisQueue(it).enqueue(LANE, ENTRIES, NOW),
+    "requeue": lambda it: RedisQueue(it).requeue(LANE, ENTRIES),
+    "lease": lambda it: RedisQueue(it).lease(LANE, "a", 1, NOW, NOW),
+    "renew": lambda it: RedisQueue(it).renew(LANE, "a", ENTRIES, NOW),
+    "finish": lambda it: RedisQueue(it).finish(LANE, "a", ENTRIES, 1, NOW),
+    "give_back": lambda it: RedisQueue(it).give_back(LANE, "a", ENTRIES),
+    "delay": lambda it: RedisQueue(it).delay(LANE, "a", [(ENTRIES[0], NOW)]),
+    "depth": lambda it: RedisQueue(it).depth(LANE),
+    "depths": lambda it: RedisQueue(it).depths([LANE, LANE]),
+    "rates": lambda it: RedisQueue(it).rates(LANE, NOW),
+    "per_second": lambda it: RedisQueue(it).per_second(LANE, NOW),
+    "add_phases": lambda it: RedisQueue(it).add_phases(LANE, {"fetch": 1.0}),
+    "phases": lambda it: RedisQueue(it).phases(LANE),
+    "beat": lambda it: RedisWorkers(it).beat("a", NOW),
+    "leave": lambda it: RedisWorkers(it).leave("a"),
+    "live": lambda it: RedisWorkers(it).live(NOW),
+    "reserve_wake": lambda it: RedisWorkers(it).reserve_wake(NOW, 1),
+    "lease_number": lambda it: RedisWorkerNumbers(it).lease("a", 1, 1),
+    "advance": lambda it: RedisWorkerNumbers(it).advance(HELD, 2, 1, 1),
+}
+ANY_CALL = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+
+
+@contextlib.contextmanager
+def answering(answer: bytes | None) -> Iterator[str]:
+    """A server that answers everything with ``answer``, or never when that is None."""
+    open_sockets: list[socket.socket] = []
+
+    def serve(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                open_sockets.append(client)
+                threading.Thread(target=talk, args=(client,)).start()
+
+    def talk(client: socket.socket) -> None:
+        with contextlib.suppress(OSError), client:
+            while client.recv(65536):
+                if answer is not None:
+                    client.sendall(answer)
+
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        try:
+            yield f"redis://{LOOPBACK}:{listener.getsockname()[1]}/0"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for one in open_sockets:
+                with contextlib.suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[str]:
+    """A Redis that a test may fill, block and demote."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(ENV_URL, raising=False)
+        with RedisServer() as server:
+            yield server.url
+
+
+@pytest.fixture
+def own(own_server: str) -> Iterator[RedisConnection]:
+    with RedisConnection(own_server) as connection:
+        connection.client.flushall()
+        yield connection
+
+
+def refused(call: Callable[[], object]) -> StoreUnavailableError:
+    with pytest.raises(StoreUnavailableError) as caught:
+        call()
+    assert caught.value.part == "redis"
+    assert caught.value.retryable
+    assert caught.value.__cause__ is not None
+    return caught.value
+
+
+@ANY_CALL
+def test_a_dead_redis_is_unavailable_at_once(call):
+    started = time.monotonic()
+    with RedisConnection(f"redis://{LOOPBACK}:{free_port()}/0") as connection:
+        refused(lambda: call(connection))
+
+    assert time.monotonic() - started < 1.0
+
+
+@ANY_CALL
+def test_a_redis_that_never_answers_is_unavailable_when_the_time_is_up(call):
+    started = time.monotonic()
+    with answering(None) as url, RedisConnection(url, answer_seconds=0.05) as connection:
+        refused(lambda: call(connection))
+
+    assert 0.05 <= time.monotonic() - started < 0.5
+
+
+def test_the_time_that_an_answer_may_take_is_two_seconds():
+    started = time.monotonic()
+    with answering(None) as url, RedisConnection(url) as connection:
+        refused(lambda: RedisQueue(connection).depth(LANE))
+
+    assert 2.0 <= time.monotonic() - started < 3.0
+
+
+@ANY_CALL
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"$abc\r\n",
+        b"*-7\r\n",
+        b":one\r\n",
+        b"\x00\xff\x00\xff",
+        b"-LOADING Redis is loading the dataset in memory\r\n",
+        b"-ERR unknown command\r\n",
+    ],
+)
+def test_a_lying_redis_is_unavailable(call, answer):
+    with (
+        answering(answer) as url,
+        RedisConnection(url, answer_seconds=0.05) as connection,
+        pytest.raises(StoreUnavailableError),
+    ):
+        call(connection)
+
+
+@pytest.mark.parametrize("answer", [b"+OK\r\n", b"$-1\r\n", b"*1\r\n:1\r\n", b"*0\r\n"])
+@pytest.mark.parametrize(
+    "name", ["lease", "finish", "depth", "reserve_wake", "advance", "per_second", "phases", "live"]
+)
+def test_an_answer_of_another_shape_is_never_taken_for_the_scripts(name, answer):
+    with (
+        answering(answer) as url,
+        RedisConnection(url, answer_seconds=0.05) as connection,
+        pytest.raises(StoreUnavailableError),
+    ):
+        CALLS[name](connection)
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    answer=st.binary(min_size=1, max_size=40)
+    | st.builds(
+        lambda kind, rest: kind + rest + b"\r\n",
+        st.sampled_from([b"+", b"-", b":", b"$", b"*"]),
+        st.text("0123456789-*$:\r\nabc", max_size=12).map(str.encode),
+    )
+)
+def test_no_answer_whatever_raises_anything_else(answer):
+    with answering(answer) as url, RedisConnection(url, answer_seconds=0.02) as connection:
+        for name in ("depth", "lease", "per_second", "lease_number", "live"):
+            with contextlib.suppress(StoreUnavailableError):
+                CALLS[name](connection)
+
+
+def test_a_full_redis_takes_no_more_but_lets_work_end(own):
+    queue, workers, numbers = RedisQueue(own), RedisWorkers(own), RedisWorkerNumbers(own)
+    entries = [Entry(n, "docs", n) for n in range(9)]
+    queue.enqueue(LANE, entries, NOW)
+    held = numbers.lease("a", 1, 1)
+    own.client.config_set("maxmemory", 1)
+    try:
+        error = refused(lambda: queue.enqueue(LANE, ENTRIES, NOW))
+        refused(lambda: queue.requeue(LANE, ENTRIES))
+        leased = queue.lease(LANE, "a", 3, NOW, NOW + timedelta(seconds=60))
+        lost = queue.renew(LANE, "a", leased, NOW)
+        finished = queue.finish(LANE, "a", leased[:1], 1, NOW)
+        given_back = queue.give_back(LANE, "a", leased[1:2])
+        delayed = queue.delay(LANE, "a", [(leased[2], NOW)])
+        workers.beat("a", NOW)
+        reserved = workers.reserve_wake(NOW, 2)
+        advanced = numbers.advance(held, held.mark + 1, 1, 1)
+    finally:
+        own.client.config_set("maxmemory", 0)
+
+    assert "OOM" in str(error)
+    assert (leased, lost) == (entries[:3], [])
+    assert (finished, given_back, delayed, reserved, advanced) == (1, 1, 1, 1, True)
+    assert queue.depth(LANE) == Depth(queued=7, leased=0, delayed=1, oldest_ts=1)
+
+
+def test_a_demoted_redis_is_unavailable_until_another_is_found(own):
+    queue = RedisQueue(own)
+    queue.enqueue(LANE, ENTRIES, NOW)
+    own.client.replicaof(LOOPBACK, free_port())
+    try:
+        before = own.client.client_id()
+        error = refused(lambda: queue.enqueue(LANE, ENTRIES, NOW))
+        assert own.client.client_id() != before
+    finally:
+        own.client.replicaof("NO", "ONE")
+
+    assert "READONLY" in str(error)
+    queue.enqueue(LANE, ENTRIES, NOW)
+
+
+def test_a_redis_busy_with_a_script_is_unavailable(own, own_server):
+    own.client.config_set("lua-time-limit", 1)
+    blocker = redis.Redis.from_url(own_server, socket_timeout=30)
+
+    def block() -> None:
+        with contextlib.suppress(redis.ResponseError):
+            blocker.eval("while true do end", 0)
+
+    thread = threading.Thread(target=block)
+    thread.start()
+    try:
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            try:
+                own.client.ping()
+            except redis.ResponseError:
+                break
+        error = refused(lambda: RedisQueue(own).enqueue(LANE, ENTRIES, NOW))
+    finally:
+        own.client.script_kill()
+        thread.join()
+        blocker.close()
+
+    assert "BUSY" in str(error)
+
+
+@ANY_CALL
+def test_connections_that_the_server_closed_are_replaced_unnoticed(own, call):
+    CALLS["depth"](own)
+    own.client.client_kill_filter(_type="normal", skipme=False)
+
+    call(own)
+
+
+def test_a_connection_idle_for_long_is_tried_before_it_carries_a_call(own):
+    CALLS["depth"](own)
+    own.client.client_kill_filter(_type="normal", skipme=False)
+    own._used_at -= border.IDLE_SECONDS + 1
+    pings = own.client.info("commandstats").get("cmdstat_ping", {"calls": 0})["calls"]
+
+    CALLS["enqueue"](own)
+
+    assert own.client.info("commandstats")["cmdstat_ping"]["calls"] == pings + 1
+
+
+def test_scripts_that_redis_forgot_are_sent_again(own):
+    for call in CALLS.values():
+        own.client.script_flush()
+        call(own)
+
+
+def test_a_forked_child_uses_connections_of_its_own(own_server):
+    program = f"""
+import os
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+it = RedisConnection({own_server!r})
+it.client.ping()
+child = os.fork()
+mine = [it.client.client_id() for _ in range(200)]
+if child == 0:
+    os._exit(0 if len(set(mine)) == 1 and it.client.ping() else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert len(set(mine)) == 1 and it.client.ping()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("url", ["", "localhost:6379", "http://localhost", "redis://h:port/0"])
+def test_an_address_that_is_none_is_a_mistake_in_the_configuration(url):
+    with pytest.raises(ConfigError, match="redis_url"):
+        RedisConnection(url)
+
+
+def test_no_error_tells_the_password(own):
+    own.client.config_set("requirepass", "s3cret")
+    url = own.client.connection_pool.connection_kwargs
+    address = f"redis://{url['host']}:{url['port']}/0"
+    try:
+        with RedisConnection(address, password="s3cret") as right:
+            CALLS["depth"](right)
+        with RedisConnection(address, password="wr0ng") as wrong:
+            error = refused(lambda: CALLS["depth"](wrong))
+    finally:
+        with RedisConnection(address, password="s3cret") as right:
+            right.client.config_set("requirepass", "")
+
+    assert "wr0ng" not in f"{error} {error.__cause__}"
+    with pytest.raises(ConfigError) as caught:
+        RedisConnection("redis://:s3cret@host:port/0")
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_threads_share_a_connection_pool(own):
+    queue = RedisQueue(own)
+    threads = [
+        threading.Thread(target=lambda: [queue.enqueue(LANE, ENTRIES, NOW) for _ in range(50)])
+        for _ in range(20)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert queue.depth(LANE).queued == 1000

@@ -1,0 +1,167 @@
+"""What only Redis shows: keys and their lives, memory, scripts, entries that others have pushed."""
+
+import logging
+import re
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from crawlfleet.adapters.redis_queue import keys as dictionary
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.keys import fleet_keys, lane_keys
+from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.adapters.redis_queue.workers import RedisWorkers
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Entry
+from crawlfleet.model.times import to_ms
+from infra.local.redis_server import ENV_URL, RedisServer
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+TERM = timedelta(seconds=60)
+SCRIPTS = [
+    path
+    for path in files("crawlfleet.adapters.redis_queue").joinpath("scripts").iterdir()
+    if path.name.endswith(".lua") and path.name != "prelude.lua"
+]
+
+
+def fill(connection: RedisConnection, lane: Lane, fleet: str) -> None:
+    """Leave something under every key."""
+    queue = RedisQueue(connection)
+    queue.enqueue(lane, [Entry(n, lane.biz, n) for n in range(5)], NOW)
+    leased = queue.lease(lane, "a", 3, NOW, NOW + TERM)
+    queue.delay(lane, "a", [(leased[0], NOW)])
+    queue.finish(lane, "a", leased[1:2], 1, NOW)
+    queue.add_phases(lane, {"fetch": 1.0})
+    workers = RedisWorkers(connection, fleet=fleet)
+    workers.beat("a", NOW)
+    workers.reserve_wake(NOW, 2)
+    RedisWorkerNumbers(connection, fleet=fleet).lease("a", 1, 1)
+
+
+def test_every_key_is_in_the_dictionary_and_under_its_hash_tag(redis_connection, lane):
+    fill(redis_connection, lane, f"fleet-{lane.tenant}")
+
+    found = {key.decode() for key in redis_connection.client.scan_iter(f"cf:*{lane.tenant}*")}
+
+    assert found == {*lane_keys(lane), *fleet_keys(f"fleet-{lane.tenant}")}
+    tags = {re.fullmatch(r"cf:(\{.*?\}):.*", key)[1] for key in found}
+    assert tags == {f"{{{lane.tenant}:docs}}", f"{{fleet-{lane.tenant}}}"}
+
+
+def test_only_statistics_have_a_ttl(redis_connection, lane):
+    fleet = f"fleet-{lane.tenant}"
+    fill(redis_connection, lane, fleet)
+
+    lives = {
+        name: redis_connection.client.ttl(key)
+        for keys in (lane_keys(lane), fleet_keys(fleet))
+        for name, key in keys._asdict().items()
+    }
+
+    mortal = {name for name, ttl in lives.items() if ttl > 0}
+    assert mortal == {"submitted", "processed", "phases"}
+    assert {lives[name] for name in lives.keys() - mortal} == {-1}
+
+
+def test_the_types_are_those_of_the_dictionary(redis_connection, lane):
+    fleet = f"fleet-{lane.tenant}"
+    fill(redis_connection, lane, fleet)
+    rows = re.findall(r"^``cf:\{.*?\}:(\w+).*?``\s+([A-Z]+)\s", dictionary.__doc__, re.MULTILINE)
+
+    for name, kind in rows:
+        key = (lane_keys(lane)._asdict() | fleet_keys(fleet)._asdict())[name]
+        assert redis_connection.client.type(key).decode().upper() == kind
+    assert len(rows) == len(lane_keys(lane)) + len(fleet_keys(fleet))
+
+
+def test_old_counts_are_swept(redis_connection, lane):
+    queue = RedisQueue(redis_connection)
+    for second in range(0, 600, 3):
+        queue.enqueue(lane, [Entry(1, "docs", 1)], NOW + timedelta(seconds=second))
+
+    assert redis_connection.client.hlen(lane_keys(lane).submitted) <= 31
+
+
+def test_a_queued_request_costs_at_most_80_bytes(monkeypatch):
+    monkeypatch.delenv(ENV_URL, raising=False)
+    with RedisServer() as server, RedisConnection(server.url) as connection:
+        queue, lane = RedisQueue(connection), Lane("acme", "documentation", "main")
+        queue.enqueue(lane, [Entry(1, lane.biz, 1)], NOW)
+        before = connection.client.info("memory")["used_memory"]
+        for batch in range(100):
+            first = 7_000_000_000_000_000_000 + batch * 1000
+            entries = [Entry(first + n, lane.biz, to_ms(NOW) + n) for n in range(1000)]
+            queue.enqueue(lane, entries, NOW)
+        after = connection.client.info("memory")["used_memory"]
+
+    assert (after - before) / 100_000 <= 80
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_a_script_opens_with_the_dictionary_of_its_keys_and_arguments(script: Path):
+    text = script.read_text()
+    header = "\n".join(line for line in text.splitlines() if line.startswith("--"))
+
+    assert header.startswith(f"-- {script.name.removesuffix('.lua')}: ")
+    assert "-- reply " in header
+    used = set(re.findall(r"(?:KEYS|ARGV)\[\d+\]", text.replace(header, "")))
+    assert used <= set(re.findall(r"(?:KEYS|ARGV)\[\d+\]", header))
+    assert all(
+        re.search(rf"^-- {re.escape(key)} +\w+ +(LIST|ZSET|HASH|STRING)  ", header, re.MULTILINE)
+        for key in used
+        if key.startswith("KEYS")
+    )
+    assert not re.search(r"redis\.call\('\w+', *['\"]", text), "a key that is not in KEYS"
+    assert "cjson" not in text
+
+
+def test_entries_that_others_pushed_are_served_or_dropped(redis_connection, lane, caplog):
+    queue = RedisQueue(redis_connection)
+    redis_connection.client.lpush(
+        lane_keys(lane).queue,
+        b'{"id": 7, "biz": "docs", "ts": 1}',
+        b'\n  {"ts":2,\r\n "biz":"docs","id":"' + b"ab" * 12 + b'"}\n',
+        b"",
+        b"junk",
+        b"[1]",
+        b"{\xff}",
+        b'{"id":1}',
+        b'{"id":7.5,"biz":"docs","ts":1}',
+    )
+    with caplog.at_level(logging.WARNING):
+        leased = queue.lease(lane, "a", 100, NOW, NOW + TERM)
+
+    assert leased == [Entry(7, "docs", 1), Entry("ab" * 12, "docs", 2)]
+    assert queue.depth(lane).leased == 2
+    again = queue.lease(lane, "b", 100, NOW + TERM, NOW + TERM * 2)
+    assert sorted(again, key=lambda entry: entry.ts) == leased
+    assert queue.finish(lane, "b", leased, 2, NOW) == 2
+    assert len(caplog.records) == 3
+
+
+def test_depth_does_not_stumble_over_what_is_no_entry(redis_connection, lane):
+    redis_connection.client.lpush(lane_keys(lane).queue, "junk")
+
+    assert RedisQueue(redis_connection).depth(lane).oldest_ts is None
+
+
+@pytest.mark.parametrize(
+    "numbers", [range(0), range(-1, 5), range(1020, 1025), range(0, 10, 2)], ids=str
+)
+def test_worker_numbers_outside_ten_bits_are_refused(redis_connection, numbers):
+    with pytest.raises(ValueError, match=r"0\.\.1023"):
+        RedisWorkerNumbers(redis_connection, numbers=numbers)
+
+
+def test_ranges_may_change_between_versions(redis_connection, tenant):
+    older = RedisWorkerNumbers(redis_connection, numbers=range(4), fleet=tenant)
+    newer = RedisWorkerNumbers(redis_connection, numbers=range(2, 6), fleet=tenant)
+
+    leased = [older.lease("h", 1000, 500).number for _ in range(3)]
+    leased += [newer.lease("h", 1000, 500).number for _ in range(3)]
+
+    assert sorted(leased) == list(range(6))

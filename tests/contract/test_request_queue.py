@@ -1,0 +1,317 @@
+"""The contract of RequestQueue, over both twins, with every instant a worker may die."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Entry
+from crawlfleet.model.times import to_ms
+from crawlfleet.model.totals import Depth, Rates
+from crawlfleet.ports import RequestQueue
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+TERM = timedelta(seconds=60)
+LATER = NOW + TERM  # when a lease given at NOW has just ended
+FIRST_ID = 1 << 60
+
+
+def entries(count: int, *, biz: str = "docs", first: int = 0) -> list[Entry]:
+    return [Entry(FIRST_ID + n, biz, to_ms(NOW) + n) for n in range(first, first + count)]
+
+
+def lease(
+    queue: RequestQueue, lane: Lane, token: str = "a", count: int = 10, now: datetime = NOW
+) -> list[Entry]:
+    return queue.lease(lane, token, count, now, now + TERM)
+
+
+# ---- order --------------------------------------------------------------------------------------
+
+
+def test_entries_are_leased_in_the_order_they_were_enqueued(queue, lane):
+    queue.enqueue(lane, entries(3), NOW)
+    queue.enqueue(lane, entries(2, first=3), NOW)
+
+    assert lease(queue, lane, count=4) == entries(4)
+    assert lease(queue, lane, count=4) == entries(1, first=4)
+    assert lease(queue, lane, count=4) == []
+
+
+@pytest.mark.parametrize("count", [1, 1000, 9001])
+def test_a_batch_of_any_size_survives_the_round_trip(queue, lane, count):
+    queue.enqueue(lane, entries(count), NOW)
+
+    assert lease(queue, lane, "a", count) == entries(count)
+    assert queue.renew(lane, "a", entries(count), LATER) == []
+    assert queue.give_back(lane, "a", entries(count)) == count
+    assert lease(queue, lane, "b", count) == entries(count)
+    assert queue.finish(lane, "b", entries(count), count, NOW) == count
+
+
+def test_every_kind_of_id_comes_back_as_it_was(queue, lane):
+    kinds = [Entry(one, "docs", 1) for one in (1, 2**63 - 1, "ab" * 12, "0f" * 16)]
+    queue.enqueue(lane, kinds, NOW)
+
+    assert lease(queue, lane) == kinds
+
+
+def test_nothing_is_leased_for_a_count_below_one(queue, lane):
+    queue.enqueue(lane, entries(1), NOW)
+
+    assert lease(queue, lane, count=0) == []
+    assert lease(queue, lane, count=-1) == []
+
+
+def test_empty_batches_change_nothing(queue, lane):
+    queue.enqueue(lane, [], NOW)
+    queue.requeue(lane, [])
+
+    assert queue.renew(lane, "a", [], LATER) == []
+    assert queue.finish(lane, "a", [], 0, NOW) == 0
+    assert queue.give_back(lane, "a", []) == 0
+    assert queue.delay(lane, "a", []) == 0
+    assert queue.depths([]) == []
+    assert queue.per_second(lane, NOW) == ({}, {})
+
+
+def test_recovered_entries_are_served_next_and_not_counted(queue, lane):
+    queue.enqueue(lane, entries(2, first=5), NOW)
+    queue.requeue(lane, entries(2))
+
+    assert queue.depth(lane).oldest_ts == to_ms(NOW)
+    assert lease(queue, lane) == entries(2) + entries(2, first=5)
+    assert queue.per_second(lane, NOW + timedelta(seconds=1)) == ({to_ms(NOW) // 1000: 2}, {})
+
+
+def test_an_entry_that_repeats_is_handed_to_a_token_once(queue, lane):
+    queue.enqueue(lane, entries(1) + entries(3), NOW)
+
+    assert lease(queue, lane, "a", 3) == entries(3)
+    assert queue.depth(lane).leased == 3
+
+
+def test_a_token_that_could_be_mistaken_for_an_entry_is_refused(queue, lane):
+    with pytest.raises(ValueError, match="token"):
+        lease(queue, lane, "a:{")
+
+
+# ---- leases -------------------------------------------------------------------------------------
+
+
+def test_an_entry_is_leased_to_one_of_many_threads(queue, lane):
+    queue.enqueue(lane, entries(400), NOW)
+
+    with ThreadPoolExecutor(20) as pool:
+        leased = pool.map(lambda n: lease(queue, lane, f"w{n}", 7), range(80))
+        found = [entry for batch in leased for entry in batch]
+
+    assert sorted(found, key=lambda entry: entry.ts) == entries(400)
+
+
+def test_a_leased_entry_is_not_leased_again_before_its_time(queue, lane):
+    queue.enqueue(lane, entries(1), NOW)
+    lease(queue, lane, "a")
+
+    assert lease(queue, lane, "b", now=LATER - timedelta(milliseconds=1)) == []
+
+
+def test_what_a_dead_worker_leased_is_leased_to_the_next_one_first(queue, lane):
+    queue.enqueue(lane, entries(3), NOW)
+    lease(queue, lane, "dead", 2)
+
+    assert lease(queue, lane, "b", now=LATER) == entries(3)
+    assert lease(queue, lane, "c", now=LATER) == []
+
+
+def test_reclaimed_entries_beyond_the_batch_stay_for_the_next_lease(queue, lane):
+    queue.enqueue(lane, entries(5), NOW)
+    lease(queue, lane, "dead", 5)
+
+    assert lease(queue, lane, "b", 2, LATER) == entries(2)
+    assert lease(queue, lane, "c", 9, LATER) == entries(3, first=2)
+
+
+def test_finishing_twice_is_counted_as_held_once(queue, lane):
+    queue.enqueue(lane, entries(2), NOW)
+    batch = lease(queue, lane)
+
+    assert queue.finish(lane, "a", batch, 2, NOW) == 2
+    assert queue.finish(lane, "a", batch, 0, NOW) == 0
+    assert queue.depth(lane) == Depth(queued=0, leased=0, delayed=0)
+
+
+def test_finishing_after_another_token_reclaimed_changes_nothing(queue, lane):
+    queue.enqueue(lane, entries(1), NOW)
+    batch = lease(queue, lane, "slow")
+    lease(queue, lane, "quick", now=LATER)
+
+    assert queue.finish(lane, "slow", batch, 0, LATER) == 0
+    assert queue.give_back(lane, "slow", batch) == 0
+    assert queue.delay(lane, "slow", [(batch[0], LATER)]) == 0
+    assert queue.depth(lane) == Depth(queued=0, leased=1, delayed=0)
+    assert queue.finish(lane, "quick", batch, 1, LATER) == 1
+
+
+def test_a_lease_that_ended_but_was_not_reclaimed_is_still_the_tokens(queue, lane):
+    queue.enqueue(lane, entries(2), NOW)
+    batch = lease(queue, lane)
+
+    assert queue.renew(lane, "a", batch, LATER + TERM) == []
+    assert lease(queue, lane, "b", now=LATER) == []
+    assert queue.finish(lane, "a", batch, 2, LATER) == 2
+
+
+def test_a_renewed_lease_ends_later(queue, lane):
+    queue.enqueue(lane, entries(1), NOW)
+    batch = lease(queue, lane)
+    queue.renew(lane, "a", batch, LATER + TERM)
+
+    assert lease(queue, lane, "b", now=LATER + TERM - timedelta(milliseconds=1)) == []
+    assert lease(queue, lane, "b", now=LATER + TERM) == batch
+
+
+def test_renewing_reports_the_entries_that_are_lost(queue, lane):
+    queue.enqueue(lane, entries(4), NOW)
+    batch = lease(queue, lane)
+    queue.finish(lane, "a", batch[:1], 1, NOW)
+    lease(queue, lane, "b", 1, LATER)
+
+    assert queue.renew(lane, "a", batch, LATER + TERM) == batch[:2]
+    assert queue.renew(lane, "nobody", batch, LATER + TERM) == batch
+
+
+def test_given_back_entries_are_served_next_in_their_order(queue, lane):
+    queue.enqueue(lane, entries(5), NOW)
+    batch = lease(queue, lane, "a", 3)
+    queue.finish(lane, "a", batch[1:2], 1, NOW)
+
+    assert queue.give_back(lane, "a", batch) == 2
+    assert lease(queue, lane, "b") == [batch[0], batch[2], *entries(2, first=3)]
+
+
+# ---- retries ------------------------------------------------------------------------------------
+
+
+def test_a_delayed_entry_is_leased_when_its_time_has_come_and_first(queue, lane):
+    queue.enqueue(lane, entries(4), NOW)
+    batch = lease(queue, lane, "a", 3)
+    soon, at_once = NOW + timedelta(seconds=5), NOW
+    held = queue.delay(lane, "a", [(batch[0], soon), (batch[1], at_once), (batch[2], soon)])
+
+    assert held == 3
+    assert lease(queue, lane, "b", 1) == [batch[1]]
+    assert lease(queue, lane, "b", 9, soon) == [batch[0], batch[2], *entries(1, first=3)]
+    assert queue.depth(lane).delayed == 0
+
+
+def test_due_retries_come_before_ended_leases_and_those_before_the_queue(queue, lane):
+    queue.enqueue(lane, entries(3), NOW)
+    retried = lease(queue, lane, "a", 1)
+    orphaned = lease(queue, lane, "b", 1)
+    queue.delay(lane, "a", [(retried[0], LATER)])
+
+    assert [lease(queue, lane, f"c{n}", 1, LATER) for n in range(3)] == [
+        retried,
+        orphaned,
+        entries(1, first=2),
+    ]
+
+
+def test_a_delayed_entry_is_no_longer_leased(queue, lane):
+    queue.enqueue(lane, entries(1), NOW)
+    batch = lease(queue, lane)
+    queue.delay(lane, "a", [(batch[0], LATER + TERM)])
+
+    assert lease(queue, lane, "b", now=LATER) == []
+    assert queue.renew(lane, "a", batch, LATER) == batch
+    assert queue.finish(lane, "a", batch, 0, NOW) == 0
+
+
+# ---- depth and rates ----------------------------------------------------------------------------
+
+
+def test_depth_tells_what_is_queued_leased_and_delayed(queue, lane):
+    queue.enqueue(lane, entries(6), NOW)
+    batch = lease(queue, lane, "a", 3)
+    queue.delay(lane, "a", [(batch[0], LATER)])
+
+    assert queue.depth(lane) == Depth(queued=3, leased=2, delayed=1, oldest_ts=to_ms(NOW) + 3)
+
+
+def test_depths_of_many_lanes_come_in_their_order(queue, tenant):
+    lanes = [Lane(tenant, f"biz{n}", "main") for n in range(5)]
+    for n, one in enumerate(lanes):
+        queue.enqueue(one, entries(n), NOW)
+
+    assert [depth.queued for depth in queue.depths(lanes)] == [0, 1, 2, 3, 4]
+    assert queue.depths(lanes)[0] == Depth(queued=0, leased=0, delayed=0)
+
+
+def test_rates_look_at_the_last_full_1_5_and_60_seconds(queue, lane):
+    for age, count in ((61, 1000), (60, 60), (6, 60), (5, 10), (1, 5), (0, 700)):
+        queue.enqueue(lane, entries(count), NOW - timedelta(seconds=age))
+    queue.finish(lane, "a", [], 30, NOW - timedelta(seconds=2))
+
+    submitted, processed = queue.rates(lane, NOW + timedelta(milliseconds=999))
+
+    assert submitted == Rates(per_1s=5.0, per_5s=3.0, per_60s=2.25)
+    assert processed == Rates(per_1s=0.0, per_5s=6.0, per_60s=0.5)
+
+
+def test_counts_by_second_cover_the_last_full_minute(queue, lane):
+    second = to_ms(NOW) // 1000
+    for age in (200, 61, 60, 1, 0):
+        queue.enqueue(lane, entries(age + 1), NOW - timedelta(seconds=age))
+    queue.finish(lane, "a", [], 3, NOW - timedelta(seconds=1))
+
+    assert queue.per_second(lane, NOW) == ({second - 60: 61, second - 1: 2}, {second - 1: 3})
+
+
+def test_counts_of_one_second_add_up_over_threads(queue, lane):
+    with ThreadPoolExecutor(20) as pool:
+        list(pool.map(lambda n: queue.enqueue(lane, entries(n), NOW), range(1, 41)))
+
+    assert queue.rates(lane, NOW + timedelta(seconds=1))[0].per_1s == sum(range(1, 41))
+
+
+def test_phases_add_up(queue, lane):
+    assert queue.phases(lane) == {}
+
+    queue.add_phases(lane, {"fetch": 0.5, "store": 0.25})
+    queue.add_phases(lane, {"fetch": 0.125})
+    queue.add_phases(lane, {})
+
+    assert queue.phases(lane) == {"fetch": 0.625, "store": 0.25}
+
+
+# ---- strangers ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("other", ["tenant", "biz"])
+def test_one_lane_cannot_see_another(queue, tenant, other):
+    ours = Lane(tenant, "docs", "main")
+    theirs = Lane(f"{tenant}x", "docs", "main") if other == "tenant" else Lane(tenant, "d", "main")
+    queue.enqueue(ours, entries(2), NOW)
+    batch = lease(queue, ours, "a", 1)
+    queue.finish(ours, "a", [], 1, NOW)
+    queue.add_phases(ours, {"fetch": 1.0})
+
+    assert lease(queue, theirs, "a", now=LATER) == []
+    assert queue.renew(theirs, "a", batch, LATER) == batch
+    assert queue.finish(theirs, "a", batch, 0, NOW) == 0
+    assert queue.give_back(theirs, "a", batch) == 0
+    assert queue.delay(theirs, "a", [(batch[0], NOW)]) == 0
+    assert queue.depth(theirs) == Depth(queued=0, leased=0, delayed=0)
+    assert queue.per_second(theirs, NOW + timedelta(seconds=1)) == ({}, {})
+    assert queue.phases(theirs) == {}
+    assert queue.depth(ours) == Depth(queued=1, leased=1, delayed=0, oldest_ts=to_ms(NOW) + 1)
+
+
+def test_a_queue_of_another_name_holds_its_own_entries_and_shares_the_biz_rates(queue, tenant):
+    before, after = Lane(tenant, "docs", "main"), Lane(tenant, "docs", "second")
+    queue.enqueue(before, entries(3), NOW)
+
+    assert queue.depth(after) == Depth(queued=0, leased=0, delayed=0)
+    assert queue.rates(after, NOW + timedelta(seconds=1))[0].per_1s == 3.0

@@ -1,0 +1,95 @@
+"""The contract of Workers: who lives, and that nobody is started twice."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def after(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def test_a_worker_lives_for_the_liveness_span_after_its_last_beat(workers):
+    workers.beat("a", NOW)
+    workers.beat("b", after(5))
+
+    assert workers.live(after(14.999)) == ["a", "b"]
+    assert workers.live(after(15)) == ["b"]
+    assert workers.live(after(20)) == []
+
+
+def test_a_beat_prolongs_a_life(workers):
+    workers.beat("a", NOW)
+    workers.beat("a", after(10))
+
+    assert workers.live(after(24)) == ["a"]
+
+
+def test_a_worker_that_leaves_is_gone_at_once(workers):
+    workers.beat("a", NOW)
+    workers.leave("a")
+    workers.leave("a")
+
+    assert workers.live(NOW) == []
+
+
+def test_as_many_are_reserved_as_are_missing(workers):
+    workers.beat("a", NOW)
+    workers.beat("dead", after(-15))
+
+    assert workers.reserve_wake(NOW, 3) == 2
+    assert workers.reserve_wake(NOW, 3) == 0
+    assert workers.reserve_wake(NOW, 4) == 1
+    assert workers.reserve_wake(NOW, 1) == 0
+    assert len(workers.live(NOW)) == 4
+
+
+def test_a_reservation_counts_as_live_for_ten_seconds(workers):
+    workers.reserve_wake(NOW, 2)
+
+    assert len(workers.live(after(9.999))) == 2
+    assert workers.reserve_wake(after(9.999), 2) == 0
+    assert workers.live(after(10)) == []
+    assert workers.reserve_wake(after(10), 2) == 2
+
+
+def test_a_new_worker_takes_the_place_of_one_reservation(workers):
+    workers.reserve_wake(NOW, 2)
+
+    workers.beat("a", after(1))
+    workers.beat("a", after(2))
+
+    assert len(workers.live(after(2))) == 2
+    assert workers.reserve_wake(after(2), 2) == 0
+    assert workers.reserve_wake(after(11), 2) == 1
+
+
+def test_a_worker_that_comes_back_from_the_dead_counts_as_new(workers):
+    workers.beat("a", NOW)
+    workers.reserve_wake(after(20), 1)
+
+    workers.beat("a", after(21))
+
+    assert workers.live(after(21)) == ["a"]
+
+
+def test_wake_ups_never_overshoot_under_twenty_threads(workers):
+    def start(caller: int) -> int:
+        reserved = workers.reserve_wake(NOW, 7)
+        for n in range(reserved):
+            workers.beat(f"worker-{caller}-{n}", NOW)
+        return reserved
+
+    with ThreadPoolExecutor(20) as pool:
+        started = sum(pool.map(start, range(60)))
+
+    assert started == 7
+    assert len(workers.live(NOW)) == 7
+
+
+def test_the_dead_are_forgotten_after_ten_minutes(workers):
+    workers.beat("a", NOW)
+    workers.reserve_wake(after(600), 0)
+
+    assert workers.live(NOW) == []
