@@ -181,7 +181,7 @@ def _join(path: str, head: Head, values: Mapping[str, str]) -> str | None:
 def _head(value: str) -> Head | None:
     try:
         head = msgspec.json.decode(value, type=Head)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
         return None
     return head if 0 <= head.parts <= MAX_DOCUMENT_BYTES // 1024 else None
 

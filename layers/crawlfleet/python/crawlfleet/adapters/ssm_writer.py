@@ -173,7 +173,7 @@ def compact(text: str) -> str:
     """JSON without blanks, its keys in the order they came in; anything else as it is."""
     try:
         return msgspec.json.format(text, indent=-1)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
         return text
 
 

@@ -21,6 +21,9 @@ _QUOTED_CHARACTERS: Final = 60
 #: Below these fields a value may be a credential; messages never quote it.
 _UNQUOTED: Final = frozenset({"headers"})
 
+#: What the decoder raises for text that is no JSON at all.
+_UNREADABLE: Final = (msgspec.DecodeError, RecursionError, UnicodeError)
+
 
 def decode(content: str | bytes, shape: type[T]) -> tuple[T | None, tuple[Problem, ...]]:
     """The document as ``shape``, or None and every mistake in it. Field paths start at its root.
@@ -34,18 +37,20 @@ def decode(content: str | bytes, shape: type[T]) -> tuple[T | None, tuple[Proble
         return msgspec.json.decode(content, type=shape, strict=True), ()
     except msgspec.ValidationError as error:
         whole = str(error)
-    except msgspec.DecodeError as error:
-        return None, (Problem("", _lowered(str(error))),)
-    except RecursionError:
-        return None, (Problem("", "is nested too deeply"),)
+    except _UNREADABLE as error:
+        return None, (_unreadable(error),)
     try:
         value = msgspec.json.decode(content)
-    except msgspec.DecodeError as error:
-        return None, (Problem("", _lowered(str(error))),)
-    except RecursionError:
-        return None, (Problem("", "is nested too deeply"),)
+    except _UNREADABLE as error:
+        return None, (_unreadable(error),)
     # Two decoders of one library; should they ever disagree, the first one's word stands.
     return None, tuple(_walk(value, shape, "")) or (Problem("", _lowered(whole)),)
+
+
+def _unreadable(error: Exception) -> Problem:
+    if isinstance(error, RecursionError):
+        return Problem("", "is nested too deeply")
+    return Problem("", "is no UTF-8" if isinstance(error, UnicodeError) else _lowered(str(error)))
 
 
 def join(path: str, name: str) -> str:

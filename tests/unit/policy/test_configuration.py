@@ -1,0 +1,351 @@
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlfleet.errors import Problem
+from crawlfleet.model.biz import Tenant
+from crawlfleet.policy.configuration import adopt, push_problems, shape_of, unchecked
+from tests.config_documents import STAGE, biz, generation, texts
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+def judge(documents, in_force=None, known=None, check_rule=unchecked):
+    return adopt("r1", documents, in_force, known or {}, check_rule)
+
+
+def said(verdict):
+    return [str(problem) for problem in verdict.problems]
+
+
+def test_a_valid_tree_is_in_force_whole():
+    verdict = judge(
+        texts(
+            tenants__acme={"api_keys": ["k1"]},
+            bizs__acme__shop=biz(queue="fast"),
+            bizs__default__docs=biz(),
+        )
+    )
+
+    assert verdict.problems == ()
+    assert verdict.tree.revision == "r1"
+    assert verdict.tree.tenants == {"default": Tenant(), "acme": Tenant(api_keys=("k1",))}
+    assert [(lane.tenant, lane.biz, lane.queue) for lane in verdict.tree.lanes()] == [
+        ("acme", "shop", "fast"),
+        ("default", "docs", "main"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        (
+            biz(generations=[generation(nodes=["main", "west"])]),
+            "bizs/default/shop: generations[0].nodes[1]: west is no node of the stage",
+        ),
+        (
+            biz(generations=[generation("2026-01-01T00:00:00")]),
+            "bizs/default/shop: generations[0].starts_at: has no time zone: end it with Z or an offset",
+        ),
+        (
+            biz(generations=[generation(), generation()]),
+            "bizs/default/shop: generations[1].starts_at: is not later than the generation before it",
+        ),
+        (
+            biz(generations=[generation(nodes=["main", "main"])]),
+            "bizs/default/shop: generations[0].nodes[1]: names main a second time",
+        ),
+        (
+            biz(generations=[generation(databases=["a", "a"])]),
+            "bizs/default/shop: generations[0].databases[1]: names a a second time",
+        ),
+        (
+            biz(generations=[generation(databases=[f"d{n}" for n in range(20)], shards=256)]),
+            "bizs/default/shop: generations[0]: makes 5120 collections; the most is 4096",
+        ),
+        (
+            biz(states={"done": 100}),
+            "bizs/default/shop: states.done: is a state that every biz has already",
+        ),
+        (
+            biz(states={"seen": 100, "checked": 100}),
+            "bizs/default/shop: states.checked: has the number of seen (100)",
+        ),
+        (
+            biz(retry={"base_seconds": 10, "max_seconds": 5}),
+            "bizs/default/shop: retry.max_seconds: is less than base_seconds",
+        ),
+        (
+            biz(rules={"page": {"fields": {"x": {}}}}),
+            "bizs/default/shop: rules.page.fields.x: needs exactly one of css, xpath, json, regex,"
+            " fact, or fields",
+        ),
+    ],
+)
+def test_a_biz_that_contradicts_itself_or_the_stage_is_named(document, problem):
+    verdict = judge(texts(bizs__default__shop=document))
+
+    assert said(verdict) == [problem]
+    assert verdict.tree.bizs == {}
+
+
+def test_a_stage_that_contradicts_itself_is_refused_with_every_mistake():
+    stage = {
+        "home_node": "west",
+        "nodes": ["main", "main"],
+        "fleet": {"min_consumers": 9, "max_consumers": 2},
+    }
+
+    verdict = judge(texts(stage=stage, bizs__default__shop=biz(ttl_seconds=1)))
+
+    assert verdict.tree is None
+    assert said(verdict) == [
+        "bizs/default/shop: ttl_seconds: expected `int` >= 60 (1)",
+        "stage: nodes[1]: names main a second time",
+        "stage: home_node: west is none of nodes",
+        "stage: fleet.min_consumers: is more than max_consumers",
+    ]
+
+
+def test_a_tree_without_a_stage_is_none():
+    verdict = judge({"bizs/default/shop": json.dumps(biz())})
+
+    assert verdict.tree is None
+    assert said(verdict) == ["stage: is missing"]
+
+
+def test_one_bad_document_leaves_its_last_good_version_and_all_others():
+    first = judge(texts(bizs__default__shop=biz(queue="old"), bizs__default__docs=biz(collection="d")))
+
+    second = judge(
+        texts(
+            bizs__default__shop=biz(queue="NEW"),
+            bizs__default__docs=biz(collection="d", queue="new"),
+        ),
+        first.tree,
+        first.readings,
+    )
+
+    assert second.tree.bizs["default"]["shop"].queue == "old"
+    assert second.tree.bizs["default"]["docs"].queue == "new"
+    assert [problem.field for problem in second.problems] == ["bizs/default/shop: queue"]
+
+
+def test_a_bad_stage_leaves_the_last_good_one():
+    first = judge(texts())
+
+    second = judge(texts(stage={"nodes": []}, bizs__default__shop=biz()), first.tree)
+
+    assert second.tree.stage == first.tree.stage
+    assert "shop" in second.tree.bizs["default"]
+    assert [problem.field for problem in second.problems] == ["stage: nodes"]
+
+
+def test_a_bad_biz_is_unavailable_alone_when_it_was_never_good():
+    verdict = judge(texts(bizs__default__shop=biz(queue=""), bizs__default__docs=biz()))
+
+    assert list(verdict.tree.bizs["default"]) == ["docs"]
+
+
+def test_a_removed_document_is_no_longer_in_force():
+    first = judge(texts(bizs__default__shop=biz(), tenants__acme={}))
+
+    second = judge(texts(), first.tree)
+
+    assert second.tree.bizs == {}
+    assert list(second.tree.tenants) == ["default"]
+    assert second.problems == ()
+
+
+def test_a_biz_of_a_tenant_without_document_is_refused():
+    verdict = judge(texts(bizs__acme__shop=biz()))
+
+    assert said(verdict) == ["bizs/acme/shop: there is no document tenants/acme"]
+    assert verdict.tree.bizs == {}
+
+
+def test_a_bad_tenant_document_does_not_count_as_missing():
+    first = judge(texts(tenants__acme={"api_keys": ["k"]}, bizs__acme__shop=biz()))
+
+    second = judge(texts(tenants__acme={"keys": []}, bizs__acme__shop=biz()), first.tree)
+
+    assert second.tree.tenants["acme"].api_keys == ("k",)
+    assert [problem.field for problem in second.problems] == ["tenants/acme: keys"]
+
+
+def test_an_api_key_of_two_tenants_is_nobodys_at_a_cold_start():
+    verdict = judge(texts(tenants__a={"api_keys": ["k"]}, tenants__b={"api_keys": ["k"]}))
+
+    assert said(verdict) == [
+        "tenants/a: api_keys: API key id k is claimed by tenants/b too",
+        "tenants/b: api_keys: API key id k is claimed by tenants/a too",
+    ]
+    assert list(verdict.tree.tenants) == ["default"]
+
+
+def test_an_api_key_stays_with_the_tenant_that_has_it():
+    first = judge(texts(tenants__a={"api_keys": ["k"]}, tenants__b={"api_keys": ["l"]}))
+
+    second = judge(
+        texts(tenants__a={"api_keys": ["k"]}, tenants__b={"api_keys": ["l", "k"]}), first.tree
+    )
+
+    assert second.tree.tenants["b"].api_keys == ("l",)
+    assert second.tree.tenants["a"].api_keys == ("k",)
+    assert [problem.field for problem in second.problems] == ["tenants/b: api_keys"]
+
+
+def test_an_api_key_may_move_from_one_tenant_to_another():
+    first = judge(texts(tenants__a={"api_keys": ["k"]}, tenants__b={}))
+
+    second = judge(texts(tenants__a={}, tenants__b={"api_keys": ["k"]}), first.tree)
+
+    assert second.problems == ()
+    assert second.tree.tenants["b"].api_keys == ("k",)
+
+
+def test_a_claim_yields_to_a_last_good_version_that_stays():
+    first = judge(texts(tenants__a={"api_keys": ["k"]}, tenants__b={}))
+
+    second = judge(texts(tenants__a={"wrong": 1}, tenants__b={"api_keys": ["k"]}), first.tree)
+
+    assert second.tree.tenants["a"].api_keys == ("k",)
+    assert second.tree.tenants["b"].api_keys == ()
+
+
+def test_an_api_key_stands_once_in_its_tenant():
+    verdict = judge(texts(tenants__a={"api_keys": ["k", "k"]}))
+
+    assert said(verdict) == ["tenants/a: api_keys[1]: names k a second time"]
+
+
+def test_two_bizs_of_a_tenant_never_share_a_collection():
+    other = biz(generations=[generation(databases=["x", "shop"], nodes=["east"])])
+    first = judge(texts(bizs__default__shop=biz(queue="main")))
+
+    second = judge(texts(bizs__default__shop=biz(), bizs__default__docs=other), first.tree)
+
+    assert list(second.tree.bizs["default"]) == ["shop"]
+    assert said(second) == [
+        "bizs/default/docs: collection: collection requests in database shop is claimed by"
+        " bizs/default/shop too"
+    ]
+
+
+def test_bizs_may_share_a_queue_and_those_of_two_tenants_a_collection():
+    verdict = judge(
+        texts(
+            tenants__a={},
+            bizs__a__shop=biz(),
+            bizs__default__shop=biz(),
+            bizs__default__docs=biz(collection="docs"),
+        )
+    )
+
+    assert verdict.problems == ()
+
+
+@pytest.mark.parametrize("path", ["biz/default/shop", "bizs/default", "stage/x", "bizs/A/b", "x"])
+def test_a_document_in_no_place_is_a_problem(path):
+    verdict = judge(texts() | {path: "{}"})
+
+    assert [problem.field for problem in verdict.problems] == [path]
+    assert shape_of(path) is None
+    assert verdict.tree is not None
+
+
+def test_the_extractors_word_is_placed_at_the_rule_and_said_once():
+    def check(rule):
+        return [Problem("fields.title.css", "is no selector"), Problem("", "is odd")] * 2
+
+    verdict = judge(texts(bizs__default__shop=biz()), check_rule=check)
+
+    assert said(verdict) == [
+        "bizs/default/shop: rules.page.fields.title.css: is no selector",
+        "bizs/default/shop: rules.page: is odd",
+    ]
+
+
+def test_a_check_that_fails_is_a_problem_of_that_rule_alone():
+    def check(rule):
+        raise RuntimeError("boom")
+
+    verdict = judge(texts(bizs__default__shop=biz()), check_rule=check)
+
+    assert said(verdict) == [
+        "bizs/default/shop: rules.page: cannot be checked (RuntimeError: boom)"
+    ]
+
+
+def test_a_rule_nested_too_deeply_is_not_given_to_the_extractor():
+    field = {"css": "b"}
+    for _ in range(7):
+        field = {"fields": {"y": field}}
+    asked = []
+
+    judge(
+        texts(bizs__default__shop=biz(rules={"page": {"fields": {"x": field}}})),
+        check_rule=lambda rule: asked.append(rule) or [],
+    )
+
+    assert asked == []
+
+
+def test_unchanged_documents_are_not_read_again():
+    asked = []
+
+    def check(rule):
+        asked.append(rule)
+        return []
+
+    documents = texts(bizs__default__shop=biz(), bizs__default__docs=biz(collection="docs"))
+    first = judge(documents, check_rule=check)
+    changed = documents | texts(bizs__default__docs=biz(collection="docs", queue="q"))
+    judge(changed, first.tree, first.readings, check)
+
+    assert len(asked) == 3
+
+
+def test_a_push_is_refused_for_what_it_does_to_history():
+    standing = texts(bizs__default__shop=biz(), bizs__default__bad={}, bizs__default__gone=biz())
+    wanted = judge(texts(bizs__default__shop=biz(generations=[generation(shards=2)]))).tree
+
+    assert [problem.field for problem in push_problems(standing, wanted, NOW)] == [
+        "bizs/default/shop: generations[0]"
+    ]
+    assert push_problems({}, wanted, NOW) == []
+
+
+documents = st.fixed_dictionaries(
+    {
+        "stage": st.sampled_from([STAGE, {"home_node": "main", "nodes": ["main"]}, {"nodes": 5}]),
+        "tenants/a": st.sampled_from([{"api_keys": ["k"]}, {"api_keys": ["l"]}, {"x": 1}]),
+        "tenants/b": st.sampled_from([{"api_keys": ["k"]}, {"api_keys": ["m", "l"]}]),
+        "bizs/a/one": st.sampled_from([biz(), biz(queue="q"), {}, biz(collection="c")]),
+        "bizs/a/two": st.sampled_from(
+            [biz(), biz(collection="c"), biz(generations=[generation(nodes=["east"])])]
+        ),
+    }
+)
+
+
+@given(steps=st.lists(documents, min_size=1, max_size=5))
+def test_no_sequence_of_trees_ever_puts_a_contradiction_in_force(steps):
+    tree, known = None, {}
+    for step in steps:
+        given_texts = {path: json.dumps(document) for path, document in step.items()}
+        before, verdict = tree, adopt("r", given_texts, tree, known, unchecked)
+        tree, known = verdict.tree, verdict.readings
+
+        assert (tree is None) == (before is None and step["stage"] == {"nodes": 5})
+        if tree is None:
+            continue
+        keys = [key for tenant in tree.tenants.values() for key in tenant.api_keys]
+        places = [each.collection for each in tree.bizs.get("a", {}).values()]
+        assert len(keys) == len(set(keys))
+        assert len(places) == len(set(places))
+        # What was in force stays, in the old version or in a new one.
+        assert before is None or set(before.bizs.get("a", {})) <= set(tree.bizs.get("a", {}))

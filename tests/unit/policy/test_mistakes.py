@@ -1,0 +1,123 @@
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlfleet.errors import Problem
+from crawlfleet.model.biz import Biz, Stage
+from crawlfleet.policy.mistakes import decode
+from tests.config_documents import biz, generation
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 10**12) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def test_right_document_is_decoded_without_problems():
+    value, problems = decode(json.dumps(biz(ttl_seconds=60)), Biz)
+
+    assert value is not None
+    assert value.ttl_seconds == 60
+    assert problems == ()
+
+
+def test_every_mistake_is_named_with_its_place():
+    document = biz(
+        ttl_seconds=5,
+        colour="blue",
+        generations=[generation(nodes=["Main", "east"], shards="two"), generation("yesterday")],
+        rules={"a b": {"fields": {}}, "ok": {"source": "pdf", "fields": {"x": {"csss": "a"}}}},
+        fetch={"total_seconds": -1, "max_redirects": 21},
+        states={"Reviewed": 5},
+    )
+    del document["generations"][1]["databases"]
+
+    value, problems = decode(json.dumps(document), Biz)
+
+    assert value is None
+    assert [problem.field for problem in problems] == [
+        "colour",
+        "ttl_seconds",
+        "generations[0].nodes[0]",
+        "generations[0].shards",
+        "generations[1].starts_at",
+        "generations[1].databases",
+        'rules["a b"]',
+        'rules["a b"].fields',
+        "rules.ok.source",
+        "rules.ok.fields.x.csss",
+        "fetch.total_seconds",
+        "fetch.max_redirects",
+        "states.Reviewed",
+        "states.Reviewed",
+    ]
+    assert Problem("ttl_seconds", "expected `int` >= 60 (5)") in problems
+    assert Problem("generations[1].databases", "is missing") in problems
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "truncated"),
+        ('{"nodes": [}', "malformed"),
+        ("[" * 50_000, "too deeply"),
+        ("[]", "expected `object`, got `array`"),
+        ('"stage"', "expected `object`, got `str`"),
+        ("null", "expected `object`, got `null`"),
+    ],
+)
+def test_text_that_is_no_document_is_one_problem_of_the_whole(text, message):
+    value, problems = decode(text, Stage)
+
+    assert value is None
+    assert [problem.field for problem in problems] == [""]
+    assert message in problems[0].message
+
+
+def test_bytes_that_are_no_utf8_are_refused():
+    for text in (b'{"home_node": "\xff"}', '{"home_node": "\ud800"}'):
+        assert decode(text, Stage) == (None, (Problem("", "is no UTF-8"),))
+
+
+def test_a_rule_nested_beyond_reason_is_refused_not_fatal():
+    text = json.dumps(biz()).replace('{"css":"title"}', "X").replace('{"css": "title"}', "X")
+    text = text.replace("X", '{"fields":{"x":' * 3000 + "1" + "}}" * 3000)
+
+    value, problems = decode(text, Biz)
+
+    assert value is None
+    assert problems == (Problem("", "is nested too deeply"),)
+
+
+def test_values_of_headers_are_never_quoted():
+    _, problems = decode(json.dumps(biz(fetch={"headers": {"Authorization": 12345678}})), Biz)
+
+    assert [problem.field for problem in problems] == ["fetch.headers.Authorization"]
+    assert "12345678" not in problems[0].message
+
+
+def test_long_values_are_quoted_in_part():
+    _, problems = decode(json.dumps(biz(queue="Q" * 5000)), Biz)
+
+    assert len(problems[0].message) < 200
+
+
+@given(value=json_values)
+def test_a_document_has_either_a_value_or_problems(value):
+    text = msgspec.json.encode(value)
+
+    decoded, problems = decode(text, Stage)
+
+    assert (decoded is None) == bool(problems)
+
+
+@given(key=st.sampled_from(["ttl_seconds", "generations", "rules", "fetch", "states"]), value=json_values)
+def test_a_wrong_part_is_named_whatever_it_is(key, value):
+    decoded, problems = decode(msgspec.json.encode(biz() | {key: value}), Biz)
+
+    assert (decoded is None) == bool(problems)
+    assert all(problem.field.startswith(key) for problem in problems)

@@ -1,0 +1,131 @@
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlfleet.model.biz import Biz
+from crawlfleet.policy.route_change import LEAD, change_problems, ended_at
+from tests.config_documents import biz, generation
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def made(*starts, **changes):
+    changes = {"ttl_seconds": 86_400, "records_ttl_seconds": 86_400, **changes}
+    generations = [
+        generation((NOW + start).isoformat(), shards=number + 1)
+        for number, start in enumerate(starts)
+    ]
+    return msgspec.convert(biz(generations=generations, **changes), Biz)
+
+
+def problems(old, new):
+    return [str(problem) for problem in change_problems(old, new, NOW)]
+
+
+def test_an_added_generation_starts_later_than_every_router_learns_of_it():
+    old = made(-9 * DAY)
+
+    assert problems(old, made(-9 * DAY, LEAD + timedelta(seconds=1))) == []
+    assert problems(old, made(-9 * DAY, LEAD)) == [
+        "generations[1].starts_at: must be later than 2026-06-01T12:00:30Z: a new generation starts"
+        " at least 30 s from now, so that every router knows it first"
+    ]
+    assert len(problems(old, made(-9 * DAY, -8 * DAY))) == 1
+
+
+def test_a_generation_may_not_be_put_before_the_first_one():
+    old = made(-9 * DAY)
+    first = made(-10 * DAY).generations[0]
+    new = msgspec.structs.replace(old, generations=(first, *old.generations))
+
+    assert problems(old, new)[0].startswith("generations[0].starts_at: must be later than")
+
+
+def test_a_started_generation_may_not_change():
+    old = made(-9 * DAY)
+    changed = msgspec.structs.replace(old.generations[0], shards=7)
+
+    assert problems(old, msgspec.structs.replace(old, generations=(changed,))) == [
+        "generations[0]: started at 2026-05-23T12:00:00Z and may not change: ids made under it are"
+        " found by it; add a generation that starts later instead"
+    ]
+
+
+def test_a_generation_about_to_start_counts_as_started():
+    soon = timedelta(seconds=20)
+
+    assert "is about to start at" in problems(made(-9 * DAY, soon), made(-9 * DAY))[0]
+
+
+def test_a_future_generation_may_change_and_go():
+    old = made(-9 * DAY, DAY)
+    changed = msgspec.structs.replace(old.generations[1], shards=9)
+
+    assert problems(old, made(-9 * DAY)) == []
+    new = msgspec.structs.replace(old, generations=(old.generations[0], changed))
+    assert problems(old, new) == []
+
+
+def test_a_generation_goes_only_when_nothing_of_it_is_left():
+    over = made(-9 * DAY, -3 * DAY)
+    young = made(-9 * DAY, -DAY)
+
+    def without_first(document):
+        return msgspec.structs.replace(document, generations=document.generations[1:])
+
+    assert problems(over, without_first(over)) == []
+    assert problems(young, without_first(young)) == [
+        "generations: the one that started at 2026-05-23T12:00:00Z may not be removed"
+        " before the TTL of what was stored under it has passed"
+    ]
+
+
+def test_a_shorter_ttl_frees_nothing_at_once():
+    old = made(-9 * DAY, -3 * DAY, ttl_seconds=10 * 86_400)
+    new = msgspec.structs.replace(old, generations=old.generations[1:], ttl_seconds=60)
+
+    assert len(problems(old, new)) == 1
+
+
+def test_records_kept_for_ever_keep_their_generations():
+    old = made(-90 * DAY, -80 * DAY, records_ttl_seconds=None)
+    new = msgspec.structs.replace(old, generations=old.generations[1:])
+
+    assert "while records are kept for ever" in problems(old, new)[0]
+
+
+def test_the_last_generation_never_ends():
+    document = made(-90 * DAY, -80 * DAY)
+
+    assert ended_at(document, 0) == NOW - 78 * DAY
+    assert ended_at(document, 1) is None
+
+
+def test_the_collection_may_not_change():
+    old = made(-9 * DAY)
+
+    assert problems(old, msgspec.structs.replace(old, collection="other")) == [
+        "collection: may not change from requests: stored requests are found there"
+    ]
+
+
+def test_what_routes_nothing_may_change():
+    old = made(-9 * DAY)
+
+    assert problems(old, msgspec.structs.replace(old, queue="fast", ttl_seconds=90)) == []
+
+
+@given(
+    starts=st.lists(st.integers(-5000, 5000), min_size=1, max_size=6, unique=True),
+    added=st.integers(31, 10_000),
+)
+def test_appending_in_the_future_is_always_allowed(starts, added):
+    spans = [timedelta(seconds=start) for start in sorted(starts)]
+    old = made(*spans)
+    new = made(*spans, spans[-1] + timedelta(seconds=10_000 + added))
+
+    assert problems(old, old) == []
+    assert problems(old, new) == []

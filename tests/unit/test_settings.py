@@ -1,0 +1,101 @@
+import os
+
+import pytest
+
+from crawlfleet import names
+from crawlfleet.errors import ConfigError
+from crawlfleet.settings import Need, Settings
+
+WHOLE = {
+    names.ENV_STAGE: "prod",
+    names.ENV_LOG_LEVEL: "WARNING",
+    names.ENV_REDIS_URL: "rediss://cache.example:6379",
+    names.ENV_REDIS_SECRET: "crawlfleet/prod/redis",
+    names.ENV_NODE_SECRET: "crawlfleet/prod/nodes/{node}",
+    names.ENV_CONSUMER_FUNCTION: "crawlfleet-prod-consumer",
+    names.ENV_ID_ISSUER_FUNCTION: "arn:aws:lambda:eu-west-1:123456789012:function:id-issuer:live",
+    names.ENV_DEFAULT_API_KEY_ID: "abc123",
+}
+
+
+def mistakes(environment, needs=()):
+    with pytest.raises(ConfigError) as caught:
+        Settings.from_environment(environment, needs)
+    return {problem.field: problem.message for problem in caught.value.problems}
+
+
+def test_a_whole_environment_is_read():
+    settings = Settings.from_environment(WHOLE, needs=tuple(Need))
+
+    assert settings == Settings(
+        stage="prod",
+        log_level="WARNING",
+        redis_url="rediss://cache.example:6379",
+        redis_secret="crawlfleet/prod/redis",
+        node_secret_template="crawlfleet/prod/nodes/{node}",
+        consumer_function="crawlfleet-prod-consumer",
+        id_issuer_function=WHOLE[names.ENV_ID_ISSUER_FUNCTION],
+        default_api_key_id="abc123",
+    )
+    assert settings.node_secret("east") == names.node_secret("prod", "east")
+
+
+def test_what_nobody_needs_may_be_missing():
+    assert Settings.from_environment({names.ENV_STAGE: "local"}) == Settings(stage="local")
+
+
+def test_an_empty_variable_is_an_unset_one():
+    settings = Settings.from_environment(WHOLE | {names.ENV_REDIS_SECRET: " "}, tuple(Need))
+
+    assert settings.redis_secret is None
+
+
+def test_every_missing_variable_is_named_at_once():
+    assert mistakes({}, tuple(Need)) == dict.fromkeys(
+        [
+            names.ENV_STAGE,
+            names.ENV_REDIS_URL,
+            names.ENV_NODE_SECRET,
+            names.ENV_CONSUMER_FUNCTION,
+            names.ENV_ID_ISSUER_FUNCTION,
+        ],
+        "is not set",
+    )
+
+
+def test_every_wrong_variable_is_named_at_once_needed_or_not():
+    found = mistakes(
+        {
+            names.ENV_STAGE: "Prod!",
+            names.ENV_LOG_LEVEL: "loud",
+            names.ENV_REDIS_URL: "http://cache",
+            names.ENV_REDIS_SECRET: "no spaces please",
+            names.ENV_NODE_SECRET: "crawlfleet/prod/nodes",
+            names.ENV_CONSUMER_FUNCTION: "a function",
+        }
+    )
+
+    assert len(found) == 6
+    assert found[names.ENV_NODE_SECRET] == "lacks {node}, which stands for the node's name"
+
+
+@pytest.mark.parametrize("url", ["redis://", "redis://host:x", "redis://h:99999", "rediss://[::1", "h"])
+def test_a_redis_address_without_a_host_or_with_a_wrong_port_is_refused(url):
+    found = mistakes({names.ENV_STAGE: "s", names.ENV_REDIS_URL: url})
+
+    assert list(found) == [names.ENV_REDIS_URL]
+
+
+def test_a_password_in_the_redis_address_is_refused_and_never_quoted():
+    found = mistakes({names.ENV_STAGE: "s", names.ENV_REDIS_URL: "redis://:hunter2@host:1"})
+
+    assert "holds a password" in found[names.ENV_REDIS_URL]
+    assert "hunter2" not in str(found)
+
+
+def test_the_process_environment_is_the_default(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("CRAWLFLEET_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv(names.ENV_STAGE, "from-process")
+
+    assert Settings.from_environment().stage == "from-process"
