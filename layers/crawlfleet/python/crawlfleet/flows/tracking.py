@@ -17,9 +17,7 @@ from crawlfleet.ports import RequestQueue, RequestStore
 
 T = TypeVar("T")
 
-#: Entries of one page of a list, unless the caller asks for fewer or more.
-PAGE: Final = 100
-LARGEST_PAGE: Final = 1_000
+_LABELS: Final = {int(state): state.label for state in State}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +141,8 @@ def stats(ports: TrackingPorts, tree: Tree, tenant: str, biz_name: str, now: dat
 
 def state_label(biz: Biz, flag: int) -> str:
     """A state as clients write it; the biz's own states included."""
-    if flag in State:
-        return State(flag).label
+    if flag in _LABELS:
+        return _LABELS[flag]
     return next((name for name, value in biz.states.items() if value == flag), str(flag))
 
 

@@ -1,0 +1,13 @@
+"""router: the HTTP API behind API Gateway (SPEC.md A1, A4-A6, A8, A10).
+
+Opens the config centre, MongoDB and Redis; asks the id-issuer for ids, wakes a consumer.
+"""
+
+from typing import Any
+
+from crawlfleet.wiring.router import router
+
+
+def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Answer one REST proxy event."""
+    return router().answer(event, context)

@@ -1,0 +1,13 @@
+"""scheduler: the minute's tick (SPEC.md A5, A9, B1): due schedules, recovery, wanted consumers.
+
+Opens the config centre, MongoDB and Redis; asks the id-issuer for ids, wakes consumers.
+"""
+
+from typing import Any
+
+from crawlfleet.wiring.scheduler import scheduler
+
+
+def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, int]:  # noqa: ARG001  the tick says nothing
+    """Do what is due now, however late or often this is called."""
+    return scheduler().tick()

@@ -1,0 +1,41 @@
+"""Metrics as lines of the embedded metric format, which CloudWatch reads from the log."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricResolution, MetricUnit
+
+from crawlfleet.model.metric import Metric, Unit
+from crawlfleet.model.times import to_ms
+from crawlfleet.names import METRIC_NAMESPACE
+
+#: CloudWatch takes no more metrics in one line.
+_LINE: Final = 100
+_UNITS: Final = {
+    Unit.COUNT: MetricUnit.Count,
+    Unit.SECONDS: MetricUnit.Seconds,
+    Unit.BYTES: MetricUnit.Bytes,
+    Unit.PER_SECOND: MetricUnit.CountPerSecond,
+    Unit.NONE: MetricUnit.NoUnit,
+}
+
+
+class EmfMetrics:
+    """ports.MetricSink: one line on standard output for each moment and set of dimensions."""
+
+    def __init__(self, stage: str) -> None:
+        self._stage = stage
+
+    def put(self, metrics: Sequence[Metric], dimensions: Mapping[str, str], at: datetime) -> None:
+        """See ports.MetricSink.put."""
+        for start in range(0, len(metrics), _LINE):
+            line = EphemeralMetrics(namespace=METRIC_NAMESPACE)
+            line.add_dimension("stage", self._stage)
+            for name, value in dimensions.items():
+                line.add_dimension(name, value)
+            for metric in metrics[start : start + _LINE]:
+                resolution = MetricResolution.High if metric.fine else MetricResolution.Standard
+                line.add_metric(metric.name, _UNITS[metric.unit], metric.value, resolution)
+            line.set_timestamp(to_ms(at))
+            line.flush_metrics()

@@ -1,0 +1,160 @@
+"""Calling our other functions: waking consumers, getting blocks of ids."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from crawlfleet.adapters.aws import client as aws_client
+from crawlfleet.errors import IdsError, StoreUnavailableError
+from crawlfleet.model.block import Block
+from crawlfleet.model.ids import IdKind, RequestId
+from crawlfleet.model.lane import Lane
+from crawlfleet.ports import Clock
+
+PART: Final = "lambda"
+#: Ids asked for at once when a submission needs fewer: the next ones need no call.
+BLOCK_SIZE: Final = 2_000
+#: A cold id-issuer connects to Redis first.
+ISSUER_SECONDS: Final = 10.0
+#: Blocks are used this much before their end, so that no id is handed out at its very last moment.
+MARGIN: Final = timedelta(seconds=1)
+
+_block = msgspec.json.Decoder(Block)
+
+
+class LambdaApi(Protocol):
+    """The one call that is made of boto3's Lambda client."""
+
+    def invoke(self, **arguments: Any) -> Any:
+        """See boto3."""
+        ...
+
+
+class LambdaWaker:
+    """ports.Waker: asynchronous invocations of the consumer."""
+
+    def __init__(self, function: str, client: LambdaApi | None = None) -> None:
+        self._function = function
+        self._client = client
+
+    def wake(self, count: int) -> None:
+        """See ports.Waker.wake."""
+        if self._client is None:
+            self._client = aws_client("lambda")
+        for _ in range(count):
+            with _border():
+                self._client.invoke(
+                    FunctionName=self._function, InvocationType="Event", Payload=b"{}"
+                )
+
+
+class LambdaIds:
+    """ports.IdSource: blocks from the id-issuer, kept until they are used up or too old."""
+
+    def __init__(
+        self,
+        function: str,
+        clock: Clock,
+        client: LambdaApi | None = None,
+        *,
+        block_size: int = BLOCK_SIZE,
+    ) -> None:
+        self._function = function
+        self._clock = clock
+        self._client = client
+        self._block_size = block_size
+        self._stock: dict[tuple[str, ...], _Stock] = {}
+        self._lock = threading.Lock()
+
+    def take(self, lane: Lane, kind: IdKind, count: int) -> list[RequestId]:
+        """See ports.IdSource.take."""
+        # Only counters belong to a biz; the other kinds are unique over everything.
+        key = (kind, lane.tenant, lane.biz) if kind is IdKind.COUNTER else (kind,)
+        with self._lock:
+            stock = self._stock.setdefault(key, _Stock())
+            taken = stock.take(count, self._clock)
+            if len(taken) < count:
+                stock.put(self._ask(lane, kind, max(count - len(taken), self._block_size)))
+                taken += stock.take(count - len(taken), self._clock)
+        if len(taken) < count:
+            message = f"the id-issuer gave {len(taken)} of {count} ids"
+            raise IdsError(message)
+        return taken
+
+    def _ask(self, lane: Lane, kind: IdKind, count: int) -> Block:
+        if self._client is None:
+            self._client = aws_client("lambda", timeout_seconds=ISSUER_SECONDS)
+        question = {"kind": kind.value, "count": count, "tenant": lane.tenant, "biz": lane.biz}
+        with _border():
+            answer = self._client.invoke(
+                FunctionName=self._function,
+                InvocationType="RequestResponse",
+                Payload=msgspec.json.encode(question),
+            )
+            payload = answer["Payload"].read()
+        if answer.get("FunctionError"):
+            raise IdsError(f"the id-issuer failed: {_reason(payload)}")
+        try:
+            return _block.decode(payload)
+        except msgspec.MsgspecError as error:
+            raise IdsError("the id-issuer's answer is no block") from error
+
+
+class _Stock:
+    """Ids of one kind that are still to be used, oldest block first."""
+
+    def __init__(self) -> None:
+        self._blocks: deque[tuple[Block, deque[tuple[int, int]], deque[str]]] = deque()
+
+    def put(self, block: Block) -> None:
+        self._blocks.append((block, deque(block.runs), deque(block.ids)))
+
+    def take(self, count: int, clock: Callable[[], Any]) -> list[RequestId]:
+        taken: list[RequestId] = []
+        while self._blocks and len(taken) < count:
+            block, runs, ids = self._blocks[0]
+            if block.expires_at - MARGIN <= clock():
+                self._blocks.popleft()
+                continue
+            while runs and len(taken) < count:
+                first, size = runs.popleft()
+                used = min(size, count - len(taken))
+                taken.extend(range(first, first + used))
+                if used < size:
+                    runs.appendleft((first + used, size - used))
+            while ids and len(taken) < count:
+                taken.append(ids.popleft())
+            if not runs and not ids:
+                self._blocks.popleft()
+        return taken
+
+
+class _border:  # noqa: N801  reads as the verb it is, beside the other adapters' borders
+    """Translate what botocore raises."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
+        if kind is None or error is None:
+            return
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        if isinstance(error, ClientError):
+            code = error.response.get("Error", {}).get("Code", "unknown")
+            raise StoreUnavailableError(
+                PART, f"the function could not be invoked: {code}"
+            ) from error
+        if isinstance(error, BotoCoreError | OSError):
+            raise StoreUnavailableError(PART, type(error).__name__) from error
+
+
+def _reason(payload: bytes) -> str:
+    try:
+        document = msgspec.json.decode(payload)
+        return f"{document['errorType']}: {document['errorMessage']}"[:300]
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        return "no reason given"

@@ -1,0 +1,161 @@
+"""Reading what clients send: bodies, query parameters. Every mistake is named with its field."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from crawlfleet.edge.problems import TooLargeBodyError
+from crawlfleet.errors import InvalidRequestError, Problem
+from crawlfleet.model.schedule import Missed
+from crawlfleet.model.submission import BATCH_LIMIT, Submission
+from crawlfleet.model.times import from_ms
+from crawlfleet.policy.mistakes import decode
+
+T = TypeVar("T")
+
+#: A synchronous Lambda invocation carries 6 MB; what is beyond never gets here on AWS.
+BODY_LIMIT: Final = 6_000_000
+#: Entries of one page of a list, unless the caller asks for fewer or more.
+PAGE: Final = 100
+LARGEST_PAGE: Final = 1_000
+
+Url = Annotated[str, Meta(min_length=1, max_length=8_000)]
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Several entries, each answered on its own."""
+
+    requests: Annotated[list[Submission], Meta(min_length=1, max_length=BATCH_LIMIT)]
+
+
+class _RawBatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    requests: list[msgspec.Raw]
+
+
+class ScheduleInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A schedule as clients write it. Times are in ``time_zone``, an IANA name."""
+
+    cron: Annotated[str, Meta(min_length=1, max_length=200)]
+    rule: Annotated[str, Meta(min_length=1, max_length=64)]
+    urls: Annotated[tuple[Url, ...], Meta(min_length=1, max_length=10_000)]
+    time_zone: Annotated[str, Meta(min_length=1, max_length=64)] = "UTC"
+    missed: Missed = Missed.ALL
+    enabled: bool = True
+
+
+_batch = msgspec.json.Decoder(Batch)
+_single = msgspec.json.Decoder(Submission)
+
+
+def body_of(event: Mapping[str, Any]) -> bytes:
+    """The call's body.
+
+    Raises:
+        TooLargeBodyError: it is longer than :data:`BODY_LIMIT` bytes.
+        InvalidRequestError: it claims to be base64 and is not.
+    """
+    text: str = event.get("body") or ""
+    if event.get("isBase64Encoded"):
+        try:
+            body = base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise InvalidRequestError.of("body", "is no base64") from error
+    else:
+        body = text.encode("utf-8", "surrogatepass")
+    if len(body) > BODY_LIMIT:
+        message = f"a call may carry {BODY_LIMIT:,} bytes, this one has {len(body):,}"
+        raise TooLargeBodyError(message)
+    return body
+
+
+def submissions_in(body: bytes) -> tuple[list[Submission | InvalidRequestError], bool]:
+    """The entries of a submission, and whether it is a batch.
+
+    An entry of a batch that is wrong is its error: the others go on without it.
+
+    Raises:
+        InvalidRequestError: the body is neither one entry nor a batch of 1 to 1,000.
+    """
+    try:
+        return list(_batch.decode(body).requests), True
+    except (msgspec.MsgspecError, RecursionError):
+        pass
+    top = _read(body, dict[str, msgspec.Raw])
+    if "requests" not in top:
+        return [_read(body, Submission)], False
+    entries = _read(body, _RawBatch).requests
+    if not 1 <= len(entries) <= BATCH_LIMIT:
+        message = f"must have 1 to {BATCH_LIMIT:,} entries, has {len(entries):,}"
+        raise InvalidRequestError.of("requests", message)
+    return [_entry(entry, index) for index, entry in enumerate(entries)], True
+
+
+def schedule_in(body: bytes) -> ScheduleInput:
+    """A schedule.
+
+    Raises:
+        InvalidRequestError: names every field that is wrong.
+    """
+    return _read(body, ScheduleInput)
+
+
+def since_in(text: str | None) -> datetime | None:
+    """A moment: RFC 3339 with a zone, or epoch milliseconds."""
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= 14:
+        return from_ms(int(text))
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    message = "must be a time such as 2026-01-31T08:00:00Z, or epoch milliseconds"
+    raise InvalidRequestError.of("since", message)
+
+
+def limit_in(text: str | None) -> int:
+    """How many entries of a page are wanted."""
+    if text is None:
+        return PAGE
+    if text.isascii() and text.isdigit() and len(text) < 8 and 1 <= int(text) <= LARGEST_PAGE:
+        return int(text)
+    raise InvalidRequestError.of("limit", f"must be a number from 1 to {LARGEST_PAGE:,}")
+
+
+def known_parameters(given: Mapping[str, str], known: frozenset[str]) -> None:
+    """Refuse query parameters that mean nothing here: a misspelled filter must not be silent.
+
+    Raises:
+        InvalidRequestError: names each unknown one.
+    """
+    unknown = sorted(set(given) - known)
+    if unknown:
+        listed = ", ".join(sorted(known)) or "none"
+        message = f"is no parameter of this call; it takes {listed}"
+        raise InvalidRequestError([Problem(name[:64], message) for name in unknown])
+
+
+def _entry(raw: msgspec.Raw, index: int) -> Submission | InvalidRequestError:
+    try:
+        return _single.decode(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        _, problems = decode(bytes(raw), Submission)
+        return InvalidRequestError(
+            Problem(f"requests[{index}].{p.field}".rstrip("."), p.message) for p in problems
+        )
+
+
+def _read(body: bytes, shape: type[T]) -> T:
+    if not body.strip():
+        raise InvalidRequestError.of("body", "is missing: send JSON")
+    value, problems = decode(body, shape)
+    if value is None:
+        raise InvalidRequestError([Problem(p.field or "body", p.message) for p in problems])
+    return value

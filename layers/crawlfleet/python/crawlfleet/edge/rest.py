@@ -1,0 +1,310 @@
+"""The REST API: an API Gateway proxy event in, its answer out.
+
+Dispatch is powertools' resolver over the table of routes. Each operation reads its input, calls the
+:class:`Operations` that it was given, and renders what comes back; errors become problem documents
+here and nowhere else.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final, Protocol
+from urllib.parse import unquote
+
+import msgspec
+from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
+from aws_lambda_powertools.event_handler.exceptions import NotFoundError as NoRouteError
+
+from crawlfleet.edge import inputs, views
+from crawlfleet.edge.openapi import document
+from crawlfleet.edge.problems import (
+    CONTENT_TYPE,
+    RETRY_AFTER_SECONDS,
+    ProblemDocument,
+    document_of,
+)
+from crawlfleet.edge.routes import ROUTES, Route
+from crawlfleet.errors import InvalidRequestError, NotFoundError, Problem
+from crawlfleet.model.record import Record
+from crawlfleet.model.request import Tracked
+from crawlfleet.model.schedule import Schedule
+from crawlfleet.model.submission import Accepted, Receipt, Refused, Submission
+from crawlfleet.model.totals import Stats
+
+JSON: Final = "application/json"
+_SLUG: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+
+
+class Page(Protocol):
+    """A page of a list."""
+
+    @property
+    def items(self) -> list[Any]: ...
+    @property
+    def cursor(self) -> str | None: ...
+    @property
+    def more(self) -> bool: ...
+
+
+class Operations(Protocol):
+    """What the API can have done, each for the tenant of the call's API key."""
+
+    def tenant(self, api_key_id: str | None) -> str: ...
+
+    def submit(
+        self, tenant: str, biz: str, submissions: list[Submission | InvalidRequestError]
+    ) -> list[Receipt]: ...
+
+    def look_up(self, tenant: str, biz: str, request_id: str) -> Tracked: ...
+
+    def cancel(self, tenant: str, biz: str, request_id: str) -> Tracked: ...
+
+    def list_requests(
+        self,
+        tenant: str,
+        biz: str,
+        *,
+        state: str | None,
+        since: datetime | None,
+        cursor: str | None,
+        limit: int,
+    ) -> Page: ...
+
+    def list_records(
+        self, tenant: str, biz: str, *, request: str | None, cursor: str | None, limit: int
+    ) -> Page: ...
+
+    def stats(self, tenant: str, biz: str) -> Stats: ...
+
+    def label(self, tenant: str, biz: str) -> Callable[[int], str]: ...
+
+    def put_schedule(self, schedule: Schedule) -> Schedule: ...
+
+    def get_schedule(self, tenant: str, biz: str, name: str) -> Schedule: ...
+
+    def list_schedules(self, tenant: str, biz: str) -> list[Schedule]: ...
+
+    def delete_schedule(self, tenant: str, biz: str, name: str) -> None: ...
+
+    def health(self) -> dict[str, str]:
+        """The parts that the router needs, each ``ok`` or what is wrong with it."""
+        ...
+
+
+class RestApi:
+    """The API over its operations.
+
+    Args:
+        operations: Gives what the API works on; asked at each call until it succeeds, so that a part
+            that cannot be opened is a problem document too.
+        log: Is told of faults nobody foresaw.
+    """
+
+    def __init__(
+        self, operations: Callable[[], Operations], log: Callable[[Exception], None]
+    ) -> None:
+        self._open = operations
+        self._opened: Operations | None = None
+        self._log = log
+        self._app = APIGatewayRestResolver()
+        self._app.not_found(self._no_route)
+        for route in ROUTES:
+            handler = getattr(self, f"_{_snake(route.operation)}")
+            self._app.route(re.sub(r"{(\w+)}", r"<\1>", route.path), method=route.method)(
+                self._guarded(route, handler)
+            )
+
+    def answer(self, event: dict[str, Any], context: Any) -> dict[str, Any]:
+        """Answer one proxy event; never raises."""
+        try:
+            return self._app.resolve(event, context)
+        except Exception as error:  # noqa: BLE001  the last border: whatever it is becomes a 500
+            self._log(error)
+            problem = document_of(error)
+            return {
+                "statusCode": problem.status,
+                "headers": {"Content-Type": CONTENT_TYPE},
+                "body": msgspec.json.encode(problem).decode(),
+                "isBase64Encoded": False,
+            }
+
+    # ---- operations ----------------------------------------------------------------------------
+
+    def _submit_requests(self, biz: str) -> Response[str]:
+        submissions, batch = inputs.submissions_in(inputs.body_of(self._event))
+        receipts = self._operations.submit(self._tenant(), biz, submissions)
+        if not batch:
+            receipt = receipts[0]
+            if isinstance(receipt, Refused):
+                raise receipt.error
+            return _json(202, views.submitted_view(receipt))
+        accepted = sum(isinstance(receipt, Accepted) for receipt in receipts)
+        view = views.BatchView(
+            accepted=accepted,
+            rejected=len(receipts) - accepted,
+            requests=[views.submitted_view(receipt) for receipt in receipts],
+        )
+        if accepted == 0:
+            return _all_refused(receipts)
+        return _json(202, view)
+
+    def _list_requests(self, biz: str) -> Response[str]:
+        query, tenant = self._query(), self._tenant()
+        page = self._operations.list_requests(
+            tenant,
+            biz,
+            state=query.get("state"),
+            since=inputs.since_in(query.get("since")),
+            cursor=query.get("cursor"),
+            limit=inputs.limit_in(query.get("limit")),
+        )
+        label = self._operations.label(tenant, biz)
+        return _json(
+            200,
+            views.RequestsView(
+                requests=[views.request_view(tracked, label) for tracked in page.items],
+                cursor=page.cursor,
+                more=page.more,
+            ),
+        )
+
+    def _get_request(self, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+        tenant = self._tenant()
+        tracked = self._operations.look_up(tenant, biz, id)
+        return _json(200, views.request_view(tracked, self._operations.label(tenant, biz)))
+
+    def _cancel_request(self, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+        tenant = self._tenant()
+        tracked = self._operations.cancel(tenant, biz, id)
+        return _json(200, views.request_view(tracked, self._operations.label(tenant, biz)))
+
+    def _list_records(self, biz: str) -> Response[str]:
+        query = self._query()
+        page = self._operations.list_records(
+            self._tenant(),
+            biz,
+            request=query.get("request_id"),
+            cursor=query.get("cursor"),
+            limit=inputs.limit_in(query.get("limit")),
+        )
+        records: list[Record] = page.items
+        return _json(
+            200,
+            views.RecordsView(
+                records=[views.record_view(record) for record in records],
+                cursor=page.cursor,
+                more=page.more,
+            ),
+        )
+
+    def _get_stats(self, biz: str) -> Response[str]:
+        return _json(200, views.stats_view(self._operations.stats(self._tenant(), biz)))
+
+    def _list_schedules(self, biz: str) -> Response[str]:
+        found = self._operations.list_schedules(self._tenant(), biz)
+        return _json(
+            200, views.SchedulesView(schedules=[views.schedule_view(one) for one in found])
+        )
+
+    def _get_schedule(self, biz: str, name: str) -> Response[str]:
+        found = self._operations.get_schedule(self._tenant(), biz, name)
+        return _json(200, views.schedule_view(found))
+
+    def _put_schedule(self, biz: str, name: str) -> Response[str]:
+        if not _SLUG.match(name):
+            raise InvalidRequestError.of(
+                "name", "must be 1 to 32 of a-z, 0-9 and -, beginning with a letter"
+            )
+        given = inputs.schedule_in(inputs.body_of(self._event))
+        schedule = Schedule(
+            tenant=self._tenant(),
+            biz=biz,
+            name=name,
+            cron=given.cron,
+            time_zone=given.time_zone,
+            rule=given.rule,
+            urls=given.urls,
+            missed=given.missed,
+            enabled=given.enabled,
+        )
+        return _json(200, views.schedule_view(self._operations.put_schedule(schedule)))
+
+    def _delete_schedule(self, biz: str, name: str) -> Response[str]:
+        self._operations.delete_schedule(self._tenant(), biz, name)
+        return Response(204, JSON, "")
+
+    def _get_health(self) -> Response[str]:
+        parts = self._operations.health()
+        well = all(state == "ok" for state in parts.values())
+        # Redis alone may be away: submissions are persisted and queued later.
+        able = well or all(state == "ok" for part, state in parts.items() if part != "redis")
+        status = "ok" if well else "degraded" if able else "down"
+        return _json(200 if able else 503, views.HealthView(status=status, parts=parts))
+
+    def _get_open_api(self) -> Response[str]:
+        return Response(200, JSON, document().decode())
+
+    @property
+    def _operations(self) -> Operations:
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    # ---- the call at hand ------------------------------------------------------------------------
+
+    @property
+    def _event(self) -> Mapping[str, Any]:
+        event: Mapping[str, Any] = self._app.current_event.raw_event
+        return event
+
+    def _tenant(self) -> str:
+        identity = (self._event.get("requestContext") or {}).get("identity") or {}
+        return self._operations.tenant(identity.get("apiKeyId"))
+
+    def _query(self) -> Mapping[str, str]:
+        given: Mapping[str, str] = self._event.get("queryStringParameters") or {}
+        return given
+
+    def _guarded(
+        self, route: Route, handler: Callable[..., Response[str]]
+    ) -> Callable[..., Response[str]]:
+        def guarded(**path: str) -> Response[str]:
+            try:
+                inputs.known_parameters(self._query(), route.names)
+                return handler(**{name: unquote(value) for name, value in path.items()})
+            except Exception as error:  # noqa: BLE001  becomes an answer; see problems.status_of
+                problem = document_of(error)
+                if problem.status == 500:
+                    self._log(error)
+                return _problem(problem)
+
+        return guarded
+
+    def _no_route(self, error: NoRouteError) -> Response[str]:
+        event = self._event
+        message = f"there is no {event.get('httpMethod')} {str(event.get('path'))[:200]}"
+        return _problem(document_of(NotFoundError(message)))
+
+
+def _json(status: int, view: views.View) -> Response[str]:
+    return Response(status, JSON, msgspec.json.encode(view).decode())
+
+
+def _problem(problem: ProblemDocument) -> Response[str]:
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if problem.status in (429, 503) else {}
+    return Response(problem.status, CONTENT_TYPE, msgspec.json.encode(problem).decode(), headers)
+
+
+def _all_refused(receipts: list[Receipt]) -> Response[str]:
+    """The one answer to a batch of which nothing was stored: every entry's mistakes together."""
+    errors = [receipt.error for receipt in receipts if isinstance(receipt, Refused)]
+    problems: list[Problem] = []
+    for error in errors:
+        if not isinstance(error, InvalidRequestError):
+            return _problem(document_of(error))
+        problems.extend(error.problems)
+    return _problem(document_of(InvalidRequestError(problems)))
+
+
+def _snake(operation: str) -> str:
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", operation).lower()

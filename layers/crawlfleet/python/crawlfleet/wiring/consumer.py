@@ -1,0 +1,58 @@
+"""The consumer: one worker over the parts, in an event loop of its own."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from functools import lru_cache
+
+import msgspec
+
+from crawlfleet.adapters.http_fetcher import AiohttpFetcher
+from crawlfleet.adapters.mongo.rules import MongoRules
+from crawlfleet.extract import RuleExtractor
+from crawlfleet.flows.execution import Worker, WorkPorts
+from crawlfleet.model.worker import WorkReport
+from crawlfleet.settings import Need, Settings
+from crawlfleet.wiring.parts import Parts, now
+
+
+class Consumer:
+    """What an environment keeps between its invocations."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._rules = MongoRules(parts.nodes)
+        self._extractor = RuleExtractor()
+
+    def work(self, worker: str, remaining: Callable[[], float]) -> dict[str, object]:
+        """Work until idle or nearly out of time; returns the report as plain values."""
+        report = asyncio.run(self._work(worker, remaining))
+        self._parts.log.info("worked", extra={"report": msgspec.to_builtins(report)})
+        found: dict[str, object] = msgspec.to_builtins(report)
+        return found
+
+    async def _work(self, worker: str, remaining: Callable[[], float]) -> WorkReport:
+        parts = self._parts
+        allow_private = parts.config.current().stage.allow_private_addresses
+        async with AiohttpFetcher(allow_private) as fetcher:
+            ports = WorkPorts(
+                config=parts.config,
+                queue=parts.queue,
+                store=parts.store,
+                rules=self._rules,
+                workers=parts.workers,
+                fetcher=fetcher,
+                extractor=self._extractor,
+                clock=now,
+                remaining=remaining,
+                jitter=random.random,
+                warn=parts.warn,
+            )
+            return await Worker(ports, worker).run()
+
+
+@lru_cache(maxsize=1)
+def consumer() -> Consumer:
+    """The consumer of this environment."""
+    settings = Settings.from_environment(needs=(Need.REDIS, Need.NODES))
+    return Consumer(Parts(settings, "consumer"))

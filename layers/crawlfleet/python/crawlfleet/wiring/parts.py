@@ -1,0 +1,102 @@
+"""The parts of the world, opened from the settings at first use."""
+
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from aws_lambda_powertools import Logger
+
+from crawlfleet.adapters.aws import client
+from crawlfleet.adapters.secrets import Secrets
+from crawlfleet.adapters.ssm_config import SsmConfig
+from crawlfleet.settings import Settings
+
+if TYPE_CHECKING:
+    from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
+    from crawlfleet.adapters.mongo.connection import MongoNodes
+    from crawlfleet.adapters.mongo.store import MongoRequestStore
+    from crawlfleet.adapters.redis_queue.connection import RedisConnection
+    from crawlfleet.adapters.redis_queue.queue import RedisQueue
+    from crawlfleet.adapters.redis_queue.workers import RedisWorkers
+
+
+def now() -> datetime:
+    """The clock of every function."""
+    return datetime.now(UTC)
+
+
+class Parts:
+    """Adapters over one environment's settings."""
+
+    def __init__(self, settings: Settings, service: str) -> None:
+        self.settings = settings
+        self.log = Logger(service=service, level=settings.log_level)
+
+    def warn(self, message: str, error: Exception) -> None:
+        """Log what went wrong without stopping the work; facts are fields."""
+        self.log.warning(message, extra={"error": type(error).__name__, "reason": str(error)})
+
+    @cached_property
+    def secrets(self) -> Secrets:
+        """Secrets Manager."""
+        return Secrets(client("secretsmanager"))
+
+    @cached_property
+    def config(self) -> SsmConfig:
+        """The config centre."""
+        return SsmConfig(client("ssm"), self.settings.stage)
+
+    @cached_property
+    def redis(self) -> "RedisConnection":
+        """The stage's Redis."""
+        from crawlfleet.adapters.redis_queue.connection import RedisConnection
+
+        secret = self.settings.redis_secret
+        password = self.secrets.read(secret) if secret else None
+        return RedisConnection(self.settings.redis_url, password=password)
+
+    @cached_property
+    def queue(self) -> "RedisQueue":
+        """The queues."""
+        from crawlfleet.adapters.redis_queue.queue import RedisQueue
+
+        return RedisQueue(self.redis)
+
+    @cached_property
+    def workers(self) -> "RedisWorkers":
+        """Which workers live."""
+        from crawlfleet.adapters.redis_queue.workers import RedisWorkers
+
+        return RedisWorkers(self.redis)
+
+    @cached_property
+    def nodes(self) -> "MongoNodes":
+        """The MongoDB nodes."""
+        from crawlfleet.adapters.mongo.connection import MongoNodes
+
+        template = self.settings.node_secret_template
+        return MongoNodes(
+            lambda node: self.secrets.read(template.format(node=node)),
+            lambda: self.config.current().stage.home_node,
+        )
+
+    @cached_property
+    def store(self) -> "MongoRequestStore":
+        """Requests and records."""
+        from crawlfleet.adapters.mongo.store import MongoRequestStore
+
+        return MongoRequestStore(self.nodes)
+
+    @cached_property
+    def ids(self) -> "LambdaIds":
+        """Ids from the id-issuer."""
+        from crawlfleet.adapters.lambda_functions import LambdaIds
+
+        return LambdaIds(self.settings.id_issuer_function, now)
+
+    @cached_property
+    def waker(self) -> "LambdaWaker":
+        """Starts consumers."""
+        from crawlfleet.adapters.lambda_functions import LambdaWaker
+
+        return LambdaWaker(self.settings.consumer_function)
