@@ -30,6 +30,7 @@ from typing import IO, Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from infra import bytecode
 from infra.fleet import FLEET, PYTHON_VERSION, Fleet, FunctionSpec
 from infra.stages import Architecture
 
@@ -105,14 +106,18 @@ def build(
     Raises:
         BundleError: A wheel is missing for the platform, or a function passes the size limits.
     """
-    vendor = _build_vendor(architecture, fleet, root)
-    sizes = {root / path: size for path, size in _vendor_sizes(vendor, root).items()}
-    staged = root / "build" / "lambda"
+    staged, lock = root / "build" / "lambda", root / "build" / "lambda.lock"
     package_layer = staged / "package"
-    _stage(_package_files(root), package_layer, staged / "writing")
     functions = {spec.name: staged / "functions" / spec.name for spec in fleet.functions}
-    for spec in fleet.functions:
-        _stage(_function_files(spec, root), functions[spec.name], staged / "writing")
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("w") as held:
+        # A second run waits for the first and finds its work done.
+        fcntl.flock(held, fcntl.LOCK_EX)
+        vendor = _build_vendor(architecture, fleet, root)
+        _stage(_package_files(root), package_layer, "/opt")
+        for spec in fleet.functions:
+            _stage(_function_files(spec, root), functions[spec.name], "/var/task")
+    sizes = _vendor_sizes(vendor)
     sizes |= {folder: measure(folder) for folder in (package_layer, *functions.values())}
     bundle = Bundle(
         package_layer=package_layer,
@@ -176,37 +181,38 @@ def _build_vendor(architecture: Architecture, fleet: Fleet, root: Path) -> Path:
     text = requirements(architecture, root)
     digest = _digest(text, architecture, fleet)
     vendor = root / "layers" / "vendor"
-    vendor.mkdir(parents=True, exist_ok=True)
     target = vendor / architecture.value
-    with (vendor / ".lock").open("w") as lock:
-        # A second run waits for the first and finds its work done.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if _manifest(target).get("digest") == digest:
-            return target
-        with tempfile.TemporaryDirectory(dir=vendor, prefix=".building-") as scratch:
-            installed, made = Path(scratch, "installed"), Path(scratch, "made")
-            made.mkdir()
-            _install(text, architecture, installed)
-            _divide(installed, made, architecture, fleet)
-            sizes = {group.name: measure(made / group.name) for group in fleet.vendor_groups}
-            manifest = {
-                "digest": digest,
-                "sizes": {name: [size.unpacked, size.zipped] for name, size in sizes.items()},
-            }
-            (made / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
-            shutil.rmtree(target, ignore_errors=True)
-            made.rename(target)
+    if _manifest(target).get("digest") == digest:
+        return target
+    vendor.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=vendor, prefix=".building-") as scratch:
+        installed, made = Path(scratch, "installed"), Path(scratch, "made")
+        made.mkdir()
+        _install(text, architecture, installed)
+        _divide(installed, made, architecture, fleet)
+        for group in fleet.vendor_groups:
+            _compile(made / group.name, "/opt")
+        sizes = {group.name: measure(made / group.name) for group in fleet.vendor_groups}
+        manifest = {
+            "digest": digest,
+            "sizes": {name: [size.unpacked, size.zipped] for name, size in sizes.items()},
+        }
+        (made / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
+        shutil.rmtree(target, ignore_errors=True)
+        made.rename(target)
     return target
 
 
+def _compile(folder: Path, placed_at: str) -> None:
+    """Adds byte code where an interpreter of the runtime's version is at hand."""
+    if interpreter := bytecode.compiler():
+        bytecode.compile_missing(folder, placed_at, interpreter)
+
+
 def _digest(text: str, architecture: Architecture, fleet: Fleet) -> str:
-    parts = (
-        text,
-        architecture,
-        PYTHON_VERSION,
-        repr(fleet.vendor_groups),
-        Path(__file__).read_text(),
-    )
+    code = Path(__file__).read_text() + Path(bytecode.__file__).read_text()
+    compiled = "compiled" if bytecode.compiler() else "source alone"
+    parts = (text, architecture, PYTHON_VERSION, repr(fleet.vendor_groups), code, compiled)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -218,11 +224,11 @@ def _manifest(target: Path) -> dict[str, object]:
     return loaded
 
 
-def _vendor_sizes(target: Path, root: Path) -> dict[Path, Size]:
+def _vendor_sizes(target: Path) -> dict[Path, Size]:
     sizes = _manifest(target)["sizes"]
     assert isinstance(sizes, dict)  # noqa: S101  our own file, for the type checker
     return {
-        (target / name).relative_to(root): Size(unpacked=unpacked, zipped=zipped)
+        target / name: Size(unpacked=unpacked, zipped=zipped)
         for name, (unpacked, zipped) in sizes.items()
     }
 
@@ -288,24 +294,23 @@ def _wanted(path: Path) -> bool:
     return not (path.parts[0].endswith(".dist-info") and path.name in _DROPPED_NOTES)
 
 
-def _stage(files: Mapping[str, Path], target: Path, writing: Path) -> None:
-    """Makes the target hold these files and no others.
+def _stage(files: Mapping[str, Path], target: Path, placed_at: str) -> None:
+    """Makes the target hold these files, their byte code, and no others.
 
-    What is right already is left alone and the rest is replaced in one step each, so that a run
-    beside this one, over the same sources, never reads half a file.
+    What is right already is left alone, so that a run which follows another over the same sources
+    writes nothing while somebody reads.
     """
-    writing.mkdir(parents=True, exist_ok=True)
-    for stale in [path for path in _files(target) if str(path.relative_to(target)) not in files]:
-        stale.unlink(missing_ok=True)
+    for path in _files(target):
+        if path.suffix != ".pyc" and str(path.relative_to(target)) not in files:
+            bytecode.forget(path)
+            path.unlink()
     for relative, source in files.items():
         content, placed = source.read_bytes(), target / relative
         if not placed.exists() or placed.read_bytes() != content:
             placed.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=writing)
-            with os.fdopen(handle, "wb") as out:
-                out.write(content)
-            Path(name).chmod(0o644)
-            Path(name).replace(placed)
+            bytecode.forget(placed)
+            placed.write_bytes(content)
+    _compile(target, placed_at)
 
 
 def _package_files(root: Path) -> dict[str, Path]:
@@ -354,6 +359,8 @@ def report(bundle: Bundle, fleet: Fleet, out: IO[str]) -> None:
     for name, folder in layers.items():
         size = bundle.sizes[folder]
         print(f"layer     {name:<18} {_megabytes(size.zipped):>9} zipped", file=out)
+    if bytecode.compiler() is None:
+        print(f"source alone: no python{PYTHON_VERSION} here to compile it with", file=out)
     for spec in fleet.functions:
         size = bundle.size_of(spec)
         unpacked = _megabytes(size.unpacked)

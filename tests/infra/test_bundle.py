@@ -2,6 +2,8 @@
 
 import ast
 import dataclasses
+import importlib.util
+import marshal
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from infra import bundle
+from infra import bundle, bytecode
 from infra.bundle import ROOT, ZIPPED_LIMIT_BYTES, Bundle, BundleError, Size
 from infra.fleet import FLEET, FunctionSpec
 from infra.stages import Architecture
@@ -45,7 +47,7 @@ def test_handler_lies_where_its_name_says(built: Bundle, spec: FunctionSpec):
 def test_function_carries_no_other_functions_code(built: Bundle, spec: FunctionSpec):
     folders = {path.name for path in (built.functions[spec.name] / "functions").iterdir()}
 
-    assert folders - {"__init__.py"} == {spec.package}
+    assert folders - {"__init__.py", "__pycache__"} == {spec.package}
 
 
 @EACH_FUNCTION
@@ -125,8 +127,8 @@ def test_layers_leave_out_what_the_runtime_has_and_what_only_people_read(built: 
 
     tops = {path.parts[1] for path in files if len(path.parts) > 1}
     assert not tops & {"boto3", "botocore", "s3transfer"}
-    assert not [path for path in files if path.suffix in {".pyi", ".pyc"}]
-    assert not [path for path in files if {"tests", "__pycache__"} & set(path.parts)]
+    assert not [path for path in files if path.suffix in {".pyi", ".c", ".h"}]
+    assert not [path for path in files if {"tests", "docs"} & set(path.parts)]
 
 
 def test_no_two_layers_of_a_function_hold_the_same_file(built: Bundle):
@@ -178,17 +180,52 @@ def test_a_function_without_a_handler_is_refused_by_name(tmp_path: Path):
 
 
 def test_staging_again_drops_what_is_gone_and_takes_what_changed(tmp_path: Path):
-    target, writing = tmp_path / "target", tmp_path / "writing"
+    target = tmp_path / "target"
     one, two = tmp_path / "one.py", tmp_path / "two.py"
-    one.write_text("1")
-    two.write_text("2")
-    bundle._stage({"a.py": one, "sub/b.py": two}, target, writing)
+    one.write_text("x = 1")
+    two.write_text("x = 2")
+    bundle._stage({"a.py": one, "sub/b.py": two}, target, "/opt")
+    compiled = {path.name: path.read_bytes() for path in target.rglob("*.pyc")}
 
-    one.write_text("3")
-    bundle._stage({"a.py": one}, target, writing)
+    one.write_text("x = 3")
+    bundle._stage({"a.py": one}, target, "/opt")
 
-    assert [(path.name, path.read_text()) for path in bundle._files(target)] == [("a.py", "3")]
-    assert list(writing.iterdir()) == []
+    sources = [(path.name, path.read_text()) for path in target.rglob("*.py")]
+    assert sources == [("a.py", "x = 3")]
+    assert len(compiled) == (2 if bytecode.compiler() else 0)
+    for path in target.rglob("*.pyc"):
+        assert path.read_bytes() != compiled[path.name]
+
+
+def test_all_code_is_compiled_where_the_runtimes_python_is_at_hand(built: Bundle):
+    folders = [*built.vendor_layers.values(), built.package_layer, *built.functions.values()]
+
+    sources = [path for folder in folders for path in folder.rglob("*.py")]
+    compiled = {path.stem.split(".")[0] for folder in folders for path in folder.rglob("*.pyc")}
+
+    expected = {path.stem for path in sources} if bytecode.compiler() else set()
+    assert compiled == expected
+
+
+def test_byte_code_names_the_file_where_lambda_has_it(tmp_path: Path):
+    source = tmp_path / "python" / "module.py"
+    source.parent.mkdir()
+    source.write_text("x = 1")
+
+    bytecode.compile_missing(tmp_path, "/opt", sys.executable)
+
+    compiled = Path(importlib.util.cache_from_source(str(source))).read_bytes()
+    assert marshal.loads(compiled[16:]).co_filename == "/opt/python/module.py"
+
+
+def test_byte_code_is_forgotten_with_its_source(tmp_path: Path):
+    source = tmp_path / "module.py"
+    source.write_text("x = 1")
+    bytecode.compile_missing(tmp_path, "/opt", sys.executable)
+
+    bytecode.forget(source)
+
+    assert list(tmp_path.rglob("*.pyc")) == []
 
 
 def test_a_function_over_the_limit_is_refused_by_name(built: Bundle):
