@@ -123,9 +123,9 @@ def _own(problem: ProblemDocument | None) -> ProblemDocument | None:
     """The problem with fields told from its entry, whatever place that had in its batch."""
     if problem is None:
         return None
-    return msgspec.structs.replace(
-        problem,
-        errors=tuple(
-            Problem(_PLACE.sub("", each.field) or "entry", each.message) for each in problem.errors
-        ),
+    if not problem.errors:
+        return problem
+    own = tuple(
+        Problem(_PLACE.sub("", each.field) or "entry", each.message) for each in problem.errors
     )
+    return msgspec.structs.replace(problem, detail="", errors=own)

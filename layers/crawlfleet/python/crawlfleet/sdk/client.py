@@ -40,6 +40,8 @@ T = TypeVar("T")
 
 #: Seconds that :meth:`Client.wait` waits unless told otherwise.
 WAIT_SECONDS = 600.0
+#: Entries of one page of a list; the API gives up to 1,000, a function answers up to 6 MB.
+PAGE_SIZE = 500
 
 
 class Client:
@@ -215,7 +217,7 @@ class Client:
         state: str | None = None,
         since: datetime | str | None = None,
         cursor: str | None = None,
-        page_size: int | None = None,
+        page_size: int = PAGE_SIZE,
     ) -> Pages[RequestStatus]:
         """The requests of a biz in the order they came, all pages.
 
@@ -289,7 +291,7 @@ class Client:
         request_id: str | None = None,
         cursor: str | None = None,
         follow: bool = False,
-        page_size: int | None = None,
+        page_size: int = PAGE_SIZE,
     ) -> Pages[Record]:
         """The records of a biz, or of one request, in the order they were stored; each once.
 

@@ -33,7 +33,7 @@ from crawlfleet.errors import (
     UnknownRuleError,
     UnknownTenantError,
 )
-from crawlfleet.sdk.results import ProblemDocument, Submitted
+from crawlfleet.sdk.results import ProblemDocument, RequestStatus, Submitted
 
 #: What an answer of the wrong shape is quoted with, at most.
 _QUOTED_CHARACTERS: Final = 300
@@ -88,13 +88,20 @@ class WaitTimeoutError(CrawlfleetError):
     """Not everything reached a final state in time.
 
     ``pending`` holds the ids that did not; it is empty where a whole biz was waited for, and
-    ``unfinished`` is their number in both cases.
+    ``unfinished`` is their number in both cases. ``finished`` are the states of those that did.
     """
 
     retryable = True
 
-    def __init__(self, seconds: float, unfinished: int, pending: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        unfinished: int,
+        pending: tuple[str, ...] = (),
+        finished: tuple[RequestStatus, ...] = (),
+    ) -> None:
         self.pending = pending
+        self.finished = finished
         self.unfinished = unfinished
         super().__init__(f"{unfinished} requests were not finished within {seconds:g} seconds")
 
@@ -125,7 +132,7 @@ def read_problem(status: int, body: bytes, redact: Callable[[str], str]) -> Prob
         raw = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raw = None
-    if not isinstance(raw, dict):
+    if not isinstance(raw, dict) or not raw.keys() & {"title", "detail", "message", "errors"}:
         quoted = body[:_QUOTED_CHARACTERS].decode("utf-8", "replace").strip()
         return ProblemDocument(
             title="no problem document came with it", status=status, detail=redact(quoted)

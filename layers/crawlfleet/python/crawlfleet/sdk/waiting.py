@@ -112,7 +112,7 @@ def wait_for_ids(
         if not left:
             return [final[request_id] for request_id in ids]
         if not pauses.pause():
-            raise WaitTimeoutError(timeout or 0.0, len(left), tuple(left))
+            raise WaitTimeoutError(timeout or 0.0, len(left), tuple(left), tuple(final.values()))
 
 
 def _sweep(

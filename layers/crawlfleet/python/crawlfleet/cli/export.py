@@ -1,0 +1,170 @@
+"""``crawlfleet records``: records as they are, or as they come."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from crawlfleet.cli.connection import speaks_to_api
+from crawlfleet.cli.console import note, progress
+from crawlfleet.cli.failures import Exit
+
+if TYPE_CHECKING:
+    from crawlfleet.cli.formats import Writer
+    from crawlfleet.sdk import Pages, Record
+    from crawlfleet.sdk.client import Client
+
+
+@click.command()
+@click.argument("biz")
+@click.option("--follow", is_flag=True, help="Go on with new ones as they come, until Ctrl-C.")
+@click.option(
+    "--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to this file. Replaced when all is there; with --follow or a cursor it grows.",
+)
+@click.option("--request", "request_id", metavar="ID", help="Only those of this request.")
+@click.option("--fields", help="Fields to make columns of in CSV, with commas between them.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@click.option("--cursor", help="Go on from here: the cursor that an earlier run told.")
+@click.option(
+    "--cursor-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Go on from the cursor in this file if it is there, and keep the new one in it.",
+)
+@speaks_to_api
+def records(
+    fleet: "Client",
+    biz: str,
+    follow: bool,
+    form: str,
+    output: Path | None,
+    request_id: str | None,
+    fields: str | None,
+    limit: int | None,
+    cursor: str | None,
+    cursor_file: Path | None,
+    as_json: bool,
+) -> int:
+    """Read the records of a biz, oldest first.
+
+    --json is the same as --format jsonl: a line of JSON for each record. A run that goes on from a
+    cursor may begin with a few records that the run before has had; their ids are the same.
+
+    \b
+    crawlfleet records news --format csv --output news.csv
+    crawlfleet records news --follow --cursor-file news.cursor --output news.jsonl
+    """  # noqa: D301  click reads this backspace: the lines below it are not to be wrapped
+    columns = [field.strip() for field in fields.split(",")] if fields else None
+    if as_json and form == "csv":
+        raise click.UsageError("--json and --format csv exclude each other")
+    if columns is not None and form != "csv":
+        raise click.UsageError("--fields is for --format csv")
+    if cursor_file is not None and cursor is None and cursor_file.exists():
+        cursor = cursor_file.read_text(encoding="utf-8").strip() or None
+    grows = follow or cursor is not None
+    pages = fleet.records(biz, request_id=request_id, cursor=cursor, follow=follow)
+    with _opened(output, grows=grows) as stream:
+        writer = _writer(stream, form, columns, output, follow=follow, grows=grows)
+        count = _copy(pages, writer, stream, limit, cursor_file, follow=follow)
+    if output is not None:
+        note(f"{count} records in {output}")
+    if pages.cursor is not None and (output is not None or follow) and cursor_file is None:
+        note(f"go on from here with --cursor {pages.cursor}")
+    return Exit.FINE
+
+
+def _copy(
+    pages: "Pages[Record]",
+    writer: "Writer",
+    stream: IO[bytes],
+    limit: int | None,
+    cursor_file: Path | None,
+    *,
+    follow: bool,
+) -> int:
+    """Write all records; the cursor is kept only when everything before it is written."""
+    count, kept = 0, pages.cursor
+    with progress("records", hidden=stream.isatty()) as advance:
+        try:
+            for record in islice(pages, limit):
+                if cursor_file is not None and follow and pages.cursor != kept:
+                    stream.flush()
+                    kept = _keep(pages.cursor, cursor_file)
+                writer.write(record)
+                count += 1
+                advance(count, None)
+                if follow:
+                    stream.flush()
+        except KeyboardInterrupt:
+            if not follow:
+                raise
+        writer.finish()
+        stream.flush()
+    if cursor_file is not None and pages.cursor != kept:
+        _keep(pages.cursor, cursor_file)
+    return count
+
+
+def _writer(
+    stream: IO[bytes],
+    form: str,
+    columns: list[str] | None,
+    output: Path | None,
+    *,
+    follow: bool,
+    grows: bool,
+) -> "Writer":
+    from crawlfleet.cli.formats import CsvColumns, CsvOfAll, JsonLines, fields_of_header
+
+    if form == "jsonl":
+        return JsonLines(stream)
+    if grows and output is not None and output.stat().st_size:
+        with output.open("rb") as begun:
+            known = fields_of_header(begun.readline())
+        if known is None or (columns is not None and columns != known):
+            raise click.UsageError(f"{output} has other columns: choose another --output")
+        return CsvColumns(stream, known, header=False)
+    if columns is not None:
+        return CsvColumns(stream, columns)
+    if follow:
+        raise click.UsageError(
+            "the columns of records to come are not known: name them with --fields title,price"
+        )
+    return CsvOfAll(stream)
+
+
+@contextmanager
+def _opened(output: Path | None, *, grows: bool) -> Iterator[IO[bytes]]:
+    """Standard output, or the file: grown in place, or replaced as a whole at the end."""
+    if output is None:
+        yield sys.stdout.buffer
+        return
+    if grows:
+        with output.open("ab") as stream:
+            yield stream
+        return
+    part = output.with_name(f".{output.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as stream:
+            yield stream
+        part.replace(output)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _keep(cursor: str | None, cursor_file: Path) -> str | None:
+    if cursor is not None:
+        part = cursor_file.with_name(f".{cursor_file.name}.{os.getpid()}.part")
+        part.write_text(f"{cursor}\n", encoding="utf-8")
+        part.replace(cursor_file)
+    return cursor

@@ -1,0 +1,106 @@
+"""What an error means to somebody at a terminal: a sentence, the next step, an exit code."""
+
+from enum import IntEnum
+from typing import Final
+
+import click
+
+from crawlfleet.errors import (
+    ConfigError,
+    ConflictError,
+    CrawlfleetError,
+    InvalidRequestError,
+    NotFoundError,
+    QuotaExceededError,
+    UnknownBizError,
+    UnknownRuleError,
+    UnknownTenantError,
+)
+
+
+class Exit(IntEnum):
+    """Exit codes, as ``crawlfleet --help`` explains them."""
+
+    FINE = 0
+    FAILED = 1
+    BAD_INPUT = 2
+    UNREACHABLE = 3
+    NOT_FOUND = 4
+    TIME_OUT = 5
+
+
+_SERVICE: Final = (
+    "Is it up? `crawlfleet up` starts a local one; --api-url or CRAWLFLEET_API_URL says where "
+    "another one is."
+)
+
+
+def tell(error: CrawlfleetError) -> int:
+    """Say on standard error what went wrong and what to do next; the exit code."""
+    code, hint = judge(error)
+    click.echo(f"crawlfleet: {_named(error)}", err=True)
+    if hint:
+        click.echo(hint, err=True)
+    return code
+
+
+def judge(error: CrawlfleetError) -> tuple[Exit, str]:
+    """The exit code and the next step for an error."""
+    from crawlfleet.sdk.faults import (
+        ApiError,
+        UnavailableError,
+        UncertainError,
+        UnreachableError,
+        WaitTimeoutError,
+    )
+
+    meanings: tuple[tuple[type[CrawlfleetError], Exit, str], ...] = (
+        (UnreachableError, Exit.UNREACHABLE, _SERVICE),
+        (UnavailableError, Exit.UNREACHABLE, "It asks to come back later: try again in a minute."),
+        (
+            UncertainError,
+            Exit.FAILED,
+            "Before you submit again, see what has arrived: crawlfleet requests BIZ --since 10m",
+        ),
+        (
+            WaitTimeoutError,
+            Exit.TIME_OUT,
+            "Work on them goes on: see `crawlfleet stats BIZ`, or wait longer with --timeout.",
+        ),
+        (
+            NotFoundError,
+            Exit.NOT_FOUND,
+            "It may have expired. `crawlfleet requests BIZ` lists all.",
+        ),
+        (
+            UnknownBizError,
+            Exit.NOT_FOUND,
+            "A biz is a document of the configuration: see `crawlfleet config push --help`.",
+        ),
+        (
+            UnknownTenantError,
+            Exit.BAD_INPUT,
+            "Check the key: --api-key, CRAWLFLEET_API_KEY or .crawlfleet/local.json.",
+        ),
+        (ConflictError, Exit.FAILED, "`crawlfleet status BIZ ID` shows what became of it."),
+        (QuotaExceededError, Exit.FAILED, "Try again later, or have the tenant's quota raised."),
+        (ConfigError, Exit.BAD_INPUT, ""),
+        (InvalidRequestError, Exit.BAD_INPUT, ""),
+        (
+            UnknownRuleError,
+            Exit.BAD_INPUT,
+            "The rules of a biz are in its configuration: see `crawlfleet config pull --help`.",
+        ),
+        (ApiError, Exit.FAILED, f"Does a Crawlfleet API answer there? {_SERVICE}"),
+    )
+    for kind, code, hint in meanings:
+        if isinstance(error, kind):
+            return code, hint
+    return Exit.FAILED, ""
+
+
+def _named(error: CrawlfleetError) -> str:
+    """The error's text without control characters; its kind where it has none."""
+    from crawlfleet.cli.console import printable
+
+    return printable(str(error)) or type(error).__name__

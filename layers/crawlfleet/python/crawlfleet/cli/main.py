@@ -1,0 +1,126 @@
+"""The program: which commands there are, and how it ends.
+
+Commands live in modules of their own that are imported when they are called for, so that
+``crawlfleet --help`` is quick. A command returns its exit code; errors reach :func:`run`, which
+says on standard error what went wrong and what to do next.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import click
+
+from crawlfleet import __version__
+from crawlfleet.cli.failures import tell
+from crawlfleet.errors import CrawlfleetError
+
+_INTERRUPTED: Final = 130
+
+_HELP: Final = """Collect web data with Crawlfleet.
+
+Where the API is and its key come from --api-url and --api-key, then from CRAWLFLEET_API_URL and
+CRAWLFLEET_API_KEY, then from the .crawlfleet/local.json that `crawlfleet up` writes.
+
+Every command has --json for scripts: one JSON document on standard output, or JSON lines where it
+is a stream. Errors and progress go to standard error.
+"""
+
+_EPILOG: Final = """\b
+Exit codes:
+  0  fine
+  1  failed, or something ended dead, cancelled or expired
+  2  bad input or usage
+  3  not reachable
+  4  not found
+  5  time-out
+"""
+
+
+class Place(NamedTuple):
+    """Where a command is found, and what `--help` says of it without looking there."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS: Final[Mapping[str, Place]] = {
+    "submit": Place("submission", "submit", "Submit pages to be collected."),
+    "status": Place("tracking", "status", "Show everything about one request."),
+    "cancel": Place("tracking", "cancel", "Cancel a request that no worker has begun."),
+    "requests": Place("tracking", "requests", "List the requests of a biz."),
+    "records": Place("export", "records", "Read the records of a biz."),
+    "stats": Place("figures", "stats", "Show totals, queue, rates and where the time goes."),
+    "schedule": Place("schedules", "schedule", "Manage timed collections."),
+    "config": Place(
+        "config", "config", "Check, push, pull and compare the configuration of a stage."
+    ),
+    "up": Place("local", "up", "Start the whole platform on this machine."),
+    "down": Place("local", "down", "Stop what `up` started; its data stays."),
+    "demo": Place("local", "demo", "Crawl a site from start to finish on this machine."),
+    "version": Place("version", "version", "Show the versions of Crawlfleet and Python."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is called for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        """All names, in the order in which one meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the command; None where there is none of that name."""
+        place = COMMANDS.get(cmd_name)
+        if place is None:
+            return None
+        module = importlib.import_module(f"crawlfleet.cli.{place.module}")
+        command: click.Command = getattr(module, place.attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands from the table above, importing none."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, place.summary) for name, place in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    help=_HELP,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, message="crawlfleet %(version)s")
+def program() -> None:
+    """The program itself; its help is given above."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code."""
+    try:
+        code = program.main(
+            args=None if arguments is None else list(arguments),
+            prog_name="crawlfleet",
+            standalone_mode=False,
+        )
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except CrawlfleetError as error:
+        return tell(error)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has seen enough; Python would complain while closing it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def main() -> None:
+    """Entry point of ``crawlfleet``."""
+    sys.exit(run())

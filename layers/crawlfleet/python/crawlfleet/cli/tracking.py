@@ -1,0 +1,138 @@
+"""``crawlfleet status | cancel | requests``: what became of requests."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from crawlfleet.cli.connection import speaks_to_api
+from crawlfleet.cli.console import draw, emit, moment, note, table
+from crawlfleet.cli.failures import Exit
+
+if TYPE_CHECKING:
+    from crawlfleet.sdk import Client, RequestStatus
+
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+#: Requests that the table shows unless told otherwise.
+_ROWS: Final = 50
+
+
+@click.command()
+@click.argument("biz")
+@click.argument("request_id", metavar="ID")
+@speaks_to_api
+def status(fleet: "Client", biz: str, request_id: str, as_json: bool) -> int:
+    """Show everything about one request.
+
+    The exit code tells whether the question could be answered, not how the request is doing.
+    """
+    found = fleet.get(biz, request_id)
+    if as_json:
+        emit(found)
+    else:
+        _show(found)
+    return Exit.FINE
+
+
+@click.command()
+@click.argument("biz")
+@click.argument("request_id", metavar="ID")
+@speaks_to_api
+def cancel(fleet: "Client", biz: str, request_id: str, as_json: bool) -> int:
+    """Cancel a request that no worker has begun."""
+    found = fleet.cancel(biz, request_id)
+    if as_json:
+        emit(found)
+    else:
+        click.echo(f"{found.id} {found.state}")
+    return Exit.FINE
+
+
+@click.command()
+@click.argument("biz")
+@click.option("--state", help="Only those in this state: pending, leased, waiting, done, dead, ...")
+@click.option(
+    "--since", metavar="TIME", help="Only those queued since: 2026-01-31T08:00:00Z, or 15m, 2h, 7d."
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help=f"At most so many. Default: {_ROWS} in a table, all with --json.",
+)
+@speaks_to_api
+def requests(
+    fleet: "Client",
+    biz: str,
+    state: str | None,
+    since: str | None,
+    limit: int | None,
+    as_json: bool,
+) -> int:
+    """List the requests of a biz, oldest first.
+
+    With --json a line of JSON for each.
+    """
+    rows = limit or (None if as_json else _ROWS)
+    size = min(500, rows + 1) if rows else 500
+    found = fleet.requests(biz, state=state, since=_since(since), page_size=size)
+    if as_json:
+        for each in islice(found, limit):
+            emit(each)
+        return Exit.FINE
+    shown = list(islice(found, rows))
+    draw(
+        table(
+            ["id", "state", "queued", "tries>", "records>", "url", "error"],
+            [
+                (
+                    each.id,
+                    each.state,
+                    moment(each.queued_at),
+                    each.attempts,
+                    each.records,
+                    each.url,
+                    each.error,
+                )
+                for each in shown
+            ],
+        )
+    )
+    if len(shown) == rows and next(found, None) is not None:
+        note(f"there are more than these {rows}: narrow them by --state or --since, or set --limit")
+    return Exit.FINE
+
+
+def _since(text: str | None) -> str | datetime | None:
+    """A moment from an age such as ``15m``; anything else is for the API to judge."""
+    age = re.fullmatch(r"(\d{1,6})([smhd])", text or "")
+    if age is None:
+        return text
+    return datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
+
+
+def _show(found: "RequestStatus") -> None:
+    facts = [
+        ("id", found.id),
+        ("state", found.state),
+        ("url", found.url),
+        ("rule", f"{found.rule} ({found.rule_version})"),
+        ("queued", moment(found.queued_at)),
+        ("attempts", found.attempts),
+        ("records", found.records),
+        ("worker", found.worker),
+        ("due", moment(found.due_at)),
+        ("error", found.error),
+        ("method", found.method),
+        ("headers", found.headers or None),
+        ("params", found.params or None),
+        ("body", found.body),
+        ("meta", found.meta or None),
+    ]
+    always = {"id", "state", "url", "rule", "queued", "attempts", "records"}
+    rows = [(name, value) for name, value in facts if name in always or value not in (None, "-")]
+    drawn = table(["", ""], rows)
+    drawn.show_header = False
+    events = [(moment(each.at), each.state, each.by, each.why) for each in found.timeline]
+    draw(drawn, table(["when", "state", "by", "why"], events, title="timeline"))
