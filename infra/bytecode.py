@@ -37,7 +37,7 @@ def compile_missing(folder: Path, placed_at: str, interpreter: str) -> None:
 
     Args:
         folder: What Lambda will unpack.
-        placed_at: Where it will unpack it; tracebacks name files below this path.
+        placed_at: Where it will unpack it; no path of this machine enters the byte code.
         interpreter: A Python of the version that will run it.
     """
     sources = [path for path in sorted(folder.rglob("*.py")) if not _compiled(path)]
