@@ -1,0 +1,221 @@
+"""The local Lambda behaves as the real one where the platform relies on it."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from infra.local.lambda_service import (
+    LambdaService,
+    ThrottledError,
+    UnknownFunctionError,
+)
+from tests.infra_local.sample_functions import function, holding, is_alive
+
+
+def run(folder, scenario, *functions, **options):
+    """Run a scenario against a service that is stopped at the end."""
+
+    async def whole():
+        service = LambdaService(functions, folder, **options)
+        try:
+            return await asyncio.wait_for(scenario(service), 60)
+        finally:
+            pids = [pid for pool in service.pools.values() for pid in pool.pids]
+            await service.stop()
+            for pid in pids:
+                assert not is_alive(pid)
+
+    return asyncio.run(whole())
+
+
+async def begun(path):
+    """Wait for a file by which a handler says that it runs."""
+    while not path.exists():  # noqa: ASYNC110  another process makes it
+        await asyncio.sleep(0.01)
+
+
+def test_a_handler_is_told_what_lambda_tells(tmp_path):
+    async def scenario(service):
+        return await service.invoke("local-echo", '{"a":\n 1}', "req-1")
+
+    result = run(tmp_path, scenario, function("echo"))
+
+    answer = json.loads(result.payload)
+    remaining = answer.pop("remaining")
+    assert not result.failed
+    assert 25_000 < remaining <= 30_000
+    assert answer == {
+        "event": {"a": 1},
+        "function_name": "local-echo",
+        "request_id": "req-1",
+        "memory": 256,
+        "log_group": "/aws/lambda/local-echo",
+        "arn": "arn:aws:lambda:us-east-1:123456789012:function:local-echo",
+        "variable": "from the fleet",
+    }
+    assert (tmp_path / "logs" / "local-echo.log").read_text() == "echo was here\n"
+
+
+def test_a_free_environment_is_used_again(tmp_path):
+    async def scenario(service):
+        return [json.loads((await service.invoke("local-count", "{}")).payload) for _ in range(3)]
+
+    answers = run(tmp_path, scenario, function("count"))
+
+    assert [answer["seen"] for answer in answers] == [1, 2, 3]
+    assert len({answer["pid"] for answer in answers}) == 1
+
+
+def test_a_busy_environment_makes_a_second_one_start_and_then_callers_are_throttled(tmp_path):
+    first, second = holding(tmp_path, "first"), holding(tmp_path, "second")
+
+    async def scenario(service):
+        held = [
+            asyncio.create_task(service.invoke("local-hold", json.dumps(event)))
+            for event in (first, second)
+        ]
+        await begun(Path(first["begun"]))
+        await begun(Path(second["begun"]))
+        pids = set(service.pools["local-hold"].pids)
+        with pytest.raises(ThrottledError):
+            await service.invoke("local-hold", json.dumps(first))
+        for event in (first, second):
+            await asyncio.to_thread(Path(event["pipe"]).write_text, "go")
+        return pids, [json.loads((await task).payload) for task in held]
+
+    pids, answers = run(tmp_path, scenario, function("hold", limit=2, throttles=True))
+
+    assert len(pids) == 2
+    assert answers == ["go", "go"]
+
+
+def test_callers_of_a_function_without_reserved_concurrency_wait_for_a_process(tmp_path):
+    event = holding(tmp_path, "one")
+
+    async def scenario(service):
+        held = asyncio.create_task(service.invoke("local-hold", json.dumps(event)))
+        await begun(Path(event["begun"]))
+        waiting = asyncio.create_task(service.invoke("local-hold", json.dumps(event)))
+        await asyncio.to_thread(Path(event["pipe"]).write_text, "first")
+        first = await held
+        await asyncio.to_thread(Path(event["pipe"]).write_text, "second")
+        return json.loads(first.payload), json.loads((await waiting).payload)
+
+    assert run(tmp_path, scenario, function("hold", limit=1)) == ("first", "second")
+
+
+def test_a_handler_that_raises_is_told_in_lambdas_words_and_its_environment_lives_on(tmp_path):
+    async def scenario(service):
+        event = json.dumps({"tries": str(tmp_path / "tries")})
+        result = await service.invoke("local-fail", event, "req-2")
+        return result, len(service.pools["local-fail"].pids)
+
+    result, environments = run(tmp_path, scenario, function("fail"))
+
+    error = json.loads(result.payload)
+    assert result.failed
+    assert (error["errorType"], error["errorMessage"]) == ("ValueError", "no such page")
+    assert error["requestId"] == "req-2"
+    assert "in fail" in error["stackTrace"][-1]
+    assert environments == 1
+    assert "ValueError: no such page" in (tmp_path / "logs" / "local-fail.log").read_text()
+
+
+def test_a_crashed_environment_is_a_function_error_and_the_next_event_gets_a_new_one(tmp_path):
+    async def scenario(service):
+        stayed = await service.invoke("local-leave", '{"stay": true}')
+        crashed = await service.invoke("local-leave", "{}", "req-3")
+        again = await service.invoke("local-leave", '{"stay": true}')
+        return stayed, crashed, again
+
+    stayed, crashed, again = run(tmp_path, scenario, function("leave"))
+
+    assert json.loads(crashed.payload) == {
+        "errorType": "Runtime.ExitError",
+        "errorMessage": "RequestId: req-3 Error: Runtime exited with error: exit status 3",
+    }
+    assert crashed.failed
+    assert json.loads(stayed.payload) != json.loads(again.payload)
+
+
+def test_an_event_that_takes_too_long_ends_with_its_environment(tmp_path):
+    async def scenario(service):
+        result = await service.invoke("local-hang", "{}", "req-4")
+        return result, service.pools["local-hang"].pids, service.pools["local-hang"].busy
+
+    result, pids, busy = run(tmp_path, scenario, function("hang", timeout_seconds=0.3))
+
+    assert json.loads(result.payload) == {
+        "errorType": "Sandbox.Timedout",
+        "errorMessage": "RequestId: req-4 Error: Task timed out after 0.30 seconds",
+    }
+    assert (pids, busy) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind"),
+    [("unserialisable", "Runtime.MarshalError"), ("nonesuch", "Runtime.ImportModuleError")],
+)
+def test_what_the_runtime_cannot_do_is_told(tmp_path, handler, kind):
+    async def scenario(service):
+        return await service.invoke(f"local-{handler}", "{}")
+
+    result = run(tmp_path, scenario, function(handler))
+
+    assert result.failed
+    assert json.loads(result.payload)["errorType"] == kind
+
+
+def test_an_event_nobody_waits_for_is_tried_again_and_then_kept_as_a_dead_letter(tmp_path):
+    tries = tmp_path / "tries"
+
+    async def scenario(service):
+        request_id = service.send("local-fail", json.dumps({"tries": str(tries)}))
+        await begun(tmp_path / "dead-letters" / "local-fail.jsonl")
+        return request_id
+
+    request_id = run(
+        tmp_path, scenario, function("fail", retry_attempts=2), retry_pauses=(0.01, 0.01)
+    )
+
+    (line,) = (tmp_path / "dead-letters" / "local-fail.jsonl").read_text().splitlines()
+    letter = json.loads(line)
+    assert tries.read_text() == "try\n" * 3
+    assert (letter["requestId"], letter["tries"]) == (request_id, 3)
+    assert letter["event"] == {"tries": str(tries)}
+    assert letter["error"]["errorType"] == "ValueError"
+
+
+def test_an_event_nobody_waits_for_is_given_up_when_it_grew_too_old(tmp_path):
+    event = holding(tmp_path, "one")
+
+    async def scenario(service):
+        held = asyncio.create_task(service.invoke("local-hold", json.dumps(event)))
+        await begun(Path(event["begun"]))
+        service.send("local-hold", json.dumps(event))
+        await begun(tmp_path / "dead-letters" / "local-hold.jsonl")
+        await asyncio.to_thread(Path(event["pipe"]).write_text, "go")
+        await held
+
+    run(
+        tmp_path,
+        scenario,
+        function("hold", limit=1, throttles=True, max_event_age_seconds=0.2),
+    )
+
+    letter = json.loads((tmp_path / "dead-letters" / "local-hold.jsonl").read_text())
+    assert letter["error"]["errorType"] == "EventAgeExceeded"
+    assert letter["tries"] == 0
+
+
+def test_functions_are_found_by_name_and_arn(tmp_path):
+    async def scenario(service):
+        arn = "arn:aws:lambda:us-east-1:123456789012:function:local-count"
+        result = await service.invoke(arn, "{}")
+        with pytest.raises(UnknownFunctionError, match="local-nonesuch"):
+            await service.invoke("local-nonesuch", "{}")
+        return json.loads(result.payload)["seen"]
+
+    assert run(tmp_path, scenario, function("count")) == 1
