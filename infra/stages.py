@@ -61,7 +61,8 @@ class Stage:
     Attributes:
         name: Part of every deployed name.
         nodes: MongoDB nodes whose secrets exist from the first deployment; later ones need none.
-        consumer_concurrency: Most consumers at once, reserved for them.
+        consumer_concurrency: Most consumers at once, reserved for them; AWS wants 100 of the
+            account's concurrency to stay unreserved, so its limit must be that much higher.
         nat_count: NAT instances or gateways; one for each zone survives a zone's failure.
         keep_state: Whether stores and secrets outlive their stack, and stacks refuse deletion.
     """
