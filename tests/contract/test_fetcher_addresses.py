@@ -12,7 +12,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.errors import AddressRefusedError, ConnectFailedError, FetchTimeoutError
+from crawlfleet.errors import (
+    AddressRefusedError,
+    ConnectFailedError,
+    FetchTimeoutError,
+    PageGoneError,
+)
 from crawlfleet.model.outcome import Page
 from crawlfleet.policy.address import is_public
 from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, reply, site
@@ -150,6 +155,19 @@ def test_redirect_by_name_inside_is_refused():
             return await outcome(stands.url(), allow_private=False, **options)
 
     assert type(asyncio.run(run())) is AddressRefusedError
+
+
+@pytest.mark.parametrize("host", ["2130706434", "0x7f000002", "0177.0.0.2", "127.2"])
+def test_redirect_inside_in_an_odd_spelling_is_refused(host):
+    async def run():
+        async with site(reply(status=302, Location=f"http://{host}/")) as stands:
+            options = {"may_connect": _only_here, "resolver": Names("127.0.0.2")}
+            return await outcome(stands.url(), allow_private=False, **options)
+
+    error = asyncio.run(run())
+
+    assert isinstance(error, AddressRefusedError | PageGoneError)  # by the socket, or by aiohttp
+    assert error.status == 0
 
 
 def test_name_server_that_says_nothing_is_given_up_on():

@@ -40,15 +40,15 @@ _REFUSED_V6: Final = tuple(
     for block in (
         "2001::/23",  # protocol assignments, Teredo (2001::/32) and ORCHID among them
         "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4, retired: an IPv4 address in disguise
         "3fff::/20",  # documentation
     )
 )
 
-#: IPv6 that stands for an IPv4 address, and how far right in the 128 bits that address begins.
+#: IPv6 whose last 32 bits are the IPv4 address that it leads to.
 _EMBEDDING: Final = (
-    (ipaddress.IPv6Network("::ffff:0:0/96"), 0),  # IPv4-mapped
-    (ipaddress.IPv6Network("64:ff9b::/96"), 0),  # NAT64, which an IPv6-only subnet reaches IPv4 by
-    (ipaddress.IPv6Network("2002::/16"), 80),  # 6to4
+    ipaddress.IPv6Network("::ffff:0:0/96"),  # IPv4-mapped
+    ipaddress.IPv6Network("64:ff9b::/96"),  # NAT64, by which an IPv6-only subnet reaches IPv4
 )
 
 
@@ -66,9 +66,8 @@ def is_public(address: str) -> bool:
         return False
     if isinstance(ip, ipaddress.IPv4Address):
         return _is_public_v4(ip)
-    for network, shift in _EMBEDDING:
-        if ip in network:
-            return _is_public_v4(ipaddress.IPv4Address((int(ip) >> shift) & 0xFFFFFFFF))
+    if any(ip in network for network in _EMBEDDING):
+        return _is_public_v4(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
     return ip in _GLOBAL_V6 and not any(ip in network for network in _REFUSED_V6)
 
 
