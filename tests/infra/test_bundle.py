@@ -76,8 +76,19 @@ def imports(start: str, ours: list[Path]) -> Iterator[tuple[str, str]]:
         for name, is_module in imported_names(file, module) if file else ():
             if source(ours, name):
                 waiting.append(name)
-            elif is_module and not any((root / name.replace(".", "/")).is_dir() for root in ours):
+            elif (is_module and not is_folder(ours, name)) or (
+                not is_module and is_bare_folder(ours, name.rpartition(".")[0])
+            ):
                 yield name, module
+
+
+def is_folder(ours: list[Path], module: str) -> bool:
+    return any((root / module.replace(".", "/")).is_dir() for root in ours)
+
+
+def is_bare_folder(ours: list[Path], module: str) -> bool:
+    """A folder that is no package: it holds modules and defines nothing."""
+    return is_folder(ours, module) and source(ours, module) is None
 
 
 def source(ours: list[Path], module: str) -> Path | None:
