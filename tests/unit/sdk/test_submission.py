@@ -71,7 +71,7 @@ def test_wrong_entries_are_answered_in_their_place_and_do_not_stop_the_others(cl
 
     assert [result.index for result in results if not result.accepted] == [1001]
     assert results[1001].error.errors == (Problem("url", "must be an http or https URL"),)
-    assert str(results[1001].error) == ("The entry is not valid: url: must be an http or https URL")
+    assert str(results[1001].error) == ("Invalid request: url: must be an http or https URL")
 
 
 def test_a_batch_without_one_acceptable_entry_gives_each_its_own_mistake(client, api):

@@ -1,18 +1,21 @@
 """``crawlfleet config validate|push|pull|diff``: the config centre and a folder of files.
 
-Exit codes: 0 all is well; 1 the folder differs from the stage (``diff``), or the question was
-answered with no; 2 something is wrong with the configuration, every mistake is printed, and nothing
-was changed; 3 the config centre does not answer, or somebody else pushed meanwhile.
+Exit codes, as everywhere in this program: 0 all is well; 1 the folder differs from the stage
+(``diff``), or somebody else pushed meanwhile; 2 something is wrong with the configuration, every
+mistake is printed, and nothing was changed; 3 the config centre does not answer.
 """
 
 import difflib
+import ipaddress
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import click
 
@@ -27,6 +30,8 @@ from crawlfleet.adapters.ssm_writer import (
     read_documents,
     write_tree,
 )
+from crawlfleet.cli.console import note, printable
+from crawlfleet.cli.failures import Exit
 from crawlfleet.cli.folder import file_of, read_folder, render, scan_folder, write_folder
 from crawlfleet.errors import ConfigError, Problem, StoreConflictError, StoreError
 from crawlfleet.names import ENV_STAGE
@@ -35,10 +40,8 @@ from crawlfleet.policy.configuration import RuleCheck, adopt
 #: The stage on one's own machine, and the file in which `crawlfleet up` says where it is.
 LOCAL_STAGE: Final = "local"
 LOCAL_FILE: Final = Path(".crawlfleet") / "local.json"
-
-_DIFFERENT = 1
-_WRONG = 2
-_UNAVAILABLE = 3
+#: Variables with which one says oneself where AWS is.
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SSM")
 
 
 def push_folder(
@@ -78,33 +81,47 @@ def extractor_check() -> RuleCheck:
     return check_rule
 
 
-def stage_client(stage: str) -> SsmApi:
+def stage_client(
+    stage: str, *, environ: Mapping[str, str] | None = None, start: Path | None = None
+) -> SsmApi:
     """A client of the stage's Parameter Store, patient enough for its ration of writes.
 
-    The address comes from the usual ``AWS_*`` variables; of the local stage, from the file that
-    `crawlfleet up` writes.
+    The address comes from the usual ``AWS_*`` variables; that of the local stage, unless they name
+    one, from the file that `crawlfleet up` writes, in the working directory or above it.
 
     Raises:
-        ConfigError: the local stage is not up, or its file is damaged.
+        ConfigError: the local stage was never up, or its file leads away from this machine.
     """
+    environ = os.environ if environ is None else environ
     options: dict[str, Any] = {"timeout_seconds": 10.0, "attempts": 10}
-    if stage == LOCAL_STAGE and LOCAL_FILE.exists():
-        keys = {"aws_access_key_id": "local", "aws_secret_access_key": "local"}
-        options |= {"endpoint_url": _local_endpoint(), "region_name": "us-east-1", **keys}
+    if stage == LOCAL_STAGE and not any(environ.get(name) for name in _ENDPOINTS):
+        options |= {
+            "endpoint_url": _local_endpoint(start or Path.cwd()),
+            "region_name": "us-east-1",
+            "aws_access_key_id": "local",
+            "aws_secret_access_key": "local",
+        }
     client: SsmApi = aws.client("ssm", **options)
     return client
 
 
-def _local_endpoint() -> str:
+def _local_endpoint(start: Path) -> str:
+    file = next(
+        (file for folder in (start, *start.parents) if (file := folder / LOCAL_FILE).is_file()),
+        LOCAL_FILE,
+    )
     try:
-        endpoint = json.loads(LOCAL_FILE.read_text(encoding="utf-8"))["aws_endpoint_url"]
-    except (OSError, ValueError, LookupError, TypeError):
-        endpoint = None
-    if not isinstance(endpoint, str):
-        raise ConfigError(
-            (Problem(str(LOCAL_FILE), "has no aws_endpoint_url; run `crawlfleet up`"),)
-        )
-    return endpoint
+        endpoint = json.loads(file.read_text(encoding="utf-8"))["aws_endpoint_url"]
+        host = urlsplit(endpoint).hostname
+        sound = host == "localhost" or ipaddress.ip_address(host or "").is_loopback
+    except FileNotFoundError:
+        raise ConfigError((Problem(str(LOCAL_FILE), "is not here; run `crawlfleet up`"),)) from None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        sound = False
+    if not sound:
+        message = "has no aws_endpoint_url on this machine; run `crawlfleet up`"
+        raise ConfigError((Problem(str(file), message),))
+    return str(endpoint)
 
 
 # ---- the commands ------------------------------------------------------------------------------
@@ -207,8 +224,8 @@ def diff(folder: Path, stage: str, as_json: bool) -> None:
             click.echo(json.dumps({"different": paths, "diff": "\n".join(lines)}))
         else:
             _show(lines)
-        if lines:
-            sys.exit(_DIFFERENT)
+    if lines:
+        click.get_current_context().exit(Exit.FAILED)
 
 
 def _sound_folder(folder: Path) -> dict[str, str]:
@@ -238,13 +255,13 @@ def _differences(
 def _show(lines: Iterator[str] | list[str], *, err: bool = False) -> None:
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for line in lines:
-        click.secho(line, fg=colours.get(line[:1]), err=err)
+        click.secho(printable(line), fg=colours.get(line[:1]), err=err)
 
 
 def _progress(as_json: bool) -> Callable[[str], None] | None:
     if as_json or not sys.stderr.isatty():
         return None
-    return lambda path: click.echo(f"  {path}", err=True)
+    return lambda path: note(f"  {path}")
 
 
 def _say(as_json: bool, facts: Mapping[str, object], sentence: str) -> None:
@@ -260,15 +277,14 @@ def _told(as_json: bool) -> Iterator[None]:
         if as_json:
             problems = [{"field": each.field, "message": each.message} for each in error.problems]
             click.echo(json.dumps({"valid": False, "problems": problems}))
-        else:
-            for problem in error.problems:
-                click.echo(str(problem), err=True)
-            count = len(error.problems)
-            click.echo(f"{count} mistake{'s' if count != 1 else ''}; nothing was changed", err=True)
-        sys.exit(_WRONG)
+        for problem in () if as_json else error.problems:
+            note(str(problem))
+        count = len(error.problems)
+        note(f"{count} mistake{'s' if count != 1 else ''}; nothing was changed")
+        click.get_current_context().exit(Exit.BAD_INPUT)
     except StoreError as error:
         if as_json:
             click.echo(json.dumps({"error": str(error)}))
-        else:
-            click.echo(str(error), err=True)
-        sys.exit(_UNAVAILABLE)
+        note(str(error))
+        conflict = isinstance(error, StoreConflictError)
+        click.get_current_context().exit(Exit.FAILED if conflict else Exit.UNREACHABLE)

@@ -3,8 +3,6 @@
 from enum import IntEnum
 from typing import Final
 
-import click
-
 from crawlfleet.errors import (
     ConfigError,
     ConflictError,
@@ -38,9 +36,13 @@ _SERVICE: Final = (
 def tell(error: CrawlfleetError) -> int:
     """Say on standard error what went wrong and what to do next; the exit code."""
     code, hint = judge(error)
-    click.echo(f"crawlfleet: {_named(error)}", err=True)
+    from crawlfleet.cli.console import note
+
+    problems = error.problems if isinstance(error, ConfigError | InvalidRequestError) else ()
+    for line in map(str, problems or (str(error) or type(error).__name__,)):
+        note(f"crawlfleet: {line}")
     if hint:
-        click.echo(hint, err=True)
+        note(hint)
     return code
 
 
@@ -97,10 +99,3 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
         if isinstance(error, kind):
             return code, hint
     return Exit.FAILED, ""
-
-
-def _named(error: CrawlfleetError) -> str:
-    """The error's text without control characters; its kind where it has none."""
-    from crawlfleet.cli.console import printable
-
-    return printable(str(error)) or type(error).__name__

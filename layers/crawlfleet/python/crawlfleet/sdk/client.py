@@ -45,13 +45,13 @@ PAGE_SIZE = 500
 
 
 class Client:
-    """A client of one Crawlfleet API.
+    """A client of one Crawlfleet API::
 
-    >>> with Client() as fleet:  # doctest: +SKIP
-    ...     sent = fleet.submit("news", ["https://example.org/1", "https://example.org/2"])
-    ...     fleet.wait("news", [each.id for each in sent if each.accepted])
-    ...     for record in fleet.records("news"):
-    ...         print(record.fields)
+        with Client() as fleet:
+            sent = fleet.submit("news", ["https://example.org/1", "https://example.org/2"])
+            fleet.wait("news", sent)
+            for record in fleet.records("news"):
+                print(record.fields)
 
     Address and key come from the arguments, then ``CRAWLFLEET_API_URL`` and
     ``CRAWLFLEET_API_KEY``, then the ``.crawlfleet/local.json`` of a local cloud in the working

@@ -1,0 +1,251 @@
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from crawlfleet import __version__
+from crawlfleet.cli.failures import judge
+from crawlfleet.cli.main import COMMANDS, program
+from crawlfleet.errors import CrawlfleetError, LeaseLostError
+
+ROOT = Path(__file__).parents[3]
+HEAVY = "{'rich', 'requests', 'boto3', 'pymongo', 'redis', 'aiohttp', 'lxml', 'infra'}"
+
+
+def in_process(program_text: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program_text],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A checkout whose local cloud is a few lines that show how they were called."""
+    (tmp_path / "layers/crawlfleet/python/crawlfleet").mkdir(parents=True)
+    local = tmp_path / "infra/local"
+    local.mkdir(parents=True)
+    (tmp_path / "infra/__init__.py").touch()
+    (local / "__init__.py").touch()
+    body = """
+        import json, os, pathlib, sys
+        print(json.dumps({"cwd": os.getcwd(), "module": __spec__.name, "arguments": sys.argv[1:]}))
+        if "--state" in sys.argv and "up" in sys.argv:
+            state = pathlib.Path(sys.argv[sys.argv.index("--state") + 1])
+            state.mkdir(exist_ok=True)
+            (state / "local.json").write_text('{"api_url": "http://127.0.0.1:1", "api_key": "k"}')
+        sys.exit(7 if "--fail" in sys.argv else 0)
+    """
+    text = "\n".join(line[8:] for line in body.splitlines())
+    (local / "__main__.py").write_text(text)
+    (local / "demo.py").write_text(text)
+    return tmp_path
+
+
+def test_help_names_every_command_and_every_exit_code(crawlfleet):
+    done = crawlfleet("--help")
+
+    assert done.code == 0
+    assert all(f"\n  {name} " in done.out for name in COMMANDS)
+    assert all(f"\n    {code}  " in done.out for code in range(6))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_where_the_table_says_and_is_what_it_says(name, crawlfleet):
+    command = program.get_command(None, name)
+
+    assert command.name == name
+    first = " ".join(command.help.split("\n\n")[0].split())
+    assert first.startswith(COMMANDS[name].summary.split("; ")[0].rstrip("."))
+    assert crawlfleet(name, "--help").code == 0
+
+
+def test_help_imports_no_command():
+    done = in_process(
+        "import sys; from crawlfleet.cli.main import run; run(['--help']);"
+        f"print(sorted({HEAVY} & set(sys.modules)), file=sys.stderr)"
+    )
+
+    assert done.stderr.strip() == "[]"
+
+
+def test_an_unknown_command_is_a_mistake_of_usage(crawlfleet):
+    done = crawlfleet("sumbit")
+
+    assert done.code == 2
+    assert "sumbit" in done.err
+
+
+def test_the_version_is_told(crawlfleet):
+    assert crawlfleet("version", "--json").json()["crawlfleet"] == __version__
+    assert __version__ in crawlfleet("version").out
+    assert crawlfleet("--version").out == f"crawlfleet {__version__}\n"
+
+
+def test_without_an_address_it_says_what_to_do(crawlfleet, monkeypatch, tmp_path):
+    monkeypatch.delenv("CRAWLFLEET_API_URL", raising=False)
+    monkeypatch.delenv("CRAWLFLEET_API_KEY", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    done = crawlfleet("stats", "news")
+
+    assert done.code == 2
+    assert len(done.err.splitlines()) == 2
+    assert "crawlfleet up" in done.err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(api):
+    for n in range(2000):
+        api.records.append({"id": str(n), "request_id": "1", "url": "x" * 100, "fields": {}})
+
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m crawlfleet.cli records news | head -1"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+    assert json.loads(done.stdout)["id"] == "0"
+    assert done.stderr == ""
+
+
+def test_every_other_error_fails_without_a_hint():
+    assert judge(LeaseLostError("x")) == (1, "")
+    assert judge(CrawlfleetError()) == (1, "")
+
+
+# ---- the local cloud -----------------------------------------------------------------------------
+
+
+def test_the_local_cloud_is_started_from_the_checkout_above(crawlfleet, checkout, monkeypatch):
+    below = checkout / "a" / "b"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+
+    up = crawlfleet("up", "--port", "4000").json()
+    down = crawlfleet("down").json()
+
+    state = ["--state", str(checkout / ".crawlfleet")]
+    assert up["cwd"] == str(checkout)
+    assert up["arguments"] == ["up", *state, "--port", "4000"]
+    assert down["arguments"] == ["down", *state]
+
+
+def test_a_state_folder_may_be_chosen(crawlfleet, checkout, monkeypatch):
+    monkeypatch.chdir(checkout)
+
+    called = crawlfleet("up", "--state", "mine").json()
+
+    assert called["arguments"] == ["up", "--state", str(checkout / "mine")]
+
+
+def test_scripts_get_the_addresses(crawlfleet, checkout, monkeypatch):
+    monkeypatch.chdir(checkout)
+
+    done = crawlfleet("up", "--json")
+
+    assert done.json()["api_url"] == "http://127.0.0.1:1"
+    assert crawlfleet("down", "--json").json()["running"] is False
+
+
+def test_the_demo_gets_its_options_and_its_exit_code_comes_back(crawlfleet, checkout, monkeypatch):
+    monkeypatch.chdir(checkout)
+
+    done = crawlfleet("demo", "--url", "https://example.org", "--json", "--pages", "5")
+
+    assert done.json()["module"].endswith("demo") or done.json()["module"] == "__main__"
+    assert done.json()["arguments"] == ["--url", "https://example.org", "--json", "--pages", "5"]
+    assert crawlfleet("demo", "--fail").code == 7
+
+
+def test_without_a_checkout_it_says_what_to_do(crawlfleet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("crawlfleet.cli.local.__file__", str(tmp_path / "local.py"))
+
+    done = crawlfleet("up")
+
+    assert done.code == 4
+    assert "make up" in done.err
+    assert "CRAWLFLEET_API_URL" in done.err
+
+
+def test_outside_any_checkout_the_package_finds_its_own(crawlfleet, tmp_path, monkeypatch):
+    from crawlfleet.cli.local import _checkout, _folder
+
+    monkeypatch.chdir(tmp_path)
+
+    assert _checkout() == ROOT
+    assert _folder(None, ROOT) == tmp_path / ".crawlfleet"
+
+
+def test_a_request_to_end_reaches_the_local_cloud(checkout):
+    (checkout / "infra/local/demo.py").write_text(
+        "import signal, sys\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))\n"
+        "print('ready', flush=True)\n"
+        "signal.pause()\n"
+    )
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "crawlfleet.cli", "demo"],
+        cwd=checkout,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as running:
+        assert running.stdout.readline() == b"ready\n"
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(20) == 9
+
+
+def on_a_terminal(*arguments: str) -> bytes:
+    """What the program draws on a terminal 120 columns wide, in a process of its own."""
+    main, terminal = pty.openpty()
+    environ = os.environ | {
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "COLUMNS": "120",
+        "LINES": "40",
+        "TERM": "xterm",
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "crawlfleet.cli", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=terminal,
+        stderr=terminal,
+        env=environ,
+    ) as running:
+        os.close(terminal)
+        drawn = b""
+        # A terminal whose last program has ended answers with an error, not with an end.
+        with contextlib.suppress(OSError):
+            while part := os.read(main, 65_536):
+                drawn += part
+        assert running.wait(20) == 0
+    os.close(main)
+    return drawn
+
+
+def test_people_see_progress_while_scripts_do_not(api):
+    api.done_after = 2
+
+    drawn = on_a_terminal("submit", "news", "https://example.org/1", "--wait")
+
+    assert b"submitted" in drawn
+    assert b"finished" in drawn
+    assert b"1/1" in drawn
+
+
+def test_watching_on_a_terminal_draws_in_place(api):
+    drawn = on_a_terminal("stats", "news", "--watch", "--interval", "0.01", "--times", "3")
+
+    assert drawn.count(b"news: totals") == 3
+    assert b"\x1b[1A" in drawn

@@ -1,0 +1,179 @@
+import io
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from tests.unit.sdk.api_server import BIZ, FIRST_ID, KEY, Fault
+
+URL = "https://example.org/a"
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    def give(content: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    return give
+
+
+def test_one_url_prints_its_id_and_the_next_step(crawlfleet, api):
+    done = crawlfleet("submit", BIZ, URL, "--rule", "article")
+
+    assert (done.code, done.out) == (0, f"{FIRST_ID}\n")
+    assert f"crawlfleet status {BIZ} {FIRST_ID}" in done.err
+    assert json.loads(api.calls[0].body)["requests"] == [{"url": URL, "rule": "article"}]
+
+
+def test_a_file_of_urls_and_entries_is_submitted(crawlfleet, api, tmp_path):
+    file = tmp_path / "urls.txt"
+    file.write_text(f'\ufeff{URL}/1\n\n# not this\n{{"url": "{URL}/2", "meta": {{"n": 1}}}}\n')
+
+    done = crawlfleet("submit", BIZ, "--file", str(file), "--json")
+
+    assert done.code == 0
+    assert done.json()["accepted"] == 2
+    assert [each["url"] for each in done.json()["requests"]] == [f"{URL}/1", f"{URL}/2"]
+    assert list(api.requests.values())[1]["meta"] == {"n": 1}
+
+
+def test_standard_input_is_read_and_wrong_lines_are_named_and_do_not_stop_the_others(
+    crawlfleet, api, stdin
+):
+    stdin(f'{URL}/1\n{{"url":\nftp://x\n'.encode() + b"\xff\xfe\n" + f"{URL}/2\n".encode())
+
+    done = crawlfleet("submit", BIZ, "-f", "-")
+
+    assert (done.code, done.out) == (2, "accepted 2, rejected 3\n")
+    assert "line 2: is no JSON object" in done.err
+    assert "line 3: Invalid request: url: must be an http or https URL" in done.err
+    assert "line 4: is not UTF-8 text" in done.err
+
+
+def test_refusals_are_shown_up_to_a_number_and_counted(crawlfleet, api):
+    done = crawlfleet("submit", BIZ, URL, *["ftp://x"] * 25)
+
+    assert "URL 2: " in done.err
+    assert "... and 5 more were rejected" in done.err
+    assert done.code == 2
+
+
+def test_scripts_get_one_document_with_an_answer_to_each_entry(crawlfleet, api):
+    done = crawlfleet("submit", BIZ, URL, "ftp://x", "--json")
+
+    document = done.json()
+    assert (done.code, document["accepted"], document["rejected"]) == (2, 1, 1)
+    assert document["requests"][0] == {"id": str(FIRST_ID), "state": "pending", "url": URL}
+    assert document["requests"][1]["place"] == "URL 2"
+    assert document["requests"][1]["error"]["errors"][0]["field"] == "url"
+
+
+def test_waiting_ends_well_when_all_are_done(crawlfleet, api):
+    api.done_after = 1
+
+    done = crawlfleet("submit", BIZ, URL, f"{URL}/2", "--wait", "--json")
+
+    assert done.code == 0
+    assert done.json()["states"] == {"done": 2}
+    assert {each["state"] for each in done.json()["requests"]} == {"done"}
+
+
+def test_waiting_fails_when_one_is_dead_and_shows_which(crawlfleet, api):
+    api.done_after = 1
+    api.final_state = lambda request: "dead" if request["url"].endswith("bad") else "done"
+
+    done = crawlfleet("submit", BIZ, URL, f"{URL}/bad", "--wait")
+
+    assert done.code == 1
+    assert f"{URL}/bad" in done.out
+
+
+def test_waiting_that_takes_too_long_still_tells_the_ids(crawlfleet, api):
+    done = crawlfleet("submit", BIZ, URL, "--wait", "--timeout", "0", "--json")
+
+    assert done.code == 5
+    assert done.json()["unfinished"] == 1
+    assert done.json()["requests"][0]["id"] == str(FIRST_ID)
+    assert done.json()["error"]["kind"] == "WaitTimeoutError"
+    assert "--timeout" in done.err
+
+
+def test_a_submission_that_breaks_off_tells_what_was_accepted(crawlfleet, api, tmp_path):
+    file = tmp_path / "urls.txt"
+    file.write_text("".join(f"{URL}/{n}\n" for n in range(1500)))
+    answer = api.answer
+    api.answer = lambda call: _lose_second(api, answer, call)
+
+    done = crawlfleet("submit", BIZ, "-f", str(file))
+
+    assert done.code == 1
+    assert done.out == "accepted 1000, rejected 0\n"
+    assert "may have been accepted, or not" in done.err
+    assert "crawlfleet requests BIZ --since 10m" in done.err
+
+
+def _lose_second(api, answer, call):
+    api.faults.append(Fault(carry_out=True))
+    return answer(call)
+
+
+def test_nothing_to_submit_is_a_mistake_of_usage(crawlfleet, api, tmp_path):
+    empty = tmp_path / "empty"
+    empty.write_text("# nothing\n")
+
+    assert crawlfleet("submit", BIZ).code == 2
+    assert "give URLs" in crawlfleet("submit", BIZ).err
+    assert crawlfleet("submit", BIZ, "-f", str(empty)).code == 2
+    assert crawlfleet("submit", BIZ, "-f", str(tmp_path / "none")).code == 2
+    assert crawlfleet("submit").code == 2
+
+
+def test_exit_codes_tell_kinds_of_failure_apart(crawlfleet, api):
+    assert crawlfleet("submit", "sports", URL).code == 4
+    assert crawlfleet("submit", BIZ, URL, "--api-key", "wrong-key-00").code == 2
+    api.faults.append(Fault(500))
+    assert crawlfleet("submit", BIZ, URL).code == 1
+    api.faults.extend(Fault(503) for _ in range(5))
+    assert crawlfleet("submit", BIZ, URL).code == 3
+    api.close()
+    gone = crawlfleet("submit", BIZ, URL, "--json")
+    assert (gone.code, gone.json()["error"]["kind"]) == (3, "UnreachableError")
+    assert "crawlfleet up" in gone.err
+
+
+def test_the_key_is_never_shown(crawlfleet, api):
+    shown = []
+    for fault in (Fault(403, KEY.encode()), Fault(500, f'{{"detail": "{KEY}"}}'.encode())):
+        api.faults.append(fault)
+        done = crawlfleet("submit", BIZ, URL)
+        shown.append(done.out + done.err)
+    done = crawlfleet("submit", BIZ, URL, "--api-key", "wrong-key-00")
+
+    assert KEY not in "".join(shown)
+    assert "wrong-key-00" not in done.out + done.err
+
+
+def test_an_interrupted_run_says_so(crawlfleet, api, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("crawlfleet.sdk.Client.submit_each", interrupted)
+
+    assert crawlfleet("submit", BIZ, URL).code == 130
+
+
+def test_progress_is_drawn_on_a_terminal_only(capfdbinary, monkeypatch):
+    from crawlfleet.cli.console import progress
+
+    with progress("pages") as advance:
+        advance(1, 2)
+    assert capfdbinary.readouterr().err == b""
+
+    terminal = SimpleNamespace(
+        isatty=lambda: True, write=sys.stderr.write, flush=sys.stderr.flush, encoding="utf-8"
+    )
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress("pages") as advance:
+        advance(2, 2)
+    assert b"2/2" in capfdbinary.readouterr().err
