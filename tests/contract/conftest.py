@@ -12,7 +12,8 @@ from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 from crawlfleet.model.lane import Lane
-from crawlfleet.ports import RequestQueue, WorkerNumbers, Workers
+from crawlfleet.ports import RequestQueue, RequestStore, WorkerNumbers, Workers
+from tests.contract.store_cases import Fleet, a_store
 
 over_both = pytest.fixture(params=["memory", "redis"])
 
@@ -54,3 +55,16 @@ def numbers_of(
     return lambda numbers, fleet="": RedisWorkerNumbers(
         connection, numbers=numbers, fleet=f"{tenant}{fleet}"
     )
+
+
+@pytest.fixture(params=["memory", "mongo"])
+def store(request: pytest.FixtureRequest) -> Iterator[RequestStore]:
+    uri = request.getfixturevalue("mongo_uri") if request.param == "mongo" else ""
+    with a_store(request.param, uri) as made:
+        yield made
+
+
+@pytest.fixture
+def fleet(store: RequestStore, tenant: str) -> Fleet:
+    """A lane of the tenant over the store: two nodes, two databases, two shards."""
+    return Fleet(store, tenant)

@@ -25,6 +25,7 @@ _CLAIMABLE = (State.PENDING, State.WAITING)
 _UNFINISHED = (State.PENDING, State.WAITING, State.LEASED)
 #: Events kept of a request's timeline, after the submission.
 _LOG_LENGTH = 50
+_LONGEST_ERROR = 2_000
 _LONGEST_INTEGER = 2**63 - 1
 #: What MongoDB takes of one record, in bytes and in levels.
 _LARGEST_RECORD = 16_000_000
@@ -185,11 +186,11 @@ class MemoryRequestStore:
             kept.records, kept.error, kept.due_at = count, None, None
             kept.note(now, State.DONE, worker, f"HTTP {outcome.status}, {count} records")
         elif isinstance(outcome, Dead):
-            kept.error, kept.due_at = outcome.error, None
-            kept.note(now, State.DEAD, worker, outcome.error)
+            kept.error, kept.due_at = _clean(outcome.error), None
+            kept.note(now, State.DEAD, worker, kept.error)
         else:
-            kept.error, kept.due_at = outcome.error, outcome.due_at
-            kept.note(now, State.WAITING, worker, outcome.error)
+            kept.error, kept.due_at = _clean(outcome.error), outcome.due_at
+            kept.note(now, State.WAITING, worker, kept.error)
 
     def release(
         self, lane: Lane, biz: Biz, claims: Sequence[Claim], worker: str, why: str, now: datetime
@@ -335,6 +336,10 @@ class MemoryRequestStore:
         kept = self._of(lane).requests.get(claim.request.id)
         owns = kept is not None and kept.state == State.LEASED and kept.token == claim.token
         return kept if owns else None
+
+
+def _clean(error: str) -> str:
+    return error[:_LONGEST_ERROR].encode("utf-8", "replace").decode("utf-8")
 
 
 def _lease_ended(kept: _Kept, now: datetime) -> bool:

@@ -1,0 +1,194 @@
+"""What the suites of the request store are made of: a biz, requests, claims, and two stores."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+from crawlfleet.adapters.memory.store import MemoryRequestStore
+from crawlfleet.adapters.mongo.connection import MongoNodes
+from crawlfleet.adapters.mongo.store import MongoRequestStore
+from crawlfleet.model.biz import Biz, Generation, Spread
+from crawlfleet.model.ids import RequestId
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.outcome import Done
+from crawlfleet.model.record import Record
+from crawlfleet.model.request import Body, Claim, Entry, Request
+from crawlfleet.model.rule import Field, Rule
+from crawlfleet.model.times import to_ms
+from crawlfleet.policy.snowflake import Allot, position, runs
+from crawlfleet.ports import RequestStore
+
+#: A whole second not long ago: MongoDB's own clock must not find any of it expired.
+NOW = datetime.now(UTC).replace(microsecond=0)
+MINUTE = timedelta(minutes=1)
+LONG_AGO = NOW - timedelta(days=30)
+
+
+def a_biz(**changes: object) -> Biz:
+    """Two nodes, two databases, two shards, unless the test says otherwise."""
+    facts: dict = {
+        "generations": (a_generation(),),
+        "rules": {"detail": Rule(fields={"title": Field(css="h1")})},
+    }
+    return Biz(**{**facts, **changes})
+
+
+def a_generation(**changes: object) -> Generation:
+    facts: dict = {
+        "starts_at": LONG_AGO,
+        "nodes": ("east", "west"),
+        "databases": ("one", "two"),
+        "shards": 2,
+        "spread": Spread.RENDEZVOUS,
+    }
+    return Generation(**{**facts, **changes})
+
+
+def snowflakes(number: int, at: datetime = NOW, worker: int = 7) -> list[int]:
+    """That many ids of one moment and what follows it."""
+    start = position(to_ms(at))
+    return [
+        first + offset
+        for first, size in runs(worker, Allot(start, start + number))
+        for offset in range(size)
+    ]
+
+
+def uuids(number: int, at: datetime) -> list[str]:
+    """Version 7: 48 bits of milliseconds, then chance."""
+    return [f"{to_ms(at):012x}7{uuid4().hex[:19]}" for _ in range(number)]
+
+
+def object_ids(number: int, at: datetime) -> list[str]:
+    return [f"{to_ms(at) // 1000:08x}{uuid4().hex[:16]}" for _ in range(number)]
+
+
+def a_request(lane: Lane, request_id: RequestId, at: datetime = NOW, **changes: object) -> Request:
+    body = Body(
+        url=f"https://site.example/{request_id}",
+        rule="detail",
+        rule_version="v1",
+        params={"q": "ü"},
+        meta={"depth": 2, "score": 0.5, "last": None},
+    )
+    facts: dict = {
+        "id": request_id,
+        "tenant": lane.tenant,
+        "biz": lane.biz,
+        "queued_at": at,
+        "body": body,
+    }
+    return Request(**{**facts, **changes})
+
+
+def entries_of(requests: Sequence[Request]) -> list[Entry]:
+    return [Entry(r.id, r.biz, to_ms(r.queued_at)) for r in requests]
+
+
+def a_record(claim: Claim, index: int = 0, at: datetime = NOW, **fields: object) -> Record:
+    return Record(
+        request_id=claim.request.id,
+        index=index,
+        biz=claim.request.biz,
+        url=claim.request.body.url,
+        rule="detail",
+        rule_version="v1",
+        stored_at=at,
+        fields=fields or {"title": "a page", "price": 9.5},
+    )
+
+
+def done_with(claim: Claim, *fields: dict, at: datetime = NOW) -> tuple[Claim, Done]:
+    records = [a_record(claim, index, at, **one) for index, one in enumerate(fields)]
+    return claim, Done(tuple(records))
+
+
+class Fleet:
+    """One lane of a tenant over a store, with the arguments that nearly every call repeats."""
+
+    def __init__(self, store: RequestStore, tenant: str, biz: Biz | None = None) -> None:
+        self.store = store
+        self.biz = biz or a_biz()
+        self.lane = Lane(tenant, "shop", "main")
+
+    def submit(self, number: int, at: datetime = NOW) -> list[Request]:
+        requests = [a_request(self.lane, i, at) for i in snowflakes(number, at)]
+        assert self.insert(requests).refused == {}
+        return requests
+
+    def insert(self, requests: Sequence[Request]):
+        return self.store.insert(self.lane, self.biz, requests)
+
+    def claim(
+        self,
+        requests: Sequence[Request],
+        token: str = "token",
+        now: datetime = NOW,
+        until: datetime | None = None,
+        worker: str = "worker",
+    ) -> list[Claim]:
+        until = until or now + MINUTE
+        entries = entries_of(requests)
+        return self.store.claim(self.lane, self.biz, entries, worker, now, until, token)
+
+    def settle(self, outcomes: Sequence, now: datetime = NOW, worker: str = "worker"):
+        return self.store.settle(self.lane, self.biz, outcomes, worker, now)
+
+    def renew(self, claims: Sequence[Claim], until: datetime):
+        return self.store.renew(self.lane, self.biz, claims, until)
+
+    def release(self, claims: Sequence[Claim], why: str = "out of time", now: datetime = NOW):
+        self.store.release(self.lane, self.biz, claims, "worker", why, now)
+
+    def get(self, request: Request):
+        return self.store.get(self.lane, self.biz, request.id)
+
+    def cancel(self, request: Request):
+        return self.store.cancel(self.lane, self.biz, request.id, "a caller", NOW)
+
+    def find(self, *, state=None, since=None, after=None, limit=1000, now=NOW):
+        return self.store.find(
+            self.lane, self.biz, state=state, since=since, after=after, limit=limit, now=now
+        )
+
+    def records(self, *, request_id=None, after=None, limit=1000):
+        return self.store.records(
+            self.lane, self.biz, request_id=request_id, after=after, limit=limit
+        )
+
+    def totals(self, now: datetime = NOW):
+        counts, records = self.store.totals(self.lane, self.biz, now)
+        return {state: number for state, number in counts.items() if number}, records
+
+    def unqueued(self, *, before=NOW, now=NOW, limit=1000):
+        return self.store.unqueued(self.lane, self.biz, before=before, now=now, limit=limit)
+
+    def expire(self, now: datetime):
+        return self.store.expire(self.lane, self.biz, now)
+
+
+class NodesOnOneServer(MongoNodes):
+    """Nodes of any name on one replica set, kept apart by the names of their databases."""
+
+    def database(self, node: str, tenant: str, database: str):
+        return super().database(node, tenant, f"{node}-{database}")
+
+
+@contextmanager
+def nodes_at(uri: str) -> Iterator[MongoNodes]:
+    nodes = NodesOnOneServer(uri_of=lambda _: uri, home=lambda: "home")
+    try:
+        yield nodes
+    finally:
+        nodes.close()
+
+
+@contextmanager
+def a_store(kind: str, uri: str) -> Iterator[RequestStore]:
+    """The store of that kind, and an end to its connections."""
+    if kind == "memory":
+        yield MemoryRequestStore()
+        return
+    with nodes_at(uri) as nodes:
+        yield MongoRequestStore(nodes)
