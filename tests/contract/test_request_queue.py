@@ -315,3 +315,11 @@ def test_a_queue_of_another_name_holds_its_own_entries_and_shares_the_biz_rates(
 
     assert queue.depth(after) == Depth(queued=0, leased=0, delayed=0)
     assert queue.rates(after, NOW + timedelta(seconds=1))[0].per_1s == 3.0
+
+
+def test_enqueue_tells_how_many_wait(queue: RequestQueue, lane: Lane) -> None:
+    first = queue.enqueue(lane, [Entry(1, lane.biz, 1), Entry(2, lane.biz, 2)], NOW)
+    second = queue.enqueue(lane, [Entry(3, lane.biz, 3)], NOW)
+    third = queue.enqueue(lane, [], NOW)
+
+    assert (first, second, third) == (2, 3, 3)

@@ -75,8 +75,11 @@ class WorkerNumbers(Protocol):
 class RequestQueue(Protocol):
     """The index of what is to be done. Entries may repeat; the claim in the store decides."""
 
-    def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> None:
-        """Append, and count towards the lane's submission rate."""
+    def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> int:
+        """Append, and count towards the lane's submission rate.
+
+        Returns how many wait in the queue now, these included.
+        """
         ...
 
     def requeue(self, lane: Lane, entries: Sequence[Entry]) -> None:

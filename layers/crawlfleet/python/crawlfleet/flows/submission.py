@@ -107,8 +107,10 @@ def persist_and_enqueue(
     stored = [r for r in requests if r.id not in inserted.refused and r.id not in inserted.existing]
     entries = [Entry(r.id, r.biz, to_ms(r.queued_at)) for r in stored]
     try:
-        ports.queue.enqueue(lane, entries, now)
-        wake_if_idle(ports.workers, ports.waker, ports.warn, now)
+        waiting = ports.queue.enqueue(lane, entries, now)
+        if entries and waiting <= len(entries):
+            # Where others waited before these, somebody works already, or the tick sees to it.
+            wake_if_idle(ports.workers, ports.waker, ports.warn, now)
     except StoreUnavailableError as error:
         ports.warn("persisted, to be queued by recovery", error)
     return [_receipt(r.id, inserted.existing, inserted.refused) for r in requests]

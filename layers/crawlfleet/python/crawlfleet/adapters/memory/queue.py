@@ -46,11 +46,13 @@ class MemoryQueue:
         self._queues: dict[Lane, _Queue] = defaultdict(_Queue)
         self._statistics: dict[tuple[str, str], _Statistics] = defaultdict(_Statistics)
 
-    def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> None:
-        """Append, and count towards the lane's submission rate."""
+    def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> int:
+        """Append, and count towards the lane's submission rate; returns how many wait now."""
         with self._lock:
             self._queues[lane].queued.extendleft(entries)
-            _count(self._of(lane).submitted, now, len(entries))
+            if entries:
+                _count(self._of(lane).submitted, now, len(entries))
+            return len(self._queues[lane].queued)
 
     def requeue(self, lane: Lane, entries: Sequence[Entry]) -> None:
         """Put recovered entries where they are served next, the first one first."""
@@ -112,14 +114,14 @@ class MemoryQueue:
     def give_back(self, lane: Lane, token: str, entries: Sequence[Entry]) -> int:
         """Return entries still held by the token to where they are served next."""
         with self._lock:
-            back = list(self._let_go(lane, token, entries))
-            self._queues[lane].queued.extend(reversed(back))
+            back = list(self._let_go(lane, token, entries[::-1]))
+            self._queues[lane].queued.extend(back)
             return len(back)
 
     def delay(self, lane: Lane, token: str, entries: Sequence[tuple[Entry, datetime]]) -> int:
         """Move entries still held by the token to the waiting set, each until its time."""
         with self._lock:
-            due_at = dict(entries)
+            due_at = dict(entries[::-1])
             delayed = list(self._let_go(lane, token, list(due_at)))
             self._queues[lane].delayed.update({entry: to_ms(due_at[entry]) for entry in delayed})
             return len(delayed)

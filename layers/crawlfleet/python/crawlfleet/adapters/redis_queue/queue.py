@@ -51,16 +51,18 @@ class RedisQueue:
     def __init__(self, connection: RedisConnection) -> None:
         self._redis = connection
 
-    def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> None:
-        """Append, and count towards the lane's submission rate."""
+    def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> int:
+        """Append, and count towards the lane's submission rate; returns how many wait now."""
         if not entries:
-            return
+            return self.depth(lane).queued
         keys = lane_keys(lane)
-        self._redis.once(
-            _ENQUEUE,
-            (keys.queue, keys.submitted),
-            to_ms(now) // 1000,
-            _encoder.encode_lines(entries),
+        return whole(
+            self._redis.once(
+                _ENQUEUE,
+                (keys.queue, keys.submitted),
+                to_ms(now) // 1000,
+                _encoder.encode_lines(entries),
+            )
         )
 
     def requeue(self, lane: Lane, entries: Sequence[Entry]) -> None:

@@ -3,8 +3,8 @@
 -- KEYS[2] submitted  HASH  epoch second -> entries enqueued in it
 -- ARGV[1] now        epoch second
 -- ARGV[2] entries    one JSON object a line, first to be served first
--- reply   how many were enqueued
+-- reply   how many wait in the queue now, these included
 local entries = lines(ARGV[2])
 apply('LPUSH', KEYS[1], entries)
 count(KEYS[2], ARGV[1], #entries)
-return #entries
+return redis.call('LLEN', KEYS[1])
