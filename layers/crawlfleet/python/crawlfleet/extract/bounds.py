@@ -1,0 +1,99 @@
+"""What one page may cost: every bound of extraction, and the meter that holds them.
+
+A rule and a page are both the tenant's, and the tenant is taken for the attacker (SPEC.md H5).
+No engine here can be interrupted, so what an expression may cost is estimated before it runs and
+charged in units of about ten nanoseconds; the processor's clock is read between engine calls.
+"""
+
+from time import thread_time
+from typing import Final
+
+#: Matches of one field, or items of a page.
+MATCHES_MAX: Final = 10_000
+#: Bytes of all values of a page together, in UTF-8; a value counts eight at least.
+OUTPUT_BYTES_MAX: Final = 5_000_000
+#: Units a page may cost.
+UNITS_MAX: Final = 300_000_000
+#: CPU seconds a page may cost, looked at between engine calls.
+CPU_SECONDS_MAX: Final = 10.0
+#: Levels of nested fields, ``fields`` of the rule being the first.
+LEVELS_MAX: Final = 8
+#: Fields of a rule, nested ones included.
+FIELDS_MAX: Final = 500
+
+
+class UnreadableError(Exception):
+    """A value could not be read; it becomes an ``ExtractError`` once its whole path is known."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+        self.path = ""
+        super().__init__(message)
+
+    def within(self, part: str) -> "UnreadableError":
+        """The same error, seen from one level further out.
+
+        >>> UnreadableError("no").within("price").within("offers[2]").path
+        'offers[2].price'
+        """
+        dot = "." if self.path and not self.path.startswith("[") else ""
+        self.path = f"{part}{dot}{self.path}"
+        return self
+
+
+class Meter:
+    """What the page has cost so far."""
+
+    __slots__ = ("_bytes", "_deadline", "_units")
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._units = 0.0
+        self._deadline = thread_time() + CPU_SECONDS_MAX
+
+    def spend(self, units: float) -> None:
+        """Charge before doing.
+
+        Raises:
+            UnreadableError: the page would cost more than it may.
+        """
+        self._units += units
+        if self._units > UNITS_MAX:
+            raise UnreadableError("the rule is too costly for a page of this size and depth")
+
+    def tick(self) -> None:
+        """Look at the clock.
+
+        Raises:
+            UnreadableError: the page has taken too long.
+        """
+        if thread_time() > self._deadline:
+            raise UnreadableError(f"the page took more than {CPU_SECONDS_MAX:g} CPU seconds")
+
+    def keep(self, value: object) -> None:
+        """Charge a value that goes into a record.
+
+        Raises:
+            UnreadableError: the records are larger than they may be.
+        """
+        size = 8
+        if isinstance(value, str):
+            size += len(value) if value.isascii() else len(value.encode("utf-8", "replace"))
+        self.keep_bytes(size)
+
+    def keep_bytes(self, size: int) -> None:
+        """Charge ``size`` bytes of output."""
+        self._bytes += size
+        if self._bytes > OUTPUT_BYTES_MAX:
+            raise UnreadableError(f"the page gives more than {OUTPUT_BYTES_MAX:,} bytes of values")
+
+
+def bounded(matches: list[object]) -> list[object]:
+    """The matches themselves.
+
+    Raises:
+        UnreadableError: there are too many.
+    """
+    if len(matches) > MATCHES_MAX:
+        raise UnreadableError(f"more than {MATCHES_MAX:,} matches")
+    return matches

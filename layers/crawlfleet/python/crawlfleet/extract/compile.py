@@ -1,0 +1,165 @@
+"""A rule to a plan, or to the list of its mistakes.
+
+Every expression is compiled once; what a field says is turned into one function that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from crawlfleet.errors import Problem
+from crawlfleet.extract.bounds import FIELDS_MAX, LEVELS_MAX
+from crawlfleet.extract.combinations import combination_problems
+from crawlfleet.extract.engines import (
+    Place,
+    Query,
+    compile_query,
+    engine_of,
+    source_text,
+    taker,
+)
+from crawlfleet.extract.plan import Group, Named, Plan, Read, ReadMany
+from crawlfleet.extract.regex import RegexQuery
+from crawlfleet.extract.values import (
+    Facts,
+    Values,
+    finisher,
+    read_count,
+    read_count_of,
+    read_group,
+    read_groups,
+    read_list,
+    read_one,
+)
+from crawlfleet.model.rule import Cast, Field, Rule, Selector, Source, Take
+
+
+class Compiled(NamedTuple):
+    """``plan`` is None exactly where there are problems."""
+
+    plan: Plan | None
+    problems: tuple[Problem, ...]
+
+
+def compile_rule(rule: Rule, facts: Facts, prefix: str = "") -> Compiled:
+    """Compile, or say everything that is wrong; ``prefix`` leads the names of the fields."""
+    compiler = _Compiler(rule.source, facts)
+    place: Place = "page"
+    items: ReadMany | None = None
+    if rule.items is not None:
+        items, place = compiler.items(rule.items, f"{prefix}items")
+    group = compiler.group(rule.fields, place, f"{prefix}fields", 1)
+    if compiler.problems:
+        return Compiled(None, tuple(compiler.problems))
+    return Compiled(Plan(items, group), ())
+
+
+class _Compiler:
+    def __init__(self, source: Source, facts: Facts) -> None:
+        self.source = source
+        self.facts = facts
+        self.problems: list[Problem] = []
+        self.fields = 0
+
+    def items(self, selector: Selector, path: str) -> tuple[ReadMany, Place]:
+        engine = engine_of(selector)
+        self._combinations(selector, "page", path)
+        query, regex = self._queries(selector, "page", path)
+        if regex is None:
+            place: Place = engine or "text"
+            return (query.matches if query is not None else lambda _document, _context: []), place
+        written = taker(engine, Take.TEXT, None, self.source) if engine else str
+        return Values(query, written, regex, source_text("page", self.source)).several, "text"
+
+    def group(self, fields: Mapping[str, Field], place: Place, path: str, level: int) -> Group:
+        if level > LEVELS_MAX:
+            self.problems.append(Problem(path, f"nested over {LEVELS_MAX} levels deep"))
+            return Group((), 0)
+        self.fields += len(fields)
+        if self.fields > FIELDS_MAX >= self.fields - len(fields):
+            self.problems.append(Problem(path, f"more than {FIELDS_MAX} fields in a rule"))
+        named = [
+            Named(name, self.field(field, place, f"{path}.{name}", level))
+            for name, field in fields.items()
+        ]
+        scoped = place in {"css", "xpath"} and sum(
+            engine_of(f) is not None for f in fields.values()
+        )
+        return Group(named, int(scoped))
+
+    def field(self, field: Field, place: Place, path: str, level: int) -> Read:
+        self._combinations(field, place, path)
+        query, regex = self._queries(field, place, path)
+        engine = engine_of(field)
+        found: Place = engine or place
+        if field.count and regex is None and query is not None:
+            return read_count(query)
+        values = self._values(field, query, regex, found, place)
+        if field.count:
+            return read_count_of(values)
+        if field.fields:
+            return self._nested(field, values, query, regex, found, path, level)
+        finish = finisher(field, from_json=found == "json" and regex is None)
+        return (read_list if field.list else read_one)(field, values, finish)
+
+    def _values(
+        self,
+        field: Field,
+        query: Query | None,
+        regex: RegexQuery | None,
+        found: Place,
+        place: Place,
+    ) -> Values:
+        if field.fact is not None:
+            fact = self.facts.reader(field.fact)
+            return Values(None, str, regex, fact)
+        take: Any = taker(found, field.take, field.attribute, self.source)
+        if regex is not None and query is None and field.attribute is None:
+            return Values(None, str, regex, source_text(place, self.source))
+        return Values(query, take, regex, None)
+
+    def _nested(
+        self,
+        field: Field,
+        values: Values,
+        query: Query | None,
+        regex: RegexQuery | None,
+        found: Place,
+        path: str,
+        level: int,
+    ) -> Read:
+        below: Place = found
+        if field.type is Cast.JSON and found != "json":
+            below = "json"
+            finish = finisher(field, from_json=False)
+            values = values.finished(finish)
+        elif regex is not None or field.fact is not None:
+            below = "text"
+        else:
+            values = Values(query, lambda match: match, None, None)
+        group = self.group(field.fields, below, f"{path}.fields", level + 1)
+        return (read_groups if field.list else read_group)(field, values, group)
+
+    def _combinations(self, selector: Selector, place: Place, path: str) -> None:
+        self.problems.extend(combination_problems(selector, self.source, place, path))
+
+    def _queries(
+        self, selector: Selector, place: Place, path: str
+    ) -> tuple[Query | None, RegexQuery | None]:
+        query: Query | None = None
+        regex: RegexQuery | None = None
+        for engine in ("css", "xpath", "json"):
+            expression = getattr(selector, engine)
+            if expression is None:
+                continue
+            try:
+                query = compile_query(engine, expression, self.source, place)
+            except ValueError as error:
+                self.problems.append(Problem(f"{path}.{engine}", str(error)))
+        if selector.regex is not None:
+            try:
+                regex = RegexQuery(selector.regex)
+            except ValueError as error:
+                self.problems.append(Problem(f"{path}.regex", str(error)))
+        return query, regex

@@ -1,0 +1,110 @@
+"""A page as the engines see it: decoded once, parsed once per engine, and only when asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from crawlfleet.extract.bounds import Meter, UnreadableError
+from crawlfleet.extract.encoding import decode
+from crawlfleet.extract.guard import guard_html
+from crawlfleet.model.outcome import Page
+from crawlfleet.model.rule import Source
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+    from selectolax.lexbor import LexborHTMLParser
+
+_DEPTHS: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+class Document:
+    """One page while it is read. Not shared between threads."""
+
+    def __init__(self, page: Page, source: Source) -> None:
+        self.page = page
+        self.source = source
+        self.meter = Meter()
+
+    @cached_property
+    def text(self) -> str:
+        """The body, decoded."""
+        return decode(
+            self.page.body, self.page.content_type, declares=self.source in {"html", "xml"}
+        )
+
+    @cached_property
+    def utf8(self) -> bytes:
+        """The body as UTF-8, whatever it came as."""
+        return self.text.encode("utf-8", "replace")
+
+    @cached_property
+    def _guarded(self) -> bytes:
+        guard_html(self.utf8)
+        return self.utf8
+
+    @cached_property
+    def lexbor(self) -> LexborHTMLParser:
+        """The page for CSS."""
+        from selectolax.lexbor import LexborHTMLParser, SelectolaxError
+
+        try:
+            return LexborHTMLParser(self._guarded)
+        except (SelectolaxError, ValueError) as error:
+            raise UnreadableError(f"the page cannot be parsed: {error}") from error
+
+    @cached_property
+    def tree(self) -> _Element:
+        """The page for XPath. HTML deeper than 255 elements ends there.
+
+        Raises:
+            UnreadableError: there is no element in it.
+        """
+        from crawlfleet.extract.tree import parse_html, parse_xml
+
+        return parse_xml(self.utf8) if self.source == "xml" else parse_html(self._guarded)
+
+    @cached_property
+    def json(self) -> Any:
+        """The page as JSON.
+
+        Raises:
+            UnreadableError: it is none.
+        """
+        from crawlfleet.extract.casts import parse_json
+
+        return parse_json(self.utf8)
+
+    @cached_property
+    def base(self) -> str:
+        """What links on the page are relative to: its URL, or what its first ``<base>`` says."""
+        from crawlfleet.extract.links import base_of
+
+        return base_of(self)
+
+    @cached_property
+    def nodes(self) -> int:
+        """Not fewer than the elements of the page, the implied ones aside."""
+        return self.utf8.count(b"<") + 16
+
+    def named(self, name: str) -> int:
+        """Not fewer than the elements of that name (or of names that begin with it)."""
+        lower, upper = name.lower().encode(), name.upper().encode()
+        count = self.utf8.count(lower) + (self.utf8.count(upper) if upper != lower else 0)
+        return min(self.nodes, count + 16)
+
+    @cached_property
+    def depth(self) -> int:
+        """Not less than the depth of the tree that CSS sees."""
+        for depth in _DEPTHS:
+            if self.lexbor.css_first("*>" * depth + "*") is None:
+                return depth
+        return min(self.nodes, 5_000)
+
+    @cached_property
+    def tree_depth(self) -> int:
+        """Not less than the depth of the tree that XPath sees."""
+        for depth in _DEPTHS[:5]:
+            if not self.tree.xpath("boolean(" + "/*" * (depth + 1) + ")"):
+                return depth
+        return 256

@@ -1,0 +1,99 @@
+"""A compiled rule at work: contexts in, values out. Nothing is decided here that a rule says.
+
+A context is the page itself (:data:`PAGE`), or one match of a selector: an element, a JSON value,
+or a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from crawlfleet.extract.bounds import UnreadableError
+
+if TYPE_CHECKING:
+    from crawlfleet.extract.document import Document
+
+#: The context of a page's own fields.
+PAGE: Final = None
+
+Context = object
+Read = Callable[["Document", Context], object]
+#: Gives the values that a field found, None among them where a match has no such value.
+ReadMany = Callable[["Document", Context], Sequence[object]]
+#: A value to its final form, or None where it is missing after all.
+Finish = Callable[["Document", object], object]
+
+
+class Named(NamedTuple):
+    """A field of a group."""
+
+    name: str
+    read: Read
+
+
+class Group:
+    """Fields that are read together; ``scoped`` ones search the branch of each context."""
+
+    __slots__ = ("fields", "scoped")
+
+    def __init__(self, fields: Sequence[Named], scoped: int) -> None:
+        self.fields = tuple(fields)
+        self.scoped = scoped
+
+    def read(self, document: Document, context: Context) -> dict[str, object]:
+        """The fields of one context."""
+        values: dict[str, object] = {}
+        for name, read in self.fields:
+            try:
+                values[name] = read(document, context)
+            except UnreadableError as error:
+                raise error.within(name) from error.__cause__
+        return values
+
+    def read_all(
+        self, document: Document, contexts: Sequence[Context], label: str
+    ) -> list[dict[str, object]]:
+        """The fields of each context; errors carry its number after ``label``."""
+        self.charge(document, len(contexts))
+        found: list[dict[str, object]] = []
+        for number, context in enumerate(contexts):
+            document.meter.tick()
+            try:
+                found.append(self.read(document, context))
+            except UnreadableError as error:
+                if error.path:
+                    error.path = f"{label}[{number}].{error.path}"
+                raise
+        return found
+
+    def charge(self, document: Document, contexts: int) -> None:
+        """Branches lie inside each other no deeper than the page is deep."""
+        if not self.scoped or not contexts:
+            return
+        visits = contexts * document.nodes
+        if visits * self.scoped > 10_000_000:
+            depth = document.depth if document.source == "html" else document.tree_depth
+            visits = min(visits, document.nodes * depth)
+        document.meter.spend(visits * self.scoped / 4)
+
+
+class Plan(NamedTuple):
+    """A compiled rule. ``items`` is None where the page is one record."""
+
+    items: ReadMany | None
+    group: Group
+
+    def run(self, document: Document) -> list[dict[str, object]]:
+        """The records of the page.
+
+        Raises:
+            UnreadableError: names the field.
+        """
+        if self.items is None:
+            return [self.group.read(document, PAGE)]
+        try:
+            contexts = self.items(document, PAGE)
+        except UnreadableError as error:
+            raise error.within("items") from error.__cause__
+        return self.group.read_all(document, contexts, "items")
