@@ -1,0 +1,96 @@
+"""The two queues do the same: whatever is asked of both, in any order, both answer alike."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from crawlfleet.adapters.memory.queue import MemoryQueue
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Entry
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+# Few ids, so that entries repeat; of all kinds, so that they sort in unlike ways.
+IDS = st.sampled_from([7, 10, 2**62, "0a" * 12, "f" * 32])
+WHICH = st.lists(st.integers(0, 5), max_size=6)
+ENTRIES = st.lists(st.builds(Entry, IDS, st.just("docs"), st.just(1)), max_size=6)
+TOKENS = st.sampled_from(["a", "b:c"])
+SECONDS = st.integers(0, 20)
+
+
+class Twins(RuleBasedStateMachine):
+    def __init__(self, real: RedisQueue, lane: Lane) -> None:
+        super().__init__()
+        self.both = (MemoryQueue(), real)
+        self.lane = lane
+        self.now = NOW
+        self.leased: list[Entry] = [Entry(7, "docs", 1)]
+
+    def ask(self, method: str, *arguments: object) -> object:
+        memory, real = (getattr(one, method)(self.lane, *arguments) for one in self.both)
+        assert memory == real
+        return memory
+
+    def some(self, which: list[int]) -> list[Entry]:
+        """Some of the latest lease, perhaps repeated."""
+        return [self.leased[n % len(self.leased)] for n in which]
+
+    def later(self, seconds: int) -> datetime:
+        return self.now + timedelta(seconds=seconds)
+
+    @rule(seconds=SECONDS)
+    def time_passes(self, seconds: int) -> None:
+        self.now = self.later(seconds)
+
+    @rule(entries=ENTRIES)
+    def enqueue(self, entries: list[Entry]) -> None:
+        self.ask("enqueue", entries, self.now)
+
+    @rule(entries=ENTRIES)
+    def requeue(self, entries: list[Entry]) -> None:
+        self.ask("requeue", entries)
+
+    @rule(token=TOKENS, how_many=st.integers(0, 5), seconds=SECONDS)
+    def lease(self, token: str, how_many: int, seconds: int) -> None:
+        found = self.ask("lease", token, how_many, self.now, self.later(seconds))
+        self.leased = found or self.leased
+
+    @rule(token=TOKENS, which=WHICH, seconds=SECONDS)
+    def renew(self, token: str, which: list[int], seconds: int) -> None:
+        self.ask("renew", token, self.some(which), self.later(seconds))
+
+    @rule(token=TOKENS, which=WHICH, processed=st.integers(0, 5))
+    def finish(self, token: str, which: list[int], processed: int) -> None:
+        self.ask("finish", token, self.some(which), processed, self.now)
+
+    @rule(token=TOKENS, which=WHICH)
+    def give_back(self, token: str, which: list[int]) -> None:
+        self.ask("give_back", token, self.some(which))
+
+    @rule(token=TOKENS, which=WHICH, seconds=SECONDS)
+    def delay(self, token: str, which: list[int], seconds: int) -> None:
+        due = [(entry, self.later(seconds + n % 3)) for n, entry in enumerate(self.some(which))]
+        self.ask("delay", token, due)
+
+    @invariant()
+    def both_hold_the_same(self) -> None:
+        self.ask("depth")
+        self.ask("per_second", self.now)
+        self.ask("rates", self.now)
+
+
+def test_the_twins_answer_alike(redis_connection, tenant):
+    lanes = count()
+
+    run_state_machine_as_test(
+        lambda: Twins(RedisQueue(redis_connection), Lane(tenant, f"b{next(lanes)}", "main")),
+        settings=settings(max_examples=60, stateful_step_count=40, deadline=None),
+    )
