@@ -37,6 +37,7 @@ _JSON_SCALARS: Final = (
         list("-0123456789"),
     ),
 )
+_LINE_ENDS: Final = re.compile("[\x85\u2028\u2029\ufeff]")
 
 
 class _Loader(yaml.SafeLoader):
@@ -76,6 +77,14 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+def _represent_string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    # PyYAML writes Unicode's own line ends unescaped unless it is made to use double quotes.
+    style = '"' if _LINE_ENDS.search(text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _represent_string)
+
 for _tag, _pattern, _first in _JSON_SCALARS:
     for _class in (_Loader, _Dumper):
         _class.add_implicit_resolver(_tag, re.compile(_pattern), _first)
@@ -89,7 +98,14 @@ def _construct_float(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> float:
     return float(str(loader.construct_scalar(node)))
 
 
-# YAML 1.1's constructors would read 010 as eight and 1:30 as ninety.
+# No tag but JSON's kinds; and YAML 1.1's constructors would read 010 as eight, 1:30 as ninety.
+_Loader.yaml_constructors = {
+    tag: yaml.SafeLoader.yaml_constructors[tag]
+    for tag in (
+        *(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "str", "seq", "map")),
+        None,
+    )
+}
 _Loader.add_constructor("tag:yaml.org,2002:int", _construct_int)
 _Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 

@@ -1,0 +1,237 @@
+"""``crawlfleet config`` from folder to SSM and back, as people and scripts meet it."""
+
+import json
+from pathlib import Path
+
+import boto3
+import pytest
+from click.testing import CliRunner
+
+from crawlfleet.adapters.ssm_config import SsmConfig
+from crawlfleet.adapters.ssm_writer import read_documents
+from crawlfleet.cli import config as command
+from crawlfleet.cli.config import push_folder, stage_client, validate_folder
+from crawlfleet.cli.folder import read_folder
+from crawlfleet.cli.main import program
+from crawlfleet.errors import ConfigError, StoreUnavailableError
+
+SHOP = Path(__file__).parents[2] / "samplesconfig" / "shop"
+
+
+@pytest.fixture
+def run(aws):
+    def invoke(*arguments, answer=None):
+        return CliRunner().invoke(program, ["config", *map(str, arguments)], input=answer)
+
+    return invoke
+
+
+@pytest.fixture
+def folder(tmp_path):
+    place = tmp_path / "mine"
+    for file in (file for file in SHOP.rglob("*") if file.is_file()):
+        copy = place / file.relative_to(SHOP)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(file.read_bytes())
+    return place
+
+
+def edit(file, old, new):
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def test_a_folder_is_pushed_pulled_and_the_same(run, folder, tmp_path):
+    pushed = run("push", folder, "--stage", "prod", "--yes")
+    pulled = run("pull", tmp_path / "copy", "--stage", "prod")
+    compared = run("diff", tmp_path / "copy", "--stage", "prod")
+
+    assert pushed.exit_code == pulled.exit_code == compared.exit_code == 0
+    assert "3 documents changed" in pushed.output
+    assert read_folder(tmp_path / "copy") == read_folder(folder)
+    assert compared.output == ""
+
+
+def test_a_second_push_has_nothing_to_do(run, folder):
+    first = json.loads(run("push", folder, "--stage", "prod", "--yes", "--json").stdout)
+    second = json.loads(run("push", folder, "--stage", "prod", "--json").stdout)
+
+    assert sorted(first["written"]) == ["bizs/acme/shop", "stage", "tenants/acme"]
+    assert second == {"revision": first["revision"], "written": [], "deleted": []}
+
+
+def test_a_push_shows_what_changes_and_asks(run, folder):
+    run("push", folder, "--stage", "prod", "--yes")
+    edit(folder / "bizs/acme/shop.yaml", "per_host: 4", "per_host: 7")
+    revision = json.loads(run("push", SHOP, "--stage", "prod", "--json").stdout)["revision"]
+
+    refused = run("push", folder, "--stage", "prod", answer="n\n")
+    accepted = run("push", folder, "--stage", "prod", answer="y\n")
+
+    assert refused.exit_code == 1
+    assert "-  per_host: 4\n+  per_host: 7" in refused.output
+    assert accepted.exit_code == 0
+    assert revision not in accepted.output
+
+
+def test_one_mistake_refuses_the_push_with_code_2_and_every_mistake(run, folder):
+    edit(folder / "bizs/acme/shop.yaml", "ttl_seconds: 172800", "ttl_seconds: soon")
+    edit(folder / "bizs/acme/shop.yaml", "nodes: [main, east]", "nodes: [main, west]")
+    edit(folder / "tenants/acme.yaml", "description", "descriptoin")
+    (folder / "stage.yml").write_text("{}")
+
+    for_people = run("push", folder, "--stage", "prod", "--yes")
+    for_scripts = run("push", folder, "--stage", "prod", "--yes", "--json")
+
+    assert for_people.exit_code == for_scripts.exit_code == 2
+    fields = {problem["field"] for problem in json.loads(for_scripts.stdout)["problems"]}
+    assert fields == {"stage.yml", "bizs/acme/shop: ttl_seconds", "tenants/acme: descriptoin"}
+    assert all(field in for_people.stderr for field in fields)
+    assert "3 mistakes; nothing was changed" in for_people.stderr
+    assert read_documents(boto3.client("ssm"), "prod") == {}
+
+
+def test_selectors_and_expressions_are_compiled_before_a_push(run, folder):
+    edit(folder / "bizs/acme/shop.yaml", '"ul.products > li"', '"ul.products > > li"')
+    edit(folder / "bizs/acme/shop.yaml", "regex: https?://\\S+", "regex: https?://(")
+
+    result = run("validate", folder, "--json")
+
+    fields = [problem["field"] for problem in json.loads(result.stdout)["problems"]]
+    assert result.exit_code == 2
+    assert len(fields) == 2
+    assert fields[0].startswith("bizs/acme/shop: rules.listing.items")
+    assert fields[1].startswith("bizs/acme/shop: rules.sitemap_lines.fields.urls")
+
+
+def test_validate_needs_no_aws(folder, monkeypatch):
+    monkeypatch.setattr(command, "stage_client", None)
+
+    result = CliRunner().invoke(program, ["config", "validate", str(folder)])
+
+    assert result.exit_code == 0
+    assert result.output == "3 documents, valid\n"
+
+
+def test_validate_names_what_can_be_read_beside_what_cannot(folder):
+    (folder / "stage.yaml").write_text("nodes: [")
+    edit(folder / "tenants/acme.yaml", "description", "descriptoin")
+
+    fields = [problem.field for problem in validate_folder(folder)]
+
+    assert fields == ["stage", "tenants/acme: descriptoin"]
+
+
+def test_history_is_not_rewritten(run, folder):
+    run("push", folder, "--stage", "prod", "--yes")
+    edit(folder / "bizs/acme/shop.yaml", "shards: 8", "shards: 9")
+
+    result = run("push", folder, "--stage", "prod", "--yes")
+
+    assert result.exit_code == 2
+    assert "bizs/acme/shop: generations[2]: started at" in result.stderr
+
+
+def test_diff_tells_additions_changes_and_removals(run, folder):
+    run("push", folder, "--stage", "prod", "--yes")
+    (folder / "tenants/acme.yaml").rename(folder / "tenants/other.yaml")
+    edit(folder / "stage.yaml", "max_consumers: 20", "max_consumers: 21")
+
+    result = run("diff", folder, "--stage", "prod")
+    for_scripts = json.loads(run("diff", folder, "--stage", "prod", "--json").stdout)
+
+    assert result.exit_code == 1
+    assert "--- prod/stage\n" in result.output
+    assert "+  max_consumers: 21\n" in result.output
+    assert "+++ /dev/null\n" in result.output
+    assert for_scripts["different"] == ["stage", "tenants/acme", "tenants/other"]
+
+
+def test_documents_go_only_when_asked_for(run, folder):
+    run("push", folder, "--stage", "prod", "--yes")
+    (folder / "bizs/acme/shop.yaml").unlink()
+
+    kept = json.loads(run("push", folder, "--stage", "prod", "--yes", "--json").stdout)
+    gone = json.loads(run("push", folder, "--stage", "prod", "--delete", "--yes", "--json").stdout)
+
+    assert kept["deleted"] == []
+    assert gone["deleted"] == ["bizs/acme/shop"]
+
+
+def test_pull_overwrites_comments_only_when_told_to(run, folder):
+    run("push", folder, "--stage", "prod", "--yes")
+    edit(folder / "stage.yaml", "max_consumers: 20", "max_consumers: 21")
+    before = (folder / "stage.yaml").read_text()
+    untouched = (folder / "bizs/acme/shop.yaml").read_text()
+
+    refused = run("pull", folder, "--stage", "prod", answer="n\n")
+    assert refused.exit_code == 1
+    assert (folder / "stage.yaml").read_text() == before
+    pulled = run("pull", folder, "--stage", "prod", "--yes", "--json")
+
+    assert json.loads(pulled.stdout)["files"] == [str(folder / "stage.yaml")]
+    assert "max_consumers: 20" in (folder / "stage.yaml").read_text()
+    assert (folder / "bizs/acme/shop.yaml").read_text() == untouched
+
+
+def test_what_another_pushed_while_one_was_asked_is_not_overwritten(run, folder, monkeypatch):
+    run("push", folder, "--stage", "prod", "--yes")
+    edit(folder / "stage.yaml", "max_consumers: 20", "max_consumers: 21")
+
+    def answer(*args, **options):
+        edit_of_another = read_folder(SHOP) | {"tenants/late": "{}"}
+        command.write_tree(boto3.client("ssm"), "prod", edit_of_another)
+
+    monkeypatch.setattr(command.click, "confirm", answer)
+    result = run("push", folder, "--stage", "prod")
+
+    assert result.exit_code == 1
+    assert "somebody else" in result.stderr
+    assert '"max_consumers":20' in read_documents(boto3.client("ssm"), "prod")["stage"]
+
+
+def test_a_config_centre_that_does_not_answer_is_code_3(run, folder, monkeypatch):
+    def dead(stage):
+        raise StoreUnavailableError("ssm", "no answer")
+
+    monkeypatch.setattr(command, "stage_client", dead)
+    result = run("diff", folder, "--stage", "prod", "--json")
+
+    assert result.exit_code == 3
+    assert json.loads(result.stdout) == {"error": "ssm: no answer"}
+
+
+def test_others_push_a_folder_by_a_function(aws, folder):
+    client = boto3.client("ssm")
+
+    done = push_folder(folder, "prod", client)
+
+    assert SsmConfig(client, "prod").current().revision == done.revision
+
+
+def test_the_local_stage_is_found_by_the_file_that_up_writes(tmp_path):
+    (tmp_path / ".crawlfleet").mkdir()
+    file = tmp_path / ".crawlfleet" / "local.json"
+    deeper = tmp_path / "a" / "b"
+    deeper.mkdir(parents=True)
+
+    with pytest.raises(ConfigError, match=r"run `crawlfleet up`"):
+        stage_client("local", environ={}, start=deeper)
+    for wrong in ("{", "[]", "{}", '{"aws_endpoint_url": 5}', '{"aws_endpoint_url": "http://x.y"}'):
+        file.write_text(wrong)
+        with pytest.raises(ConfigError, match="no aws_endpoint_url on this machine"):
+            stage_client("local", environ={}, start=deeper)
+    file.write_text('{"aws_endpoint_url": "http://127.0.0.1:4999"}')
+
+    client = stage_client("local", environ={}, start=deeper)
+
+    assert client.meta.endpoint_url == "http://127.0.0.1:4999"
+
+
+def test_an_endpoint_in_the_environment_comes_before_that_file(tmp_path, aws, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://localhost:4566")
+
+    client = stage_client("local", start=tmp_path)
+
+    assert client.meta.endpoint_url == "http://localhost:4566"

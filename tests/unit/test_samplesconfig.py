@@ -1,0 +1,61 @@
+"""The samples are what they say: the command line reads them, the runtime's decoder takes them."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+from cronsim import CronSim
+
+from crawlfleet.cli.folder import read_file, read_folder, render
+from crawlfleet.extract import check_rule
+from crawlfleet.model.schedule import Schedule
+from crawlfleet.policy.configuration import adopt, unchecked
+
+SAMPLES = Path(__file__).parents[2] / "samplesconfig"
+FOLDERS = sorted(folder.name for folder in SAMPLES.iterdir() if folder.is_dir())
+SCHEDULES = sorted(SAMPLES.glob("*/schedules/*/*/*.yaml"))
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_every_sample_is_valid_selectors_included(name):
+    verdict = adopt("r", read_folder(SAMPLES / name), None, {}, check_rule)
+
+    assert verdict.problems == ()
+    assert verdict.tree.bizs
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_every_sample_document_is_commented(name):
+    for file in (SAMPLES / name).rglob("*.yaml"):
+        assert file.read_text().count("#") >= 2, file
+
+
+@pytest.mark.parametrize("file", SCHEDULES, ids=lambda file: file.stem)
+def test_every_sample_schedule_fires_and_names_a_rule_of_its_biz(file):
+    tenant, biz = file.parts[-3:-1]
+    place = {"tenant": tenant, "biz": biz, "name": file.stem}
+    schedule = msgspec.convert(msgspec.json.decode(read_file(file)) | place, Schedule)
+    folder = file.parents[3]
+    tree = adopt("r", read_folder(folder), None, {}, unchecked).tree
+
+    now = datetime(2026, 1, 1, tzinfo=UTC).astimezone(ZoneInfo(schedule.time_zone))
+
+    assert next(CronSim(schedule.cron, now)) > now
+    assert schedule.rule in tree.bizs[tenant][biz].rules
+
+
+def test_the_local_stage_says_outright_that_it_may_reach_this_machine():
+    local = adopt("r", read_folder(SAMPLES / "local"), None, {}, unchecked).tree
+    shop = adopt("r", read_folder(SAMPLES / "shop"), None, {}, unchecked).tree
+
+    assert local.stage.allow_private_addresses
+    assert not shop.stage.allow_private_addresses
+    assert "docs" in local.bizs["default"]
+
+
+def test_a_sample_pulled_from_a_stage_reads_the_same():
+    for text in read_folder(SAMPLES / "shop").values():
+        assert msgspec.json.decode(text) is not None
+        assert render(text) != text
