@@ -83,6 +83,15 @@ def test_a_batch_without_one_acceptable_entry_gives_each_its_own_mistake(client,
     assert api.requests == {}
 
 
+def test_a_batch_of_one_wrong_entry_is_answered_like_any_other(client, api):
+    alone = problem("invalid-request", 400, "no", [{"field": "rule", "message": "is missing"}])
+    api.faults.append(Fault(400, json.dumps(alone).encode()))
+
+    (result,) = client.submit(BIZ, [URL])
+
+    assert str(result.error) == "The request is not valid: rule: is missing"
+
+
 def test_a_single_wrong_entry_raises_with_the_field_named(client):
     with pytest.raises(InvalidRequestError) as caught:
         client.submit(BIZ, "ftp://x")

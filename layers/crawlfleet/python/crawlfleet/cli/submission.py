@@ -90,7 +90,8 @@ class Report:
             rows = sorted(counts.items()) + [("unfinished", self.unfinished)] * bool(
                 self.unfinished
             )
-            draw(table(["state", "requests>"], rows))
+            if rows:
+                draw(table(["state", "requests>"], rows))
             failed = [status for status in self.finished if status.state != "done"]
             if failed:
                 rows_of_failed = [(each.id, each.state, each.url, each.error) for each in failed]

@@ -16,6 +16,8 @@ BATCH_BYTES: Final = 4_000_000
 
 EntryLike: TypeAlias = str | Entry | Mapping[str, Any]
 
+#: Fields of a call that belong to no entry of it.
+_OF_THE_CALL: Final = frozenset({"requests", "body", "biz", "request"})
 _PLACE = re.compile(r"^requests\[(\d+)\]\.?")
 
 
@@ -99,10 +101,12 @@ def refused(batch: list[Prepared], error: InvalidRequestError) -> list[Submitted
     problems: dict[int, list[Problem]] = {}
     for problem in error.problems:
         place = _PLACE.match(problem.field)
-        if place is None or int(place[1]) >= len(batch):
+        # Of a batch of one, the API names the entry's fields without its place.
+        alone = place is None and len(batch) == 1 and problem.field not in _OF_THE_CALL
+        if not alone and (place is None or int(place[1]) >= len(batch)):
             return None
-        problems.setdefault(int(place[1]), []).append(
-            Problem(problem.field[place.end() :] or "entry", problem.message)
+        problems.setdefault(int(place[1]) if place else 0, []).append(
+            Problem(_PLACE.sub("", problem.field) or "entry", problem.message)
         )
     return [
         Submitted(

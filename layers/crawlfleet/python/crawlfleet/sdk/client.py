@@ -45,7 +45,9 @@ PAGE_SIZE = 500
 
 
 class Client:
-    """A client of one Crawlfleet API::
+    """A client of one Crawlfleet API.
+
+    ::
 
         with Client() as fleet:
             sent = fleet.submit("news", ["https://example.org/1", "https://example.org/2"])
