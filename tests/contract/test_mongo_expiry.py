@@ -1,0 +1,125 @@
+"""The TTL indexes: MongoDB itself removes what is past its time (SPEC.md A5, A9)."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from crawlfleet.adapters.mongo.connection import MongoNodes
+from crawlfleet.adapters.mongo.store import MongoRequestStore
+from crawlfleet.model.biz import Biz
+from crawlfleet.model.request import State
+from tests.contract.store_cases import (
+    Fleet,
+    a_biz,
+    a_generation,
+    a_request,
+    done_with,
+    nodes_at,
+    snowflakes,
+)
+
+
+@pytest.fixture
+def nodes(mongo_uri: str) -> Iterator[MongoNodes]:
+    with nodes_at(mongo_uri) as made:
+        yield made
+
+
+def small_biz(**changes: object) -> Biz:
+    one = a_generation(nodes=("east",), databases=("one",), shards=1)
+    return a_biz(generations=(one,), **changes)
+
+
+def ttl_of(nodes: MongoNodes, fleet: Fleet, part: str) -> int | None:
+    database = nodes.database("east", fleet.lane.tenant, "one")
+    indexes = database[f"shop.requests_{part}"].index_information()
+    return indexes.get("ttl", {}).get("expireAfterSeconds")
+
+
+def until(seconds: float, happened: Callable[[], Any]) -> bool:
+    """Ask again and again, without a pause, until it has happened."""
+    deadline = monotonic() + seconds
+    while monotonic() < deadline:
+        if happened():
+            return True
+    return False
+
+
+def test_mongodb_removes_what_is_past_its_time_and_the_count_stays(
+    nodes: MongoNodes, tenant: str
+) -> None:
+    biz = small_biz(ttl_seconds=1, expiry_grace_seconds=1, records_ttl_seconds=1)
+    fleet = Fleet(MongoRequestStore(nodes), tenant, biz)
+    now = datetime.now(UTC).replace(microsecond=0)
+    requests = [a_request(fleet.lane, i, now) for i in snowflakes(10, now)]
+    fleet.insert(requests)
+    claims = fleet.claim(requests[:4], now=now)
+    fleet.settle([done_with(c, {"n": 1}, at=now) for c in claims], now)
+
+    expired = fleet.expire(now + timedelta(seconds=1))
+
+    assert expired == 6
+    assert until(15, lambda: fleet.totals(now) == ({State.EXPIRED: 6}, 0))
+    assert fleet.find(now=now) == []
+    assert fleet.get(requests[0]) is None
+    assert fleet.claim(requests, now=now) == []
+
+
+def test_a_changed_time_to_live_reaches_the_indexes_and_back(
+    nodes: MongoNodes, tenant: str
+) -> None:
+    fleet = Fleet(MongoRequestStore(nodes), tenant, small_biz(ttl_seconds=100))
+
+    def in_force(**changes: object) -> tuple[int | None, int | None]:
+        fleet.biz = small_biz(**changes)
+        fleet.expire(datetime.now(UTC))
+        return ttl_of(nodes, fleet, "000"), ttl_of(nodes, fleet, "000_records")
+
+    assert in_force(ttl_seconds=100) == (400, None)
+    assert in_force(ttl_seconds=200, records_ttl_seconds=300) == (500, 300)
+    assert in_force(ttl_seconds=100, records_ttl_seconds=90) == (400, 90)
+    assert in_force(ttl_seconds=200, records_ttl_seconds=90) == (500, 90)
+    assert in_force(ttl_seconds=200) == (500, None)
+    another_process = MongoRequestStore(nodes)
+    fleet.store = another_process
+    assert in_force(ttl_seconds=70, expiry_grace_seconds=0) == (70, None)
+
+
+def test_indexes_stand_from_the_first_insertion_and_every_statement_uses_them(
+    nodes: MongoNodes, tenant: str
+) -> None:
+    fleet = Fleet(MongoRequestStore(nodes), tenant, small_biz())
+    fleet.submit(300)
+    database = nodes.database("east", tenant, "one")
+    admin = nodes.client("east").get_database(database.name)
+    admin.command("profile", 2)
+
+    requests = [t.request for t in fleet.find()]
+    claims = fleet.claim(requests[:100])
+    fleet.renew(claims, fleet.biz.generations[0].starts_at)
+    fleet.settle([done_with(c, {"n": 1}) for c in claims[:99]])
+    fleet.release(claims[99:])
+    fleet.cancel(requests[100])
+    fleet.get(requests[100])
+    fleet.find(state=0, after=(0, "1"))
+    fleet.find(after=(int(requests[9].queued_at.timestamp() * 1000), str(requests[9].id)))
+    fleet.records(limit=5)
+    fleet.records(request_id=claims[0].request.id)
+    fleet.unqueued()
+    fleet.expire(datetime.now(UTC) + timedelta(days=30))
+    fleet.totals()
+    admin.command("profile", 0)
+
+    seen = list(admin["system.profile"].find({"ns": {"$regex": r"shop\.requests_000"}}))
+    plans = {(p["op"], p.get("planSummary", "")) for p in seen if p.get("planSummary")}
+    assert len(plans) >= 8
+    assert not [plan for _, plan in plans if "COLLSCAN" in plan]
+    assert not [p for p in seen if p.get("hasSortStage")]
+    statements = [p for p in seen if p["op"] in ("query", "update")]
+    assert len(statements) >= 15
+    assert max(p.get("docsExamined", 0) for p in statements) <= 300
+    paged = [p for p in statements if p["command"].get("limit") == 1000]
+    assert all(p["keysExamined"] <= p["nreturned"] + 20 for p in paged)
