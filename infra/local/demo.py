@@ -79,11 +79,17 @@ def documentation_site(folder: Path) -> Iterator[Site]:
     port = free_port()
     # -I and -S: the standard library's pages only, not those of whatever is installed here.
     command = [sys.executable, "-I", "-S", "-m", "pydoc", "-n", LOOPBACK, "-p", str(port)]
-    # pydoc's server reads commands from its standard input and ends when that ends.
-    keep_open = "import subprocess,sys; sys.exit(subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE).wait())"
+    # pydoc's server reads commands from its standard input and ends when that ends; and it shows the
+    # modules of the folder it runs in.
+    keep_open = (
+        "import subprocess, sys; server = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE,"
+        " cwd=sys.argv[1]); sys.exit(server.wait())"
+    )
+    empty = folder / "pydoc"
+    empty.mkdir()
     server = GuardedProcess(
         "the documentation server",
-        [sys.executable, "-c", keep_open, *command],
+        [sys.executable, "-c", keep_open, str(empty), *command],
         folder / "pydoc.log",
         python_environment(),
     )
@@ -114,7 +120,8 @@ class Crawl:
 
     def begin(self) -> None:
         """Submit the first page."""
-        self._add(self.site.start)
+        self._seen.add(self.site.start)
+        self._found.append(self.site.start)
         self.submit()
 
     def submit(self) -> None:
@@ -226,7 +233,8 @@ def show(console: Console, summary: Summary, stats: Stats, client: Client, job: 
 def _show_timeline(console: Console, status: RequestStatus) -> None:
     console.print(f"\n[bold]The timeline of request {status.id}[/bold]  {status.url}")
     for event in status.timeline:
-        console.print(f"  {event.at:%H:%M:%S.%f}  {event.state:<9} by {event.by}: {event.why}")
+        line = f"  {event.at:%H:%M:%S.%f}"[:-3] + f"  {event.state:<9} by {event.by}: {event.why}"
+        console.print(line, soft_wrap=True, highlight=False)
 
 
 def _some(records: Iterator[Record], count: int) -> Iterator[Record]:

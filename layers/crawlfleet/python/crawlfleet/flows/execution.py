@@ -226,7 +226,9 @@ class Worker:
         try:
             page = await self._ports.fetcher.fetch(body, biz.fetch)
             fetched = time.perf_counter()
-            phases["fetch"] += fetched - started
+            # A polite worker waits for its turn at a host: that is not the host being slow.
+            phases["fetch"] += page.seconds
+            phases["wait"] += max(0.0, fetched - started - page.seconds)
             self._report.bytes += len(page.body)
             try:
                 found = self._ports.extractor.extract(held.rule, page)

@@ -184,7 +184,7 @@ class MemoryRequestStore:
                     del lane.records[key]
             lane.records.update({(request_id, r.index): r for r in outcome.records})
             kept.records, kept.error, kept.due_at = count, None, None
-            kept.note(now, State.DONE, worker, f"HTTP {outcome.status}, {count} records")
+            kept.note(now, State.DONE, worker, f"HTTP {outcome.status}, records: {count}")
         elif isinstance(outcome, Dead):
             kept.error, kept.due_at = _clean(outcome.error), None
             kept.note(now, State.DEAD, worker, kept.error)

@@ -232,7 +232,7 @@ def _changes(
 def _change(outcome: Outcome, worker: str, now: datetime) -> Document:
     if isinstance(outcome, Done):
         count = len(outcome.records)
-        line = event(now, State.DONE, worker, f"HTTP {outcome.status}, {count} records")
+        line = event(now, State.DONE, worker, f"HTTP {outcome.status}, records: {count}")
         return {
             "$set": {"flag": int(State.DONE), "records": count, "status": outcome.status},
             "$unset": {"due": "", "error": "", "token": ""},
