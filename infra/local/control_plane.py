@@ -85,11 +85,14 @@ class Keeper:
             self._thread.join()
 
     def _write_changes(self) -> None:
-        while not self._stopping.is_set():
+        while not self._stopping.is_set() or self._changed.is_set():
             self._changed.wait()
             self._stopping.wait(_SETTLE_SECONDS)
             self._changed.clear()
-            self._write()
+            try:
+                self._write()
+            except Exception as error:  # noqa: BLE001  the next change tries again
+                print(f"{self._path} was not written: {error!r}", file=sys.stderr)
 
     def _write(self) -> None:
         text = json.dumps(
@@ -176,7 +179,12 @@ def serve(port: int, keep: Path | None) -> None:
     def prepare() -> None:
         if keep is not None:
             keeper = Keeper(keep, f"http://{LOOPBACK}:{port}")
-            keeper.restore()
+            try:
+                keeper.restore()
+            except Exception as error:  # noqa: BLE001  without its state the server must not run
+                print(f"{keep} cannot be read, so move it away: {error!r}", file=sys.stderr)
+                sys.stderr.flush()
+                os._exit(1)
             application.keeper = keeper
         application.is_ready = True
 

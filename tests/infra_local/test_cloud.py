@@ -1,0 +1,195 @@
+"""A whole local cloud: it starts, keeps its data over any end, and leaves nothing running."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import boto3
+import pymongo
+import pytest
+import redis
+import requests
+
+from crawlfleet import names
+from infra.local.aws_server import REGION
+from infra.local.cloud import LocalCloud, down, up
+from infra.local.parts import LOOPBACK, PartError
+from infra.local.state import StateFolder
+
+
+@pytest.fixture(autouse=True)
+def _own_servers(monkeypatch):
+    monkeypatch.delenv("REDIS_URL", raising=False)
+    monkeypatch.delenv("MONGODB_URI", raising=False)
+
+
+def quiet(folder, **options):
+    """A cloud that does nothing by itself."""
+    return LocalCloud(folder, ticking=False, seed=False, **options)
+
+
+def client(service, cloud):
+    return boto3.client(
+        service,
+        endpoint_url=cloud.aws_endpoint_url,
+        region_name=REGION,
+        aws_access_key_id="local",
+        aws_secret_access_key="local",
+    )
+
+
+def addresses_of(cloud):
+    return [
+        (LOOPBACK, int(re.search(r":(\d+)", url.partition("://")[2]).group(1)))
+        for url in (
+            cloud.api_url,
+            cloud.lambda_endpoint_url,
+            cloud.aws_endpoint_url,
+            cloud.redis_url,
+            cloud.mongo_uri,
+        )
+    ]
+
+
+def wait_until_silent(addresses):
+    deadline = time.monotonic() + 30
+    for address in addresses:
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(address) != 0:
+                    break
+            assert time.monotonic() < deadline, f"something still listens on {address}"
+            time.sleep(0.02)
+
+
+def put_everywhere(cloud):
+    with redis.Redis.from_url(cloud.redis_url) as store:
+        store.lpush("{t:b}:queue", "entry")
+    with pymongo.MongoClient(cloud.mongo_uri) as mongo:
+        mongo.shop.things.insert_one({"_id": 1})
+    client("ssm", cloud).put_parameter(
+        Name="/crawlfleet/local/big", Value="x" * 5_000, Type="String", Tier="Advanced"
+    )
+    client("secretsmanager", cloud).create_secret(
+        Name="crawlfleet/local/nodes/second", SecretString="mongodb://elsewhere"
+    )
+
+
+def found_everywhere(cloud):
+    with redis.Redis.from_url(cloud.redis_url) as store:
+        queue = store.lrange("{t:b}:queue", 0, -1)
+    with pymongo.MongoClient(cloud.mongo_uri) as mongo:
+        things = mongo.shop.things.count_documents({})
+    parameter = client("ssm", cloud).get_parameter(Name="/crawlfleet/local/big")
+    secret = client("secretsmanager", cloud).get_secret_value(
+        SecretId="crawlfleet/local/nodes/second"
+    )
+    return queue, things, len(parameter["Parameter"]["Value"]), secret["SecretString"]
+
+
+EVERYTHING = ([b"entry"], 1, 5_000, "mongodb://elsewhere")
+
+
+def test_a_restart_keeps_data_keys_and_addresses_and_nothing_runs_in_between(tmp_path):
+    with quiet(tmp_path) as cloud:
+        put_everywhere(cloud)
+        before, key = cloud.addresses, cloud.add_api_key("acme")
+    wait_until_silent(addresses_of(cloud))
+
+    with quiet(tmp_path) as cloud:
+        assert found_everywhere(cloud) == EVERYTHING
+        assert cloud.api_key == before.api_key
+        assert cloud.api_url == before.api_url
+        assert key in cloud.folder.keys_path.read_text()
+        node = client("secretsmanager", cloud).get_secret_value(
+            SecretId=names.node_secret("local", "main")
+        )
+        assert node["SecretString"] == cloud.mongo_uri
+
+
+def test_a_cloud_that_is_killed_takes_its_parts_along_and_comes_back_with_its_data(tmp_path):
+    with quiet(tmp_path) as cloud:
+        put_everywhere(cloud)
+        kept = cloud.folder.config_path
+        deadline = time.monotonic() + 5
+        while not kept.exists() or "nodes/second" not in kept.read_text():
+            assert time.monotonic() < deadline, "the config centre was not kept in time"
+            time.sleep(0.02)
+
+        os.kill(cloud.addresses.pid, signal.SIGKILL)
+
+        wait_until_silent(addresses_of(cloud))
+
+    with quiet(tmp_path) as cloud:
+        assert found_everywhere(cloud) == EVERYTHING
+
+
+def test_functions_get_exactly_what_the_fleet_grants_them(tmp_path):
+    with quiet(tmp_path, variables={"EXTRA": "1"}) as cloud:
+        answer = requests.get(f"{cloud.api_url}/openapi.json", timeout=60)
+        status = cloud.status()["functions"]
+
+        assert answer.status_code == 200, (cloud.folder.log_dir / "cloud.log").read_text()
+        (router,) = status[names.function_name("local", names.ROUTER)]["environments"]
+        given = dict(
+            pair.split("=", 1)
+            for pair in Path(f"/proc/{router}/environ").read_text().split("\0")
+            if "=" in pair
+        )
+        assert given["EXTRA"] == "1"
+        assert given[names.ENV_STAGE] == "local"
+        assert given[names.ENV_CONSUMER_FUNCTION] == "crawlfleet-local-consumer"
+        assert given[names.ENV_NODE_SECRET] == "crawlfleet/local/nodes/{node}"
+        assert given["AWS_ENDPOINT_URL_LAMBDA"] == cloud.lambda_endpoint_url
+        assert names.ENV_REDIS_SECRET not in given
+
+
+def run(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "infra.local", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+def test_up_outlives_its_caller_and_down_stops_it(tmp_path):
+    nothing = run("status", "--state", tmp_path)
+    started = run("up", "--state", tmp_path)
+    try:
+        addresses = StateFolder(tmp_path).read()
+        shown = run("status", "--state", tmp_path)
+        again = run("up", "--state", tmp_path)
+
+        assert requests.get(f"{addresses.api_url}/health", timeout=60).status_code == 200
+    finally:
+        stopped = run("down", "--state", tmp_path)
+    twice = run("down", "--state", tmp_path)
+
+    assert (nothing.returncode, nothing.stdout) == (1, "not running; `make up` starts it\n")
+    assert started.returncode == 0, started.stderr
+    for address in (addresses.api_url, addresses.api_key, addresses.mongo_uri):
+        assert address in started.stdout
+        assert address in shown.stdout
+    assert again.returncode == 1
+    assert "it runs already" in again.stderr
+    assert "`make down` stops it" in again.stderr
+    assert stopped.stdout == f"stopped; data stays in {tmp_path}\n"
+    assert twice.stdout == "nothing was running\n"
+    assert not StateFolder(tmp_path).is_served()
+
+
+def test_a_cloud_that_cannot_start_says_why(tmp_path, monkeypatch):
+    monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1/0")
+    (tmp_path / "config.json").write_text("{broken")
+
+    with pytest.raises(PartError, match=r"config\.json cannot be read, so move it away"):
+        up(tmp_path)
+
+    assert down(tmp_path) is False
