@@ -31,6 +31,8 @@ _FORMATTING: Final = frozenset(
 _FORMATTING_OPENED: Final = re.compile(
     rb"<(?:b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u)[\s/]", re.IGNORECASE
 )
+#: The same and more, several times as fast: what most pages are let through by.
+_PERHAPS_FORMATTING: Final = re.compile(rb"<[bcefinstuBCEFINSTU][\s/iIoOmMtT]")
 #: They hold nothing, or end by themselves when the next of their kind begins.
 _SHALLOW: Final = frozenset(
     (b"area", b"base", b"br", b"col", b"embed", b"hr", b"img", b"input", b"link", b"meta", b"param",
@@ -72,7 +74,11 @@ def guard_html(body: bytes) -> None:
 
 
 def _rebuilds(body: bytes, tags: int) -> bool:
-    return tags > 1000 and len(_FORMATTING_OPENED.findall(body)) * tags > REBUILT_MAX
+    return (
+        tags > 1000
+        and len(_PERHAPS_FORMATTING.findall(body)) * tags > REBUILT_MAX
+        and len(_FORMATTING_OPENED.findall(body)) * tags > REBUILT_MAX
+    )
 
 
 def _walk(body: bytes, tags: int) -> None:

@@ -118,7 +118,9 @@ def finisher(field: Field, *, from_json: bool) -> Finish:
             return value.strip() if strip else value
 
         return text
-    convert = (lambda value: value) if kind is Cast.JSON and from_json else CASTS[kind]
+    if kind is Cast.JSON and from_json:
+        return lambda _, value: value
+    convert = CASTS[kind]
 
     def finish(document: Document, value: object) -> object:
         if isinstance(value, str):

@@ -1,8 +1,7 @@
 """A rule: how a page becomes records (SPEC.md, words; DESIGN.md 11).
 
-A rule has ``fields``; each field says where its value is (exactly one of ``css``, ``xpath``,
-``json``, ``regex``, or ``meta`` for a fact about the page), what to take there, and what type it
-is to be. With ``items`` a page gives one record per match and the fields are looked up inside it.
+A rule has ``fields``; each field says where its value is (by ``css``, ``xpath``, ``json`` or
+``regex``, or as a ``fact`` about the page), what to take there, and what type it is to be. With ``items`` a page gives one record per match and the fields are looked up inside it.
 A field that has ``fields`` of its own is a nested item.
 """
 
@@ -57,7 +56,13 @@ class PageFact(StrEnum):
 class Selector(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Where something is. Exactly one of the four is set."""
+    """Where something is: one of ``css``, ``xpath`` and ``json``, and ``regex`` alone or beside it.
+
+    ``css`` reads HTML (inside an item it may match the item itself); ``xpath`` (1.0) reads HTML and
+    XML, where names match whatever their namespace and a prefix is the one the document writes;
+    ``json`` (RFC 9535) reads JSON, where inside an item ``$`` is the item. ``regex`` (RE2) reads
+    any page, or an item, as it was written; beside another one it narrows the text found.
+    """
 
     css: Expression | None = None
     xpath: Expression | None = None
@@ -68,10 +73,19 @@ class Selector(
 class Field(Selector, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One field of a record.
 
-    ``regex`` beside ``css``, ``xpath`` or ``json`` narrows what they found: its first group, or the
-    whole match. ``attribute`` takes an attribute instead of ``take``. ``absolute`` joins a link with
-    the page's URL (and its ``<base>``). ``list`` keeps every match instead of the first;
-    ``count`` keeps their number. A missing value is ``default``, or an error where ``required``.
+    Inside an item a field may say nowhere to look and then means the item itself. ``fact`` takes a
+    fact of the fetch instead. Of an element its text is taken, all text below it included, with
+    inner white space as it is; or its markup (``take``), or an ``attribute``. ``regex`` narrows
+    what was found to its first group, or the whole match; what does not match is left out.
+    ``strip`` removes white space at both ends. ``absolute`` joins a link with the page's URL (and
+    its ``<base>``). ``type`` casts, strictly (see ``crawlfleet.extract.casts``).
+
+    The first match counts; ``list`` keeps every match that has a value, each cast; ``count`` keeps
+    their number instead. A value is missing where nothing matches, the attribute is absent, JSON
+    holds null, or an empty text is to be anything but a string. It is then ``default``, or an error
+    where ``required`` (for both of which an empty string is missing too), or null.
+
+    ``fields`` makes a nested item of each match, and with ``type: json`` of the JSON in its text.
     """
 
     fact: PageFact | None = None

@@ -1,0 +1,36 @@
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from crawlfleet.extract import RuleExtractor
+from crawlfleet.model.outcome import Page
+from crawlfleet.model.rule import Rule
+
+PAGES = Path(__file__).parent / "pages"
+TYPES = {".html": "text/html", ".xml": "application/xml", ".json": "application/json"}
+
+Extract = Callable[..., list[dict[str, object]]]
+
+
+@pytest.fixture(scope="session")
+def extract() -> Extract:
+    """Applies a rule, written as in a biz document, to a saved page or to bytes."""
+    extractor = RuleExtractor(lambda: datetime(2024, 5, 1, tzinfo=UTC))
+
+    def run(rule: dict, body: bytes | str, content_type: str | None = None) -> list[dict]:
+        if isinstance(body, str):
+            path = PAGES / body
+            content_type = content_type or TYPES[path.suffix]
+            body = path.read_bytes()
+        page = Page(
+            url="https://shop.example/a/b",
+            status=200,
+            headers={"content-type": content_type or ""},
+            body=body,
+        )
+        return extractor.extract(msgspec.convert(rule, Rule), page)
+
+    return run
