@@ -119,7 +119,7 @@ def test_a_dead_redis_is_unavailable_at_once(call):
     with RedisConnection(f"redis://{LOOPBACK}:{free_port()}/0") as connection:
         refused(lambda: call(connection))
 
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 2.0
 
 
 @ANY_CALL
@@ -128,7 +128,7 @@ def test_a_redis_that_never_answers_is_unavailable_when_the_time_is_up(call):
     with answering(None) as url, RedisConnection(url, answer_seconds=0.05) as connection:
         refused(lambda: call(connection))
 
-    assert 0.05 <= time.monotonic() - started < 0.5
+    assert 0.05 <= time.monotonic() - started < 2.0
 
 
 def test_the_time_that_an_answer_may_take_is_two_seconds():
@@ -136,7 +136,7 @@ def test_the_time_that_an_answer_may_take_is_two_seconds():
     with answering(None) as url, RedisConnection(url) as connection:
         refused(lambda: RedisQueue(connection).depth(LANE))
 
-    assert 2.0 <= time.monotonic() - started < 3.0
+    assert 2.0 <= time.monotonic() - started < 4.0
 
 
 @ANY_CALL
