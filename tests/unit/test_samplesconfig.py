@@ -1,5 +1,7 @@
 """The samples are what they say: the command line reads them, the runtime's decoder takes them."""
 
+import json
+import pydoc
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -9,7 +11,8 @@ import pytest
 from cronsim import CronSim
 
 from crawlfleet.cli.folder import read_file, read_folder, render
-from crawlfleet.extract import check_rule
+from crawlfleet.extract import RuleExtractor, check_rule
+from crawlfleet.model.outcome import Page
 from crawlfleet.model.schedule import Schedule
 from crawlfleet.policy.configuration import adopt, unchecked
 
@@ -59,3 +62,25 @@ def test_a_sample_pulled_from_a_stage_reads_the_same():
     for text in read_folder(SAMPLES / "shop").values():
         assert msgspec.json.decode(text) is not None
         assert render(text) != text
+
+
+def test_the_rules_of_the_local_sample_read_what_pydoc_writes():
+    tree = adopt("r", read_folder(SAMPLES / "local"), None, {}, unchecked).tree
+    rules = tree.bizs["default"]["docs"].rules
+    body = pydoc.html.page(pydoc.describe(json), pydoc.html.document(json)).encode()
+    headers = {"content-type": "text/html; charset=utf-8"}
+    page = Page(url="http://127.0.0.1:1/json.html", status=200, headers=headers, body=body)
+
+    [record] = RuleExtractor().extract(rules["page"], page)
+    [module] = RuleExtractor().extract(rules["module"], page)
+
+    assert "package json" in record["title"]
+    assert record["heading"].startswith("json")
+    assert "Functions" in record["headings"]
+    assert (
+        record["summary"].replace("\N{NO-BREAK SPACE}", " ").startswith("JSON (JavaScript Object")
+    )
+    assert "\n" not in record["summary"]
+    assert "http://127.0.0.1:1/json.decoder.html" in record["links"]
+    assert (module["name"], module["version"]) == ("json", json.__version__)
+    assert {"title": "Functions", "definitions": 4} in module["sections"]

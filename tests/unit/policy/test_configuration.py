@@ -118,7 +118,9 @@ def test_a_tree_without_a_stage_is_none():
 
 
 def test_one_bad_document_leaves_its_last_good_version_and_all_others():
-    first = judge(texts(bizs__default__shop=biz(queue="old"), bizs__default__docs=biz(collection="d")))
+    first = judge(
+        texts(bizs__default__shop=biz(queue="old"), bizs__default__docs=biz(collection="d"))
+    )
 
     second = judge(
         texts(
@@ -349,3 +351,16 @@ def test_no_sequence_of_trees_ever_puts_a_contradiction_in_force(steps):
         assert len(places) == len(set(places))
         # What was in force stays, in the old version or in a new one.
         assert before is None or set(before.bizs.get("a", {})) <= set(tree.bizs.get("a", {}))
+
+
+@pytest.mark.parametrize("depth", [50, 150, 300, 450])
+def test_a_rule_of_any_depth_is_that_bizs_problem_alone(depth):
+    text = json.dumps(biz()).replace('{"css": "title"}', "X")
+    inner = '{"css":"a"}'
+    deep = text.replace("X", '{"fields":{"x":' * depth + inner + "}}" * depth)
+
+    verdict = judge(texts(bizs__default__docs=biz()) | {"bizs/default/shop": deep})
+
+    assert len(verdict.problems) == 1
+    assert verdict.problems[0].field.startswith("bizs/default/shop")
+    assert list(verdict.tree.bizs["default"]) == ["docs"]

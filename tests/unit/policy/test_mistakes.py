@@ -11,8 +11,14 @@ from crawlfleet.policy.mistakes import decode
 from tests.config_documents import biz, generation
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 10**12) | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 10**12)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 
@@ -83,14 +89,30 @@ def test_bytes_that_are_no_utf8_are_refused():
         assert decode(text, Stage) == (None, (Problem("", "is no UTF-8"),))
 
 
-def test_a_rule_nested_beyond_reason_is_refused_not_fatal():
+@pytest.mark.parametrize("depth", [100, 200, 300, 450, 1000, 3000, 30_000])
+def test_a_rule_nested_beyond_reason_is_refused_not_fatal(depth):
     text = json.dumps(biz()).replace('{"css":"title"}', "X").replace('{"css": "title"}', "X")
-    text = text.replace("X", '{"fields":{"x":' * 3000 + "1" + "}}" * 3000)
+    text = text.replace("X", '{"fields":{"x":' * depth + "1" + "}}" * depth)
 
     value, problems = decode(text, Biz)
 
     assert value is None
-    assert problems == (Problem("", "is nested too deeply"),)
+    assert len(problems) == 1
+    assert problems[0].message.startswith(("is nested too deeply", "expected `object`, got `int`"))
+
+
+def test_of_alternatives_the_one_that_is_meant_is_taken_apart():
+    rule = {"items": {"css": "", "what": 1}, "fields": {"x": {"fact": "age", "default": [1]}}}
+
+    _, problems = decode(json.dumps(biz(rules={"page": rule}, records_ttl_seconds="x")), Biz)
+
+    assert [problem.field for problem in problems] == [
+        "records_ttl_seconds",
+        "rules.page.items.what",
+        "rules.page.items.css",
+        "rules.page.fields.x.fact",
+        "rules.page.fields.x.default",
+    ]
 
 
 def test_values_of_headers_are_never_quoted():
@@ -115,7 +137,10 @@ def test_a_document_has_either_a_value_or_problems(value):
     assert (decoded is None) == bool(problems)
 
 
-@given(key=st.sampled_from(["ttl_seconds", "generations", "rules", "fetch", "states"]), value=json_values)
+@given(
+    key=st.sampled_from(["ttl_seconds", "generations", "rules", "fetch", "states"]),
+    value=json_values,
+)
 def test_a_wrong_part_is_named_whatever_it_is(key, value):
     decoded, problems = decode(msgspec.json.encode(biz() | {key: value}), Biz)
 

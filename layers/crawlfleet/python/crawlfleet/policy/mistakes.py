@@ -43,8 +43,12 @@ def decode(content: str | bytes, shape: type[T]) -> tuple[T | None, tuple[Proble
         value = msgspec.json.decode(content)
     except _UNREADABLE as error:
         return None, (_unreadable(error),)
+    try:
+        found = tuple(_walk(value, shape, ""))
+    except RecursionError as error:  # Python's stack ends before the decoder's
+        return None, (_unreadable(error),)
     # Two decoders of one library; should they ever disagree, the first one's word stands.
-    return None, tuple(_walk(value, shape, "")) or (Problem("", _lowered(whole)),)
+    return None, found or (Problem("", _lowered(whole)),)
 
 
 def _unreadable(error: Exception) -> Problem:
@@ -68,7 +72,7 @@ def _walk(value: object, shape: Any, path: str) -> Iterator[Problem]:
     """The mistakes of ``value``, if it is no ``shape``."""
     try:
         msgspec.convert(value, shape, strict=True)
-    except (msgspec.ValidationError, RecursionError) as error:
+    except msgspec.ValidationError as error:
         found = False
         for problem in _inside(value, _bare(shape, value), path):
             found = True
@@ -126,8 +130,6 @@ def _bare(shape: Any, value: object) -> Any:
 
 
 def _message(error: Exception, value: object, path: str) -> str:
-    if isinstance(error, RecursionError):
-        return "is nested too deeply"
     text = _lowered(str(error).partition(" - at `")[0])
     last = path.replace("[", ".").split(".")
     if isinstance(value, str | int | float | None) and not _UNQUOTED.intersection(last):
