@@ -135,7 +135,9 @@ def test_json_values_keep_their_types_where_asked(extract):
 
 def test_json_filters_are_data(extract):
     active = one(extract, "api.json", "json", json="$.results[?@.active==true].name")
-    found = one(extract, "api.json", "json", json="$.results[?search(@.name,'^B')].id", type="integer")
+    found = one(
+        extract, "api.json", "json", json="$.results[?search(@.name,'^B')].id", type="integer"
+    )
 
     assert (active, found) == ("Ada", 2)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from crawlfleet.extract.bounds import UnreadableError
+from crawlfleet.extract.bounds import CONTEXT_UNITS, UnreadableError
 
 if TYPE_CHECKING:
     from crawlfleet.extract.document import Document
@@ -69,6 +69,7 @@ class Group:
 
     def charge(self, document: Document, contexts: int) -> None:
         """Branches lie inside each other no deeper than the page is deep."""
+        document.meter.spend(contexts * CONTEXT_UNITS)
         if not self.scoped or not contexts:
             return
         visits = contexts * document.nodes

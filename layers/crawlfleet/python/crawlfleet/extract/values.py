@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from crawlfleet.extract.bounds import MATCHES_MAX, UnreadableError
+from crawlfleet.extract.bounds import MATCH_UNITS, MATCHES_MAX, UnreadableError
 from crawlfleet.extract.casts import CASTS, to_string
 from crawlfleet.extract.links import join
 from crawlfleet.extract.plan import Context, Finish, Group, Read
@@ -96,7 +96,9 @@ class Values:
 
     def _raw(self, document: Document, context: Context) -> list[object]:
         if self._query is not None:
-            return [self._take(match) for match in self._query.matches(document, context)]
+            matches = self._query.matches(document, context)
+            document.meter.spend(len(matches) * MATCH_UNITS)
+            return [self._take(match) for match in matches]
         return [self._of(document, context) if self._of is not None else self._take(context)]
 
     def _texts(self, document: Document, context: Context) -> list[str]:

@@ -1,0 +1,166 @@
+"""Bounds are in CPU seconds of this process, generous for a slow machine, far below the unbounded."""
+
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from crawlfleet.errors import ExtractError
+from crawlfleet.extract.guard import guard_html
+
+CSS = {"fields": {"a": {"css": "p"}, "b": {"css": "div", "take": "html"}}}
+XPATH = {"fields": {"a": {"xpath": "//p"}, "b": {"xpath": "//div", "take": "html"}}}
+
+
+@contextmanager
+def cpu_below(seconds):
+    began = time.process_time()
+    yield
+    assert time.process_time() - began < seconds
+
+
+def read(extract, rule, body, content_type="text/html"):
+    """The records, or the error: both are fine answers to a hostile page."""
+    try:
+        return extract(rule, body, content_type)
+    except ExtractError as error:
+        return error
+
+
+@pytest.mark.parametrize("rule", [CSS, XPATH], ids=["css", "xpath"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<div>" * 100_000 + b"<p>hi",
+        b"<i>" * 100_000 + b"<p>hi",
+        b"<!--</div>--><div>" * 100_000,
+        b"<div></x>" * 100_000,
+        b"<div a='</div>'>" * 100_000,
+        b"<script></div></script><div>" * 50_000,
+        b"<a " + b" ".join(b"a%d=1" % i for i in range(1_000_000)) + b">",
+        b"<a " + b" ".join(b'a%d=">"' % i for i in range(300_000)) + b">",
+        b"<p>" + b"".join(b"<b id=%d>" % i for i in range(2_000)) + b"<p>x" * 2_000,
+        b"<p>" + b"\x00" * 1_000_000,
+        b"<" * 1_000_000,
+        b"<a" * 500_000,
+        b"<!--" * 250_000,
+        b"<a b='" * 200_000,
+        b"&" * 1_000_000,
+        b"<table>" * 20_000,
+    ],
+    ids=lambda body: repr(body[:14]),
+)
+def test_hostile_page_costs_little(extract, rule, body):
+    with cpu_below(4):
+        read(extract, rule, body)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {"css": "x " + "div " * 8 + "p"},
+        {"css": "x ~ " + "li ~ " * 6 + "li"},
+        {"css": "div:has(div:has(div:has(x)))"},
+        {"xpath": "//*/following::*"},
+        {"xpath": "//*[count(//*[count(//*) > 0]) > 0]"},
+        {"xpath": "//*[. = //*[. = //*]]"},
+        {"xpath": "//*[//@*[//@*]]"},
+        {"xpath": "//li/following-sibling::li/following-sibling::li"},
+        {"xpath": "string-length(concat(" + ",".join(["/"] * 100) + "))"},
+        {"regex": r"(x+x+)+y"},
+        {"regex": r"(.*)*</nothing>"},
+    ],
+    ids=repr,
+)
+def test_hostile_expression_costs_little(extract, selector):
+    body = b"<div>" * 250 + b"<p>x" + b"<ul>" + b"<li class=a>xxxxxxxx</li>" * 5_000
+
+    with cpu_below(6):
+        read(extract, {"fields": {"a": {**selector, "count": True}}}, body)
+
+
+@pytest.mark.parametrize(
+    "path", ["$..*[?@..*]", "$..[?count($..*)>0]", "$..[?search(@,'(a+)+$')]", "$..*..*..*"]
+)
+def test_hostile_json_path_costs_little(extract, path):
+    body = (
+        b'{"a":['
+        + b'["'
+        + b"a" * 50
+        + b'"],' * 0
+        + b",".join([b'["aaaa",[["b"]]]'] * 5_000)
+        + b"]}"
+    )
+
+    with cpu_below(9):
+        read(extract, {"source": "json", "fields": {"a": {"json": path, "list": True}}}, body)
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 200_000, b"[" * 90 + b"]" * 90, b'{"a":' * 200_000, b"1e999"]
+)
+def test_json_that_cannot_be_kept_is_refused(extract, body):
+    with pytest.raises(ExtractError):
+        extract({"source": "json", "fields": {"a": {"json": "$", "type": "json"}}}, body)
+
+
+XML = {"source": "xml", "fields": {"a": {"xpath": "/r"}, "b": {"xpath": "/r/@b"}}}
+LAUGHS = b"".join(b'<!ENTITY e%d "%s">' % (i, b"&e%d;" % (i - 1) * 10) for i in range(1, 10))
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        b'[<!ENTITY e0 "ha">' + LAUGHS + b"]",
+        b'[<!ENTITY e9 SYSTEM "file:///etc/passwd">]',
+        b'[<!ENTITY % e9 SYSTEM "file:///etc/passwd"> %e9;]',
+        b'[<!ENTITY a "]>"><!ENTITY e9 "ha">]',
+        b'SYSTEM "file:///etc/passwd" [<!ENTITY e9 "ha">]',
+    ],
+)
+def test_entities_of_a_page_are_never_expanded(extract, declared):
+    body = b"<!DOCTYPE r " + declared + b'><r b="&e9;">x&e9;</r>'
+
+    with cpu_below(1):
+        found = read(extract, XML, body, "application/xml")
+
+    assert isinstance(found, ExtractError) or found[0]["a"] == "x"
+    assert "ha" not in str(found)
+    assert "root:" not in str(found)
+
+
+def test_a_field_has_a_bounded_number_of_matches(extract):
+    body = b"<p>x</p>" * 10_001
+
+    with pytest.raises(ExtractError, match="10,000 matches"):
+        extract({"fields": {"a": {"css": "p", "list": True}}}, body)
+    assert extract({"fields": {"a": {"css": "p", "count": True}}}, body) == [{"a": 10_001}]
+
+
+def test_records_of_a_page_have_a_bounded_size(extract):
+    fields = {name: {"css": "p"} for name in "abcdefg"}
+
+    with pytest.raises(ExtractError, match="bytes of values"):
+        extract({"fields": fields}, b"<p>" + b"x" * 1_000_000)
+
+
+def test_nested_matches_do_not_multiply_without_bound(extract):
+    field = {"css": "div", "list": True}
+    nested = {
+        **field,
+        "fields": {"a": {**field, "fields": {"b": {**field, "fields": {"c": {"css": "x"}}}}}},
+    }
+
+    with cpu_below(6):
+        found = read(extract, {"fields": {"it": nested}}, b"<div>" * 1_000)
+
+    assert isinstance(found, ExtractError)
+
+
+def test_ordinary_large_pages_pass_the_guard():
+    row = b"<tr><td class='a'><b>x</b> <a href='/?a=1&b=2'>y<br></a><!-- </table> --><td><li>z"
+    page = b"<table>" + row * 5_000 + b"</table><script>if (a<b) {'<div>'}</script>"
+
+    guard_html(page)
+
+    assert len(page) > 200_000
