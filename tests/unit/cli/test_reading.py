@@ -211,6 +211,31 @@ def test_following_goes_on_until_interrupted_and_tells_the_cursor(
     assert cursor.exists()
 
 
+def test_csv_without_an_end_is_possible_with_chosen_fields(crawlfleet, library, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", interrupted)
+
+    done = crawlfleet("records", BIZ, "--follow", "--format", "csv", "--fields", "title")
+
+    assert done.code == 0
+    assert len(done.lines) == 4
+    assert "go on from here with --cursor 2" in done.err
+
+
+def test_an_interrupted_export_leaves_nothing_half_done(crawlfleet, library, monkeypatch, tmp_path):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("crawlfleet.cli.formats.CsvOfAll.finish", interrupted)
+
+    done = crawlfleet("records", BIZ, "--format", "csv", "-o", str(tmp_path / "out.csv"))
+
+    assert done.code == 130
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_options_that_exclude_each_other_are_refused(crawlfleet, library):
     assert crawlfleet("records", BIZ, "--json", "--format", "csv").code == 2
     assert crawlfleet("records", BIZ, "--fields", "title").code == 2

@@ -37,6 +37,7 @@ class Fault:
     hang: bool = False
     cut: bool = False
     drip: bool = False
+    chunks: int = 0
     method: str | None = None
 
 
@@ -340,6 +341,16 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(b'{"id": "1"')
             self.close_connection = True
+        elif fault.chunks:
+            self.send_response(fault.status)
+            for name, value in fault.headers.items():
+                self.send_header(name, value)
+            self.send_header("transfer-encoding", "chunked")
+            self.end_headers()
+            for start in range(0, len(fault.body), fault.chunks):
+                part = fault.body[start : start + fault.chunks]
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+            self.wfile.write(b"0\r\n\r\n")
         elif fault.status:
             self.say(fault.status, fault.body, fault.headers)
         else:

@@ -15,7 +15,7 @@ from crawlfleet.errors import (
     UnknownTenantError,
 )
 from crawlfleet.sdk import ApiError, Client, Retries, Timeouts, UnavailableError, UnreachableError
-from tests.unit.sdk.api_server import BIZ, KEY, Fault, problem
+from tests.unit.sdk.api_server import BIZ, KEY, Fault, problem, record
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,23 @@ def test_an_answer_without_end_is_refused(client, api, monkeypatch):
     with pytest.raises(UnreachableError, match="too large"):
         client.stats(BIZ)
     assert len(api.calls) == 1
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_answers_may_come_in_chunks_and_compressed(client, api, packed):
+    records = [record(str(n), 0, text="x" * 50) for n in range(2000)]
+    page = json.dumps({"records": records, "cursor": "1", "more": False}).encode()
+    api.faults.append(
+        Fault(
+            200,
+            gzip.compress(page) if packed else page,
+            {"content-encoding": "gzip"} if packed else {},
+            chunks=700,
+        )
+    )
+
+    assert len(list(client.records(BIZ))) == 2000
+    assert client.stats(BIZ).records == 0
 
 
 def test_a_redirect_is_not_followed_with_the_key(client, api):

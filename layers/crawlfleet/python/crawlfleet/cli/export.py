@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -74,8 +74,8 @@ def records(
     grows = follow or cursor is not None
     pages = fleet.records(biz, request_id=request_id, cursor=cursor, follow=follow)
     with _opened(output, grows=grows) as stream:
-        writer = _writer(stream, form, columns, output, follow=follow, grows=grows)
-        count = _copy(pages, writer, stream, limit, cursor_file, follow=follow)
+        with closing(_writer(stream, form, columns, output, follow=follow, grows=grows)) as writer:
+            count = _copy(pages, writer, stream, limit, cursor_file, follow=follow)
     if output is not None:
         note(f"{count} records in {output}")
     if pages.cursor is not None and (output is not None or follow) and cursor_file is None:

@@ -72,7 +72,7 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
         (
             NotFoundError,
             Exit.NOT_FOUND,
-            "It may have expired. `crawlfleet requests BIZ` lists all.",
+            "Requests expire. See `crawlfleet requests BIZ` or `crawlfleet schedule list BIZ`.",
         ),
         (
             UnknownBizError,

@@ -17,7 +17,7 @@ _SPOOL_BYTES: Final = 16 * 1024 * 1024
 
 
 class Writer(Protocol):
-    """Writes records to a stream; complete only after ``finish``."""
+    """Writes records to a stream; complete only after ``finish``, done with after ``close``."""
 
     def write(self, record: Record) -> None:
         """Write one record."""
@@ -25,6 +25,10 @@ class Writer(Protocol):
 
     def finish(self) -> None:
         """Write what is still held back."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is held back, written or not."""
         ...
 
 
@@ -40,6 +44,9 @@ class JsonLines:
         self._stream.write(self._encode(record) + b"\n")
 
     def finish(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
         """Nothing is held back."""
 
 
@@ -71,6 +78,9 @@ class CsvColumns:
     def finish(self) -> None:
         """Nothing is held back."""
 
+    def close(self) -> None:
+        """Nothing is held back."""
+
     def _put(self, row: Sequence[Any]) -> None:
         self._csv.writerow(row)
         self._stream.write(self._line.getvalue().encode())
@@ -84,7 +94,7 @@ class CsvOfAll:
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._fields: dict[str, None] = {}
-        self._spool = tempfile.SpooledTemporaryFile(  # noqa: SIM115  closed by `finish`
+        self._spool = tempfile.SpooledTemporaryFile(  # noqa: SIM115  `close` does
             max_size=_SPOOL_BYTES
         )
 
@@ -98,9 +108,12 @@ class CsvOfAll:
         writer = CsvColumns(self._stream, tuple(self._fields))
         decode = msgspec.json.Decoder(Record).decode
         self._spool.seek(0)
-        with self._spool as lines:
-            for line in lines:
-                writer.write(decode(line))
+        for line in self._spool:
+            writer.write(decode(line))
+
+    def close(self) -> None:
+        """Let go of the spool."""
+        self._spool.close()
 
 
 def fields_of_header(line: bytes) -> list[str] | None:
