@@ -79,7 +79,9 @@ def test_every_wrong_variable_is_named_at_once_needed_or_not():
     assert found[names.ENV_NODE_SECRET] == "lacks {node}, which stands for the node's name"
 
 
-@pytest.mark.parametrize("url", ["redis://", "redis://host:x", "redis://h:99999", "rediss://[::1", "h"])
+@pytest.mark.parametrize(
+    "url", ["redis://", "redis://host:x", "redis://h:99999", "rediss://[::1", "h"]
+)
 def test_a_redis_address_without_a_host_or_with_a_wrong_port_is_refused(url):
     found = mistakes({names.ENV_STAGE: "s", names.ENV_REDIS_URL: url})
 
