@@ -4,7 +4,9 @@ from hypothesis import strategies as st
 
 from crawlfleet.adapters.ssm_tree import MAX_PARAMETER_BYTES, assemble, encode
 
-paths = st.sampled_from(["stage", "tenants/acme", "bizs/acme/shop", "bizs/acme/parts", "bizs/parts/x"])
+paths = st.sampled_from(
+    ["stage", "tenants/acme", "bizs/acme/shop", "bizs/acme/parts", "bizs/parts/x"]
+)
 contents = st.text(max_size=300) | st.text(min_size=1400, max_size=1500).map(lambda text: text * 9)
 trees = st.dictionaries(paths, contents.map(lambda text: msgspec.json.encode(text).decode()))
 

@@ -50,17 +50,33 @@ def test_a_sensible_field_has_no_problems(source, field):
         ("html", {"css": "a", "take": "html", "attribute": "x"}, "does not go with attribute"),
         ("html", {"fact": "url", "list": True}, "a fact is one value"),
         ("html", {"css": "a", "list": True, "count": True}, "count: does not go with list"),
-        ("html", {"css": "a", "count": True, "type": "date"}, "fields.x.type: a count is an integer"),
+        (
+            "html",
+            {"css": "a", "count": True, "type": "date"},
+            "fields.x.type: a count is an integer",
+        ),
         ("html", {"css": "a", "absolute": True, "type": "integer"}, "goes with type string only"),
         ("html", {"css": "a", "required": True, "default": "b"}, "default: never applies"),
         ("html", {"css": "a", "type": "integer", "default": "b"}, "default: is no integer"),
         ("html", {"css": "a", "type": "integer", "default": True}, "default: is no integer"),
         ("html", {"css": "a", "default": 5}, "default: is no string"),
         ("html", {"css": "a", "xpath": "b", "fields": {"y": {"css": "b"}}}, "at most, not css and"),
-        ("html", {"css": "a", "attribute": "b", "fields": {"y": {"css": "b"}}}, "x.attribute: does"),
+        (
+            "html",
+            {"css": "a", "attribute": "b", "fields": {"y": {"css": "b"}}},
+            "x.attribute: does",
+        ),
         ("html", {"regex": "a", "fields": {"y": {"css": "b"}}}, "x.regex: does not go with fields"),
-        ("html", {"css": "a", "type": "date", "fields": {"y": {"css": "b"}}}, "x.type: does not go"),
-        ("html", {"css": "a", "take": "html", "fields": {"y": {"css": "b"}}}, "x.take: does not go"),
+        (
+            "html",
+            {"css": "a", "type": "date", "fields": {"y": {"css": "b"}}},
+            "x.type: does not go",
+        ),
+        (
+            "html",
+            {"css": "a", "take": "html", "fields": {"y": {"css": "b"}}},
+            "x.take: does not go",
+        ),
         ("html", {"css": "a", "count": True, "fields": {"y": {"css": "b"}}}, "x.count: does not"),
         ("json", {"json": "a", "fields": {"y": {"css": "b"}}}, "fields.x.fields.y.css: reads html"),
     ],
@@ -79,7 +95,10 @@ def test_items_take_exactly_one_selector_that_fits_the_source():
     assert problems_of({"source": "json", "items": {"css": "li"}, "fields": fields}) == [
         "items.css: reads html and xml; this rule's source is json"
     ]
-    assert "items: needs exactly one" in problems_of({"source": "json", "items": {}, "fields": fields})[0]
+    assert (
+        "items: needs exactly one"
+        in problems_of({"source": "json", "items": {}, "fields": fields})[0]
+    )
     both = {"source": "json", "items": {"json": "$", "regex": "a"}, "fields": fields}
     assert problems_of(both) == [
         "items: needs exactly one of css, xpath, json, regex, not json and regex"
