@@ -73,9 +73,11 @@ def records(
         cursor = cursor_file.read_text(encoding="utf-8").strip() or None
     grows = follow or cursor is not None
     pages = fleet.records(biz, request_id=request_id, cursor=cursor, follow=follow)
-    with _opened(output, grows=grows) as stream:
-        with closing(_writer(stream, form, columns, output, follow=follow, grows=grows)) as writer:
-            count = _copy(pages, writer, stream, limit, cursor_file, follow=follow)
+    with (
+        _opened(output, grows=grows) as stream,
+        closing(_writer(stream, form, columns, output, follow=follow, grows=grows)) as writer,
+    ):
+        count = _copy(pages, writer, stream, limit, cursor_file, follow=follow)
     if output is not None:
         note(f"{count} records in {output}")
     if pages.cursor is not None and (output is not None or follow) and cursor_file is None:
