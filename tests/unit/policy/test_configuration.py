@@ -11,6 +11,7 @@ from crawlfleet.policy.configuration import adopt, push_problems, shape_of, unch
 from tests.config_documents import STAGE, biz, generation, texts
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
+SHOP = "bizs/default/shop: "
 
 
 def judge(documents, in_force=None, known=None, check_rule=unchecked):
@@ -48,11 +49,11 @@ def test_a_valid_tree_is_in_force_whole():
         ),
         (
             biz(generations=[generation("2026-01-01T00:00:00")]),
-            "bizs/default/shop: generations[0].starts_at: has no time zone: end it with Z or an offset",
+            SHOP + "generations[0].starts_at: has no time zone: end it with Z or an offset",
         ),
         (
             biz(generations=[generation(), generation()]),
-            "bizs/default/shop: generations[1].starts_at: is not later than the generation before it",
+            SHOP + "generations[1].starts_at: is not later than the generation before it",
         ),
         (
             biz(generations=[generation(nodes=["main", "main"])]),
@@ -80,8 +81,10 @@ def test_a_valid_tree_is_in_force_whole():
         ),
         (
             biz(rules={"page": {"fields": {"x": {}}}}),
-            "bizs/default/shop: rules.page.fields.x: needs exactly one of css, xpath, json, regex,"
-            " fact, or fields",
+            (
+                "bizs/default/shop: rules.page.fields.x: needs exactly one of css, xpath, json, regex,"
+                " fact, or fields"
+            ),
         ),
     ],
 )
@@ -232,8 +235,10 @@ def test_two_bizs_of_a_tenant_never_share_a_collection():
 
     assert list(second.tree.bizs["default"]) == ["shop"]
     assert said(second) == [
-        "bizs/default/docs: collection: collection requests in database shop is claimed by"
-        " bizs/default/shop too"
+        (
+            "bizs/default/docs: collection: collection requests in database shop is claimed by"
+            " bizs/default/shop too"
+        )
     ]
 
 
