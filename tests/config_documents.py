@@ -16,7 +16,7 @@ def biz(**changes: Any) -> dict[str, Any]:
 
 
 def texts(**documents: dict[str, Any]) -> dict[str, str]:
-    """Documents by path; ``bizs__acme__shop=`` is ``bizs/acme/shop``, and a stage is always there."""
+    """Documents by path; ``bizs__acme__shop=`` is ``bizs/acme/shop``; a stage is always there."""
     return {
         name.replace("__", "/"): json.dumps(document, separators=(",", ":"))
         for name, document in {"stage": STAGE, **documents}.items()

@@ -31,8 +31,8 @@ def test_an_added_generation_starts_later_than_every_router_learns_of_it():
     assert problems(old, made(-9 * DAY, LEAD + timedelta(seconds=1))) == []
     assert problems(old, made(-9 * DAY, LEAD)) == [
         (
-            "generations[1].starts_at: must be later than 2026-06-01T12:00:30Z: a new generation starts"
-            " at least 30 s from now, so that every router knows it first"
+            "generations[1].starts_at: must be later than 2026-06-01T12:00:30Z: a new generation"
+            " starts at least 30 s from now, so that every router knows it first"
         )
     ]
     assert len(problems(old, made(-9 * DAY, -8 * DAY))) == 1
@@ -52,8 +52,8 @@ def test_a_started_generation_may_not_change():
 
     assert problems(old, msgspec.structs.replace(old, generations=(changed,))) == [
         (
-            "generations[0]: started at 2026-05-23T12:00:00Z and may not change: ids made under it are"
-            " found by it; add a generation that starts later instead"
+            "generations[0]: started at 2026-05-23T12:00:00Z and may not change: ids made under it"
+            " are found by it; add a generation that starts later instead"
         )
     ]
 
