@@ -12,24 +12,39 @@ def problems(rule):
 @pytest.mark.parametrize(
     ("field", "wrong"),
     [
-        ({"css": "a["}, "css"), ({"css": "a::text"}, "css"), ({"css": "\ud800"}, "css"),
-        ({"xpath": "//a["}, "xpath"), ({"xpath": "document('x')"}, "xpath"), ({"xpath": "$a"}, "xpath"),
-        ({"xpath": "re:test('a', 'b')"}, "xpath"), ({"xpath": "sideways::a"}, "xpath"), ({"xpath": "a" + "/a" * 200}, "xpath"),
-        ({"regex": "("}, "regex"), ({"regex": "(?=a)"}, "regex"), ({"regex": r"(a)\1"}, "regex"),
+        ({"css": "a["}, "css"),
+        ({"css": "a::text"}, "css"),
+        ({"css": "\ud800"}, "css"),
+        ({"xpath": "//a["}, "xpath"),
+        ({"xpath": "document('x')"}, "xpath"),
+        ({"xpath": "$a"}, "xpath"),
+        ({"xpath": "re:test('a', 'b')"}, "xpath"),
+        ({"xpath": "sideways::a"}, "xpath"),
+        ({"xpath": "a" + "/a" * 200}, "xpath"),
+        ({"regex": "("}, "regex"),
+        ({"regex": "(?=a)"}, "regex"),
+        ({"regex": r"(a)\1"}, "regex"),
         ({"json": "$.a"}, "json"),
-        ({"css": "a", "xpath": "//a"}, ""), ({"css": "a", "fact": "url"}, ""), ({}, ""),
-        ({"css": "a", "count": True, "list": True}, "list"), ({"css": "a", "count": True, "type": "number"}, "type"),
-        ({"css": "a", "attribute": "b", "take": "html"}, "take"), ({"regex": "a", "attribute": "b"}, "attribute"),
-        ({"fact": "url", "take": "html"}, "take"), ({"css": "a", "required": True, "default": "b"}, "default"),
-        ({"css": "a", "type": "integer", "default": "b"}, "default"), ({"css": "a", "default": 1}, "default"),
-        ({"css": "a", "list": True, "default": "b"}, "default"), ({"css": "a", "absolute": True, "type": "integer"}, "absolute"),
+        ({"css": "a", "xpath": "//a"}, ""),
+        ({"css": "a", "fact": "url"}, ""),
+        ({}, ""),
+        ({"css": "a", "count": True, "list": True}, "list"),
+        ({"css": "a", "count": True, "type": "number"}, "type"),
+        ({"css": "a", "attribute": "b", "take": "html"}, "take"),
+        ({"regex": "a", "attribute": "b"}, "attribute"),
+        ({"fact": "url", "take": "html"}, "take"),
+        ({"css": "a", "required": True, "default": "b"}, "default"),
+        ({"css": "a", "type": "integer", "default": "b"}, "default"),
+        ({"css": "a", "default": 1}, "default"),
+        ({"css": "a", "list": True, "default": "b"}, "default"),
+        ({"css": "a", "absolute": True, "type": "integer"}, "absolute"),
         ({"css": "a", "fields": {"b": {"xpath": "b"}}}, "fields.b.xpath"),
         ({"css": "a", "attribute": "x", "fields": {"b": {}}}, "attribute"),
         ({"css": "a", "type": "integer", "fields": {"b": {}}}, "type"),
         ({"regex": "a", "fields": {"b": {"css": "b"}}}, "fields.b.css"),
         ({"css": "a", "type": "json", "fields": {"b": {"css": "b"}}}, "fields.b.css"),
     ],
-)  # fmt: skip
+)
 def test_mistake_is_named_where_it_is(field, wrong):
     assert problems({"fields": {"it": field}}) == [
         f"rules.shop.fields.it{'.' if wrong else ''}{wrong}"
@@ -44,8 +59,10 @@ def test_every_mistake_is_named_at_once():
     }
 
     assert set(problems(rule)) >= {
-        "rules.shop.items.css", "rules.shop.fields.a.json", "rules.shop.fields.b.regex",
-    }  # fmt: skip
+        "rules.shop.items.css",
+        "rules.shop.fields.a.json",
+        "rules.shop.fields.b.regex",
+    }
 
 
 def test_rules_are_not_nested_without_end():
@@ -58,9 +75,15 @@ def test_rules_are_not_nested_without_end():
 
 @pytest.mark.parametrize(
     "field",
-    [{"css": "ul > li:nth-child(2n+1), p ~ a[href^='x y']"}, {"xpath": "//a[@b='c' and not(d)]//text()"},
-     {"xpath": "//a[contains(concat(' ', normalize-space(@class), ' '), ' x ')]/following-sibling::p[1]"},
-     {"regex": r"(?i)\bprice\b"}, {"fact": "url", "regex": r"\d+", "type": "integer"}],
-)  # fmt: skip
+    [
+        {"css": "ul > li:nth-child(2n+1), p ~ a[href^='x y']"},
+        {"xpath": "//a[@b='c' and not(d)]//text()"},
+        {
+            "xpath": "//a[contains(concat(' ', normalize-space(@class), ' '), ' x ')]/following-sibling::p[1]"
+        },
+        {"regex": r"(?i)\bprice\b"},
+        {"fact": "url", "regex": r"\d+", "type": "integer"},
+    ],
+)
 def test_sound_rules_have_no_mistakes(field):
     assert problems({"fields": {"it": field}}) == []

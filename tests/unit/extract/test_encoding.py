@@ -26,8 +26,12 @@ def test_encoding_is_told_by_mark_then_header(body, content_type):
 
 @pytest.mark.parametrize(
     "declaration",
-    ['<meta charset="{}">', "<META http-equiv=x content='text/html; charset={}'>", "<?xml version='1.0' encoding='{}'?>"],
-)  # fmt: skip
+    [
+        '<meta charset="{}">',
+        "<META http-equiv=x content='text/html; charset={}'>",
+        "<?xml version='1.0' encoding='{}'?>",
+    ],
+)
 def test_encoding_is_told_by_the_page(declaration):
     text = declaration.format("koi8-r") + "Привет"
 

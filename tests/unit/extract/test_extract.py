@@ -41,7 +41,10 @@ ITEM = "li.item"
         ({"xpath": "1 div 2", "type": "number"}, 0.5),
         ({"xpath": "boolean(//li)", "type": "boolean"}, True),
         ({"xpath": "string(//li/@data-id)"}, "7"),
-        ({"xpath": "//li[2]/a", "take": "html"}, '<a href="https://other.example/8">Wing <i>nut</i></a>'),
+        (
+            {"xpath": "//li[2]/a", "take": "html"},
+            '<a href="https://other.example/8">Wing <i>nut</i></a>',
+        ),
         ({"xpath": "//li[2]/a", "take": "inner_html"}, "Wing <i>nut</i>"),
         ({"xpath": "//li", "count": True}, 3),
         ({"regex": r"data-id=.(\d)", "list": True, "type": "integer"}, [7, 8]),
@@ -51,7 +54,7 @@ ITEM = "li.item"
         ({"fact": "content_type"}, "text/html"),
         ({"fact": "fetched_at"}, "2024-05-01T00:00:00+00:00"),
     ],
-)  # fmt: skip
+)
 def test_field_of_html_page_is(extract, field, expected):
     assert one(extract, "shop.html", **field) == expected
 
@@ -71,11 +74,17 @@ def test_items_give_one_record_per_match(extract, engine):
         "fields": {
             "id": {"attribute": "data-id", "type": "integer"},
             "name": {"css": "a"} if css else {"xpath": "./a"},
-            "tags": {**({"css": ".tag"} if css else {"xpath": ".//span"}), "list": True,
-                     "fields": {"word": {}, "first": {"regex": ">(.)"}}},
-            "link": {**({"css": "a"} if css else {"xpath": "a"}), "fields": {"to": {"attribute": "href"}}},
+            "tags": {
+                **({"css": ".tag"} if css else {"xpath": ".//span"}),
+                "list": True,
+                "fields": {"word": {}, "first": {"regex": ">(.)"}},
+            },
+            "link": {
+                **({"css": "a"} if css else {"xpath": "a"}),
+                "fields": {"to": {"attribute": "href"}},
+            },
         },
-    }  # fmt: skip
+    }
 
     records = extract(rule, "shop.html")
 
@@ -91,45 +100,82 @@ def test_items_without_a_match_give_no_record(extract):
 
 
 def test_items_by_regex_are_texts(extract):
-    rule = {"source": "text", "items": {"regex": r"(?m)^(\w+=\d+)$"},
-            "fields": {"key": {"regex": r"^\w+"}, "value": {"regex": r"\d+$", "type": "integer"}}}  # fmt: skip
+    rule = {
+        "source": "text",
+        "items": {"regex": r"(?m)^(\w+=\d+)$"},
+        "fields": {"key": {"regex": r"^\w+"}, "value": {"regex": r"\d+$", "type": "integer"}},
+    }
 
     assert extract(rule, b"a=1\nno\nb=2\n") == [{"key": "a", "value": 1}, {"key": "b", "value": 2}]
 
 
 def test_json_inside_a_page_has_fields_of_its_own(extract):
     product = one(
-        extract, "shop.html", css="script", type="json",
-        fields={"name": {"json": "$.name"}, "prices": {"json": "$..price", "type": "number", "list": True}},
-    )  # fmt: skip
+        extract,
+        "shop.html",
+        css="script",
+        type="json",
+        fields={
+            "name": {"json": "$.name"},
+            "prices": {"json": "$..price", "type": "number", "list": True},
+        },
+    )
 
     assert product == {"name": "Nuts", "prices": [1.5, 2.0]}
 
 
 def test_names_in_xml_match_in_every_namespace(extract):
-    rule = {"source": "xml", "items": {"xpath": "/feed/entry"}, "fields": {
-        "title": {"xpath": "title"}, "clip": {"xpath": "media:title"},
-        "link": {"xpath": "link/@href", "absolute": True}, "at": {"xpath": "updated", "type": "date"}}}  # fmt: skip
+    rule = {
+        "source": "xml",
+        "items": {"xpath": "/feed/entry"},
+        "fields": {
+            "title": {"xpath": "title"},
+            "clip": {"xpath": "media:title"},
+            "link": {"xpath": "link/@href", "absolute": True},
+            "at": {"xpath": "updated", "type": "date"},
+        },
+    }
 
     first, second = extract(rule, "feed.xml")
 
-    assert first == {"title": "One", "clip": "Clip", "link": "https://shop.example/1",
-                     "at": "2024-03-05T10:00:00+00:00"}  # fmt: skip
+    assert first == {
+        "title": "One",
+        "clip": "Clip",
+        "link": "https://shop.example/1",
+        "at": "2024-03-05T10:00:00+00:00",
+    }
     assert (second["clip"], second["at"]) == (None, "2024-03-06T10:00:00+02:00")
     assert one(extract, "feed.xml", "xml", xpath="/feed/title") == "Café news"
 
 
 def test_json_values_keep_their_types_where_asked(extract):
-    rule = {"source": "json", "items": {"json": "$.results[*]"}, "fields": {
-        "id": {"json": "$.id", "type": "integer"}, "name": {"json": "$.name"},
-        "raw": {"json": "$.name", "type": "json"}, "on": {"json": "$.active", "type": "boolean"},
-        "score": {"json": "$.score"}, "tags": {"json": "$.tags[*]", "list": True},
-        "email": {"json": "$.email", "default": "-"}, "all": {"json": "$.tags", "type": "json"}}}  # fmt: skip
+    rule = {
+        "source": "json",
+        "items": {"json": "$.results[*]"},
+        "fields": {
+            "id": {"json": "$.id", "type": "integer"},
+            "name": {"json": "$.name"},
+            "raw": {"json": "$.name", "type": "json"},
+            "on": {"json": "$.active", "type": "boolean"},
+            "score": {"json": "$.score"},
+            "tags": {"json": "$.tags[*]", "list": True},
+            "email": {"json": "$.email", "default": "-"},
+            "all": {"json": "$.tags", "type": "json"},
+        },
+    }
 
     first, second = extract(rule, "api.json")
 
-    assert first == {"id": 9007199254740993, "name": "Ada", "raw": " Ada ", "on": True, "score": "1.5",
-                     "tags": ["a", "b"], "email": "-", "all": ["a", None, "b"]}  # fmt: skip
+    assert first == {
+        "id": 9007199254740993,
+        "name": "Ada",
+        "raw": " Ada ",
+        "on": True,
+        "score": "1.5",
+        "tags": ["a", "b"],
+        "email": "-",
+        "all": ["a", None, "b"],
+    }
     assert (second["on"], second["score"], second["tags"]) == (False, "2", [])
 
 
@@ -148,13 +194,33 @@ def test_json_filters_are_data(extract):
         ({"fields": {"a": {"css": "h9", "required": True}}}, "a"),
         ({"fields": {"a": {"css": "h1", "type": "integer"}}}, "a"),
         ({"fields": {"a": {"css": ".tag", "type": "integer", "list": True}}}, "a"),
-        ({"items": {"css": "li"}, "fields": {"a": {"attribute": "data-id", "required": True}}}, "items[2].a"),
-        ({"fields": {"l": {"css": "li", "list": True, "fields": {"p": {"css": "b", "required": True}}}}}, "l[2].p"),
-        ({"items": {"css": "li"}, "fields": {"l": {"fields": {"p": {"css": "b", "type": "number"}}}}}, "items[0].l.p"),
+        (
+            {"items": {"css": "li"}, "fields": {"a": {"attribute": "data-id", "required": True}}},
+            "items[2].a",
+        ),
+        (
+            {
+                "fields": {
+                    "l": {
+                        "css": "li",
+                        "list": True,
+                        "fields": {"p": {"css": "b", "required": True}},
+                    }
+                }
+            },
+            "l[2].p",
+        ),
+        (
+            {
+                "items": {"css": "li"},
+                "fields": {"l": {"fields": {"p": {"css": "b", "type": "number"}}}},
+            },
+            "items[0].l.p",
+        ),
         ({"source": "json", "fields": {"a": {"json": "$.b"}}}, "a"),
         ({"fields": {"a": {"css": "h1["}}}, "fields.a.css"),
     ],
-)  # fmt: skip
+)
 def test_error_names_the_field(extract, rule, field):
     with pytest.raises(ExtractError) as error:
         extract(rule, "shop.html")
@@ -168,8 +234,13 @@ def test_parsers_are_loaded_by_the_rules_that_need_them():
         "print([m for m in ('lxml','bs4','jsonpath','selectolax','re2') if m in sys.modules])"
     )
 
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                             env={"PYTHONPATH": ":".join(sys.path)})  # fmt: skip
+    printed = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
 
     assert printed.stdout.strip() == "[]"
 

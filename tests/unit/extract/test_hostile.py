@@ -1,4 +1,4 @@
-"""Bounds are in CPU seconds of this process, generous for a slow machine, far below the unbounded."""
+"""Bounds are CPU seconds of this process: generous for a slow machine, far below the unbounded."""
 
 import time
 from contextlib import contextmanager
@@ -85,7 +85,7 @@ def test_hostile_expression_costs_little(extract, selector):
 def test_hostile_json_path_costs_little(extract, path):
     body = (
         b'{"a":['
-        + b'["'
+         b'["'
         + b"a" * 50
         + b'"],' * 0
         + b",".join([b'["aaaa",[["b"]]]'] * 5_000)

@@ -7,6 +7,7 @@ engine's library when the first rule needs it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from crawlfleet.extract.bounds import UnreadableError
@@ -126,7 +127,7 @@ def taker(place: Place, take: Take, attribute: str | None, source: Source) -> Ta
             return lambda node: node.html or ""
         if take is Take.INNER_HTML:
             return lambda node: node.inner_html or ""
-        return lambda node: node.text()
+        return methodcaller("text")
     if place == "xpath":
         from crawlfleet.extract import xpath
 

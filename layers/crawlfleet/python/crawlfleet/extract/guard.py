@@ -23,6 +23,9 @@ REBUILT_MAX: Final = 1_000_000
 #: it the walk is paid for, which costs about what parsing does.
 _SMALL_BYTES: Final = 196_608
 
+#: With so few tags a page can be blown up to a million elements at most.
+_FEW_TAGS: Final = 2_000
+
 _FORMATTING: Final = frozenset(
     (b"b", b"big", b"code", b"em", b"font", b"i", b"nobr", b"s", b"small", b"strike", b"strong",
      b"tt", b"u")
@@ -32,7 +35,7 @@ _FORMATTING_OPENED: Final = re.compile(
     rb"<(?:b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u)[\s/]", re.IGNORECASE
 )
 #: The same and more, several times as fast: what most pages are let through by.
-_PERHAPS_FORMATTING: Final = re.compile(rb"<[bcefinstuBCEFINSTU][\s/iIoOmMtT]")
+_PERHAPS_FORMATTING: Final = re.compile(rb"<[bcefinstuBCEFINSTU](?:[iIoOmMtT][a-zA-Z]{0,4})?[\s/]")
 #: They hold nothing, or end by themselves when the next of their kind begins.
 _SHALLOW: Final = frozenset(
     (b"area", b"base", b"br", b"col", b"embed", b"hr", b"img", b"input", b"link", b"meta", b"param",
@@ -75,7 +78,7 @@ def guard_html(body: bytes) -> None:
 
 def _rebuilds(body: bytes, tags: int) -> bool:
     return (
-        tags > 1000
+        tags > _FEW_TAGS
         and len(_PERHAPS_FORMATTING.findall(body)) * tags > REBUILT_MAX
         and len(_FORMATTING_OPENED.findall(body)) * tags > REBUILT_MAX
     )

@@ -85,6 +85,8 @@ class Values:
     def several(self, document: Document, context: Context) -> Sequence[object]:
         """All values; one match without a value is a None among them."""
         regex = self._regex
+        if regex is None and self._finish is None:
+            return self._raw(document, context)
         if regex is None:
             return [self._final(document, value) for value in self._raw(document, context)]
         found: list[object] = []
@@ -156,6 +158,8 @@ def read_one(field: Field, values: Values, finish: Finish) -> Read:
 
 def read_list(field: Field, values: Values, finish: Finish) -> Read:
     """A field of all values; matches without one are left out."""
+    if field.type is Cast.STRING and not field.absolute:
+        return _read_texts(field, values)
 
     def read(document: Document, context: Context) -> object:
         found: list[object] = []
@@ -171,6 +175,23 @@ def read_list(field: Field, values: Values, finish: Finish) -> Read:
         if field.required and not found:
             raise UnreadableError(_MISSING)
         return found
+
+    return read
+
+
+def _read_texts(field: Field, values: Values) -> Read:
+    strip, required = field.strip, field.required
+
+    def read(document: Document, context: Context) -> object:
+        raw = [value for value in values.several(document, context) if value is not None]
+        texts = [value if isinstance(value, str) else to_string(value) for value in raw]
+        if strip:
+            texts = [text.strip() for text in texts]
+        if required and not texts:
+            raise UnreadableError(_MISSING)
+        document.meter.keep_bytes(8 * len(texts))
+        document.meter.keep("".join(texts))
+        return texts
 
     return read
 

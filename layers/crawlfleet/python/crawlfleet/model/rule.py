@@ -1,8 +1,9 @@
 """A rule: how a page becomes records (SPEC.md, words; DESIGN.md 11).
 
 A rule has ``fields``; each field says where its value is (by ``css``, ``xpath``, ``json`` or
-``regex``, or as a ``fact`` about the page), what to take there, and what type it is to be. With ``items`` a page gives one record per match and the fields are looked up inside it.
-A field that has ``fields`` of its own is a nested item.
+``regex``, or as a ``fact`` about the page), what to take there, and what type it is to be. With
+``items`` a page gives one record per match and the fields are looked up inside it. A field that
+has ``fields`` of its own is a nested item.
 """
 
 from enum import StrEnum
