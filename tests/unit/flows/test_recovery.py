@@ -1,0 +1,90 @@
+from datetime import timedelta
+
+from crawlfleet.flows.recovery import RecoveryPorts, recover
+from crawlfleet.flows.submission import submit
+from crawlfleet.model.request import Entry, State
+from crawlfleet.model.submission import Submission
+from crawlfleet.model.times import to_ms
+from tests.unit.flows.world import DOCS, START, Broken, World
+
+
+def submitted(world: World, count: int, **changes: object) -> list[Entry]:
+    submissions = [Submission(url=f"https://example.org/{n}") for n in range(count)]
+    receipts = submit(
+        world.submission(**changes), world.tree, "default", "docs", submissions, world.now
+    )
+    return [Entry(receipt.id, "docs", to_ms(world.now)) for receipt in receipts]
+
+
+def run(world: World, **changes: object):
+    ports = {"store": world.store, "queue": world.queue, "warn": world.warn} | changes
+    return recover(RecoveryPorts(**ports), world.tree, world.now)
+
+
+def test_what_is_persisted_but_not_queued_is_queued(world):
+    entries = submitted(world, 3, queue=Broken())
+    world.now += timedelta(seconds=30)
+
+    assert run(world).requeued == 3
+
+    leased = world.queue.lease(DOCS, "t", 10, world.now, world.now + timedelta(seconds=9))
+    assert sorted(entry.id for entry in leased) == [entry.id for entry in entries]
+
+
+def test_a_submission_on_its_way_to_the_queue_is_left_alone(world):
+    submitted(world, 3, queue=Broken())
+    world.now += timedelta(seconds=2)
+
+    assert run(world).requeued == 0
+
+
+def test_what_is_queued_is_not_queued_again(world):
+    submitted(world, 3)
+    world.now += timedelta(seconds=30)
+
+    assert run(world).requeued == 0
+    assert world.queue.depth(DOCS).queued == 3
+
+
+def test_a_hole_in_the_middle_is_found_when_its_turn_comes(world):
+    submitted(world, 1)
+    world.now += timedelta(seconds=10)
+    [lost] = submitted(world, 1, queue=Broken())
+    world.now += timedelta(seconds=10)
+    submitted(world, 1)
+    world.now += timedelta(seconds=10)
+    assert run(world).requeued == 0
+    [first] = world.queue.lease(DOCS, "t", 1, world.now, world.now + timedelta(seconds=9))
+    world.store.claim(
+        DOCS, world.biz, [first], "w", world.now, world.now + timedelta(seconds=9), "t"
+    )
+
+    assert run(world).requeued == 1
+
+    [next_one] = world.queue.lease(DOCS, "u", 1, world.now, world.now + timedelta(seconds=9))
+    assert next_one.id == lost.id
+
+
+def test_a_lease_that_ended_long_ago_is_queued_again(world):
+    entries = submitted(world, 1, queue=Broken())
+    until = world.now + timedelta(seconds=9)
+    world.store.claim(DOCS, world.biz, entries, "w", world.now, until, "t")
+    world.now += timedelta(minutes=2)
+
+    assert run(world).requeued == 1
+
+
+def test_what_passed_its_time_to_live_is_counted_once_and_not_queued(world):
+    submitted(world, 4, queue=Broken())
+    world.now += timedelta(seconds=world.biz.ttl_seconds + 1)
+
+    first, second = run(world), run(world)
+
+    assert (first.expired, first.requeued, second.expired) == (4, 0, 0)
+    assert world.store.totals(DOCS, world.biz, world.now)[0][State.EXPIRED] == 4
+
+
+def test_a_lane_that_does_not_answer_does_not_stop_the_others(world):
+    assert run(world, queue=Broken()).requeued == 0
+    assert len(world.warnings) == len(world.tree.lanes())
+    assert START == world.now

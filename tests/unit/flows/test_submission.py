@@ -1,0 +1,170 @@
+import pytest
+
+from crawlfleet.errors import (
+    ConflictError,
+    InvalidRequestError,
+    StoreUnavailableError,
+    UnknownBizError,
+)
+from crawlfleet.flows.submission import persist_and_enqueue, submit
+from crawlfleet.model.request import State
+from crawlfleet.model.submission import Accepted, Refused, Submission
+from tests.unit.flows.world import DOCS, OTHER, START, Broken, World, make_biz, make_tree
+
+URL = "https://example.org/a"
+
+
+def send(world: World, *urls: str, tenant: str = "default", **changes: object):
+    submissions = [Submission(url=url, rule="page") for url in urls]
+    return submit(world.submission(**changes), world.tree, tenant, "docs", submissions, world.now)
+
+
+def test_an_accepted_request_is_persisted_and_queued_once(world):
+    [receipt] = send(world, URL)
+
+    assert isinstance(receipt, Accepted)
+    tracked = world.store.get(DOCS, world.biz, receipt.id)
+    assert (tracked.state, tracked.request.body.url) == (State.PENDING, URL)
+    assert world.queue.depth(DOCS).queued == 1
+
+
+def test_the_rule_is_frozen_with_its_version(world):
+    [receipt] = send(world, URL)
+
+    body = world.store.get(DOCS, world.biz, receipt.id).request.body
+    assert world.rules.frozen(DOCS, "page", body.rule_version) == world.biz.rules["page"]
+
+
+def test_each_entry_of_a_batch_is_answered_in_its_place(world):
+    wrong = InvalidRequestError.of("requests[1].url", "is missing")
+    entries = [Submission(url=URL), wrong, Submission(url="ftp://x/"), Submission(url=URL)]
+
+    receipts = submit(world.submission(), world.tree, "default", "docs", entries, START)
+
+    assert [type(receipt) for receipt in receipts] == [Accepted, Refused, Refused, Accepted]
+    assert receipts[1].error is wrong
+    assert [p.field for p in receipts[2].error.problems] == ["requests[2].url"]
+    assert world.queue.depth(DOCS).queued == 2
+
+
+def test_the_only_rule_of_a_biz_need_not_be_named(world):
+    [receipt] = submit(
+        world.submission(), world.tree, "default", "docs", [Submission(url=URL)], START
+    )
+
+    assert world.store.get(DOCS, world.biz, receipt.id).request.body.rule == "page"
+
+
+def test_a_biz_with_several_rules_wants_one_named():
+    rules = {"page": make_biz().rules["page"], "other": make_biz().rules["page"]}
+    world = World(tree=make_tree(make_biz(rules=rules)))
+
+    [receipt] = submit(
+        world.submission(), world.tree, "default", "docs", [Submission(url=URL)], START
+    )
+
+    assert receipt.error.problems[0].field == "rule"
+    assert "other, page" in receipt.error.problems[0].message
+
+
+def test_an_unknown_rule_is_named_and_nothing_is_stored(world):
+    [receipt] = submit(
+        world.submission(), world.tree, "default", "docs", [Submission(url=URL, rule="no")], START
+    )
+
+    assert receipt.error.problems[0].field == "rule"
+    assert world.store.totals(DOCS, world.biz, START)[0][State.PENDING] == 0
+
+
+def test_an_unknown_biz_is_refused(world):
+    with pytest.raises(UnknownBizError):
+        submit(world.submission(), world.tree, "default", "nobiz", [Submission(url=URL)], START)
+
+
+def test_a_tenant_sees_nothing_of_another_ones_submission(world):
+    [receipt] = send(world, URL)
+
+    assert world.store.get(OTHER, world.biz, receipt.id) is None
+    assert world.queue.depth(OTHER).queued == 0
+
+
+def test_redis_down_after_mongodb_accepted_is_still_a_yes(world):
+    [receipt] = send(world, URL, queue=Broken())
+
+    assert isinstance(receipt, Accepted)
+    assert world.store.get(DOCS, world.biz, receipt.id).state == State.PENDING
+    assert "to be queued by recovery" in world.warnings[0]
+
+
+def test_mongodb_down_is_a_no_and_nothing_is_queued(world):
+    with pytest.raises(StoreUnavailableError):
+        send(world, URL, rules=Broken())
+
+    assert world.queue.depth(DOCS).queued == 0
+
+
+def test_a_node_that_is_down_refuses_its_own_requests_only(world):
+    class HalfDown:
+        def insert(self, lane, biz, requests):
+            from crawlfleet.model.request import Inserted
+
+            dead = StoreUnavailableError("mongodb", "no answer")
+            world.store.insert(lane, biz, requests[1:])
+            return Inserted(refused={requests[0].id: dead})
+
+    receipts = send(world, URL, URL + "2", store=HalfDown())
+
+    assert [type(receipt) for receipt in receipts] == [Refused, Accepted]
+    assert world.queue.depth(DOCS).queued == 1
+
+
+def test_every_node_down_is_an_error(world):
+    class Down:
+        def insert(self, lane, biz, requests):
+            from crawlfleet.model.request import Inserted
+
+            dead = StoreUnavailableError("mongodb", "no answer")
+            return Inserted(refused={request.id: dead for request in requests})
+
+    with pytest.raises(StoreUnavailableError):
+        send(world, URL, store=Down())
+
+
+def test_an_id_that_is_taken_is_a_conflict_and_not_queued_again(world):
+    [receipt] = send(world, URL)
+    request = world.store.get(DOCS, world.biz, receipt.id).request
+
+    [again] = persist_and_enqueue(world.submission(), DOCS, world.biz, [request], START)
+
+    assert isinstance(again.error, ConflictError)
+    assert world.queue.depth(DOCS).queued == 1
+
+
+def test_the_first_submission_to_an_idle_fleet_wakes_one_consumer(world):
+    send(world, URL)
+    send(world, URL)
+
+    assert world.woken == [1]
+
+
+def test_a_submission_to_a_living_fleet_wakes_nobody(world):
+    world.workers.beat("w", START)
+
+    send(world, URL)
+
+    assert world.woken == []
+
+
+def test_a_consumer_that_cannot_be_woken_is_left_to_the_tick(world):
+    [receipt] = send(world, URL, waker=Broken())
+
+    assert isinstance(receipt, Accepted)
+    assert "no consumer could be woken" in world.warnings[0]
+
+
+def test_a_batch_of_which_nothing_is_admitted_asks_for_no_ids(world):
+    before = world.ids.last
+
+    send(world, "ftp://x/", "ftp://y/")
+
+    assert world.ids.last == before

@@ -1,0 +1,183 @@
+"""A whole platform in memory, with a clock that only the test moves."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from crawlfleet.adapters.memory.fetcher import MemoryFetcher
+from crawlfleet.adapters.memory.queue import MemoryQueue
+from crawlfleet.adapters.memory.rules import MemoryRules
+from crawlfleet.adapters.memory.schedules import MemorySchedules
+from crawlfleet.adapters.memory.store import MemoryRequestStore
+from crawlfleet.adapters.memory.workers import MemoryWorkers
+from crawlfleet.errors import ExtractError, StoreUnavailableError
+from crawlfleet.flows.execution import WorkPorts
+from crawlfleet.flows.submission import SubmissionPorts
+from crawlfleet.flows.tracking import TrackingPorts
+from crawlfleet.model.biz import (
+    Biz,
+    FleetLimits,
+    Generation,
+    RetryLimits,
+    Stage,
+    Tenant,
+    Tree,
+)
+from crawlfleet.model.ids import COUNTER_LIMIT, IdKind, RequestId
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.metric import Metric
+from crawlfleet.model.outcome import Page
+from crawlfleet.model.rule import Field, Rule
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+DOCS = Lane("default", "docs", "main")
+OTHER = Lane("acme", "docs", "main")
+RULE = Rule(fields={"title": Field(css="title")})
+
+
+def make_biz(**changes: object) -> Biz:
+    settings: dict[str, object] = {
+        "generations": (
+            Generation(
+                starts_at=START - timedelta(days=30), nodes=("main",), databases=("docs",), shards=2
+            ),
+        ),
+        "rules": {"page": RULE},
+        "retry": RetryLimits(max_attempts=3, base_seconds=10, max_seconds=60),
+        "states": {"reviewed": 100},
+    }
+    return Biz(**(settings | changes))  # type: ignore[arg-type]
+
+
+def make_tree(biz: Biz | None = None, **fleet: object) -> Tree:
+    biz = biz or make_biz()
+    limits: dict[str, object] = {"concurrency": 4, "batch": 5, "idle_seconds": 0.0}
+    return Tree(
+        revision="1",
+        stage=Stage(fleet=FleetLimits(**(limits | fleet))),  # type: ignore[arg-type]
+        tenants={"default": Tenant(), "acme": Tenant(api_keys=("acme-key",))},
+        bizs={"default": {"docs": biz}, "acme": {"docs": biz}},
+    )
+
+
+class Ids:
+    """Ids that count up, as far from a counter's as Snowflakes are."""
+
+    def __init__(self) -> None:
+        self.last = COUNTER_LIMIT * 300
+
+    def take(self, lane: Lane, kind: IdKind, count: int) -> list[RequestId]:
+        first, self.last = self.last + 1, self.last + count
+        return list(range(first, self.last + 1))
+
+
+class Broken:
+    """Any port, whose part does not answer."""
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        def call(*args: object, **kwargs: object) -> object:
+            raise StoreUnavailableError("test", f"{name}: no answer")
+
+        return call
+
+
+class Failing:
+    """A port of which the named methods fail as often as is said, then work."""
+
+    def __init__(self, port: object, **times: int) -> None:
+        self._port = port
+        self.left = times
+
+    def __getattr__(self, name: str) -> object:
+        if self.left.get(name, 0) > 0:
+            self.left[name] -= 1
+            return getattr(Broken(), name)
+        return getattr(self._port, name)
+
+
+class Titles:
+    """Reads pages that are their title; a page that says `bad` cannot be read."""
+
+    def extract(self, rule: Rule, page: Page) -> list[dict[str, object]]:
+        text = page.body.decode()
+        if text == "bad":
+            raise ExtractError("title", "is missing")
+        return [{"title": text}]
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.put_metrics: list[tuple[Metric, dict[str, str], datetime]] = []
+
+    def put(self, metrics: list[Metric], dimensions: dict[str, str], at: datetime) -> None:
+        self.put_metrics += [(metric, dict(dimensions), at) for metric in metrics]
+
+    def value(self, name: str, **dimensions: str) -> list[float]:
+        return [
+            metric.value
+            for metric, given, _ in self.put_metrics
+            if metric.name == name and dimensions.items() <= given.items()
+        ]
+
+
+@dataclass
+class World:
+    """Ports in memory. Replace one with another to see what a fault does."""
+
+    tree: Tree = field(default_factory=make_tree)
+    now: datetime = START
+    ids: Ids = field(default_factory=Ids)
+    store: MemoryRequestStore = field(default_factory=MemoryRequestStore)
+    queue: MemoryQueue = field(default_factory=MemoryQueue)
+    rules: MemoryRules = field(default_factory=MemoryRules)
+    workers: MemoryWorkers = field(default_factory=MemoryWorkers)
+    schedules: MemorySchedules = field(default_factory=MemorySchedules)
+    woken: list[int] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def biz(self) -> Biz:
+        return self.tree.bizs["default"]["docs"]
+
+    def clock(self) -> datetime:
+        return self.now
+
+    def current(self) -> Tree:
+        return self.tree
+
+    def wake(self, count: int) -> None:
+        self.woken.append(count)
+
+    def warn(self, message: str, error: Exception) -> None:
+        self.warnings.append(f"{message}: {error}")
+
+    def submission(self, **changes: object) -> SubmissionPorts:
+        ports: dict[str, object] = {
+            "ids": self.ids,
+            "store": self.store,
+            "queue": self.queue,
+            "rules": self.rules,
+            "workers": self.workers,
+            "waker": self,
+            "warn": self.warn,
+        }
+        return SubmissionPorts(**(ports | changes))  # type: ignore[arg-type]
+
+    def tracking(self) -> TrackingPorts:
+        return TrackingPorts(store=self.store, queue=self.queue)
+
+    def work(self, pages: dict[str, object], **changes: object) -> WorkPorts:
+        ports: dict[str, object] = {
+            "config": self,
+            "queue": self.queue,
+            "store": self.store,
+            "rules": self.rules,
+            "workers": self.workers,
+            "fetcher": MemoryFetcher(pages),  # type: ignore[arg-type]
+            "extractor": Titles(),
+            "clock": self.clock,
+            "remaining": lambda: 600.0,
+            "jitter": lambda: 1.0,
+            "warn": self.warn,
+        }
+        return WorkPorts(**(ports | changes))  # type: ignore[arg-type]
