@@ -31,6 +31,8 @@ class EmfMetrics:
         """See ports.MetricSink.put."""
         for start in range(0, len(metrics), _LINE):
             line = EphemeralMetrics(namespace=METRIC_NAMESPACE)
+            # powertools adds POWERTOOLS_SERVICE_NAME as a dimension; alarms ask for ours alone.
+            line.provider.service = ""
             line.add_dimension("stage", self._stage)
             for name, value in dimensions.items():
                 line.add_dimension(name, value)

@@ -14,7 +14,7 @@ from crawlfleet.errors import InvalidRequestError, Problem
 from crawlfleet.model.schedule import Missed
 from crawlfleet.model.submission import BATCH_LIMIT, Submission
 from crawlfleet.model.times import from_ms
-from crawlfleet.policy.mistakes import decode
+from crawlfleet.policy.mistakes import decode, join
 
 T = TypeVar("T")
 
@@ -33,10 +33,6 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     requests: Annotated[list[Submission], Meta(min_length=1, max_length=BATCH_LIMIT)]
 
 
-class _RawBatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    requests: list[msgspec.Raw]
-
-
 class ScheduleInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A schedule as clients write it. Times are in ``time_zone``, an IANA name."""
 
@@ -50,6 +46,11 @@ class ScheduleInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 _batch = msgspec.json.Decoder(Batch)
 _single = msgspec.json.Decoder(Submission)
+
+#: Fields of a batch.
+_BATCH: Final = frozenset({"requests"})
+#: What msgspec raises for bytes that are not what was asked for; some it finds to be no UTF-8 late.
+_UNREADABLE: Final = (msgspec.MsgspecError, RecursionError, UnicodeError)
 
 
 def body_of(event: Mapping[str, Any]) -> bytes:
@@ -83,12 +84,16 @@ def submissions_in(body: bytes) -> tuple[list[Submission | InvalidRequestError],
     """
     try:
         return list(_batch.decode(body).requests), True
-    except (msgspec.MsgspecError, RecursionError):
+    except _UNREADABLE:
         pass
     top = _read(body, dict[str, msgspec.Raw])
     if "requests" not in top:
         return [_read(body, Submission)], False
-    entries = _read(body, _RawBatch).requests
+    problems = [Problem(join("", name), "is no field of a batch") for name in top.keys() - _BATCH]
+    entries, wrong = decode(bytes(top["requests"]), list[msgspec.Raw])
+    problems += [Problem("requests", problem.message) for problem in wrong]
+    if problems or entries is None:
+        raise InvalidRequestError(sorted(problems, key=lambda problem: problem.field))
     if not 1 <= len(entries) <= BATCH_LIMIT:
         message = f"must have 1 to {BATCH_LIMIT:,} entries, has {len(entries):,}"
         raise InvalidRequestError.of("requests", message)
@@ -145,7 +150,7 @@ def known_parameters(given: Mapping[str, str], known: frozenset[str]) -> None:
 def _entry(raw: msgspec.Raw, index: int) -> Submission | InvalidRequestError:
     try:
         return _single.decode(raw)
-    except (msgspec.MsgspecError, RecursionError):
+    except _UNREADABLE:
         _, problems = decode(bytes(raw), Submission)
         return InvalidRequestError(
             Problem(f"requests[{index}].{p.field}".rstrip("."), p.message) for p in problems

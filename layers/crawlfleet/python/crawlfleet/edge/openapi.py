@@ -19,7 +19,7 @@ _PATH_PARAMETERS: Final = {
 }
 _TITLES: Final = {
     400: "A field is wrong; each is named, nothing of it is stored.",
-    403: "The API key belongs to no tenant.",
+    403: "The API key belongs to no tenant. (Without a valid key API Gateway answers by itself.)",
     404: "There is no such thing.",
     409: "The state forbids it.",
     413: "The body is too large.",
@@ -39,6 +39,7 @@ def document() -> bytes:
         [*sorted(shapes, key=lambda shape: shape.__name__), ProblemDocument, SubmittedView],
         ref_template=_REFERENCES,
     )
+    components = _portable(components)
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -73,16 +74,7 @@ def _operation(route: Route) -> dict[str, Any]:
             }
             for parameter in route.parameters
         ],
-        "responses": {
-            **{str(status): _answer(route, status) for status in route.answers},
-            **{
-                str(status): {
-                    "description": _TITLES[status],
-                    "content": {CONTENT_TYPE: {"schema": _reference(ProblemDocument)}},
-                }
-                for status in sorted(set(route.problems))
-            },
-        },
+        "responses": _responses(route),
     }
     if route.body:
         operation["requestBody"] = {
@@ -92,6 +84,16 @@ def _operation(route: Route) -> dict[str, Any]:
     if route.open:
         operation["security"] = []
     return operation
+
+
+def _responses(route: Route) -> dict[str, Any]:
+    responses = {str(status): _answer(route, status) for status in route.answers}
+    for status in sorted(set(route.problems)):
+        # /health answers 503 in two shapes: what it found, or that it could not even look.
+        response = responses.setdefault(str(status), {"description": _TITLES[status]})
+        problem = {"schema": _reference(ProblemDocument)}
+        response["content"] = {**response.get("content", {}), CONTENT_TYPE: problem}
+    return responses
 
 
 def _answer(route: Route, status: int) -> dict[str, Any]:
@@ -116,6 +118,18 @@ def _path_parameter(name: str) -> dict[str, Any]:
         "description": meaning,
         "schema": {"type": "string", "pattern": pattern},
     }
+
+
+def _portable(schema: Any) -> Any:
+    r"""The schema with its patterns in ECMAScript's dialect, which has no ``\Z``."""
+    if isinstance(schema, dict):
+        return {
+            name: inner.replace(r"\Z", "$")
+            if name == "pattern" and isinstance(inner, str)
+            else _portable(inner)
+            for name, inner in schema.items()
+        }
+    return [_portable(inner) for inner in schema] if isinstance(schema, list) else schema
 
 
 def _one_of(shapes: tuple[type, ...]) -> dict[str, Any]:

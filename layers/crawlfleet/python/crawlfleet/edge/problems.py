@@ -17,6 +17,14 @@ class TooLargeBodyError(errors.RejectedError):
     """The call's body is longer than a call may be."""
 
 
+class MethodNotAllowedError(errors.RejectedError):
+    """The path is there, but not for this method; ``allowed`` are those it is there for."""
+
+    def __init__(self, message: str, allowed: tuple[str, ...]) -> None:
+        self.allowed = allowed
+        super().__init__(message)
+
+
 class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What went wrong. ``errors`` names each field; ``type`` is stable, for programs."""
 
@@ -30,6 +38,7 @@ class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 #: By class, the most special first: status, and the title that people read.
 _STATUS: Final[tuple[tuple[type[CrawlfleetError], int, str], ...]] = (
     (TooLargeBodyError, 413, "The body is too large"),
+    (MethodNotAllowedError, 405, "No such method here"),
     (errors.InvalidRequestError, 400, "The request is not valid"),
     (errors.UnknownBizError, 404, "No such biz"),
     (errors.UnknownTenantError, 403, "No tenant"),
@@ -55,9 +64,9 @@ def document_of(error: Exception) -> ProblemDocument:
     status, title = _known(error)
     if status == 500:
         detail = "The fault is ours and has been logged; trying again may help."
-    elif status == 503 and not isinstance(error, errors.IdsError):
-        part = error.part if isinstance(error, errors.StoreUnavailableError) else "configuration"
-        detail = f"{part} does not answer now; nothing was stored; try again."
+    elif status == 503:
+        # What is wrong inside is for the log: it may name addresses, secrets, other tenants.
+        detail = f"{_part(error)} cannot be used now; nothing was stored; try again."
     else:
         detail = str(error)
     name = type(error).__name__.removesuffix("Error") if status != 500 else "Internal"
@@ -68,6 +77,12 @@ def document_of(error: Exception) -> ProblemDocument:
         detail=detail,
         errors=error.problems if isinstance(error, errors.InvalidRequestError) else (),
     )
+
+
+def _part(error: Exception) -> str:
+    if isinstance(error, errors.StoreUnavailableError):
+        return error.part
+    return "id-issuer" if isinstance(error, errors.IdsError) else "configuration"
 
 
 def _known(error: Exception) -> tuple[int, str]:

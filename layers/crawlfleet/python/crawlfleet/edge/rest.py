@@ -5,6 +5,7 @@ Dispatch is powertools' resolver over the table of routes. Each operation reads 
 here and nowhere else.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -20,6 +21,7 @@ from crawlfleet.edge.openapi import document
 from crawlfleet.edge.problems import (
     CONTENT_TYPE,
     RETRY_AFTER_SECONDS,
+    MethodNotAllowedError,
     ProblemDocument,
     document_of,
 )
@@ -33,6 +35,9 @@ from crawlfleet.model.totals import Stats
 
 JSON: Final = "application/json"
 _SLUG: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+_PATHS: Final = {
+    route.path: re.compile(re.sub(r"{\w+}", "[^/]+", route.path) + "/*") for route in ROUTES
+}
 
 
 class Page(Protocol):
@@ -130,9 +135,9 @@ class RestApi:
 
     # ---- operations ----------------------------------------------------------------------------
 
-    def _submit_requests(self, biz: str) -> Response[str]:
+    def _submit_requests(self, tenant: str, biz: str) -> Response[str]:
         submissions, batch = inputs.submissions_in(inputs.body_of(self._event))
-        receipts = self._operations.submit(self._tenant(), biz, submissions)
+        receipts = self._operations.submit(tenant, biz, submissions)
         if not batch:
             receipt = receipts[0]
             if isinstance(receipt, Refused):
@@ -142,14 +147,14 @@ class RestApi:
         view = views.BatchView(
             accepted=accepted,
             rejected=len(receipts) - accepted,
-            requests=[views.submitted_view(receipt) for receipt in receipts],
+            requests=[views.entry_view(receipt) for receipt in receipts],
         )
         if accepted == 0:
             return _all_refused(receipts)
         return _json(202, view)
 
-    def _list_requests(self, biz: str) -> Response[str]:
-        query, tenant = self._query(), self._tenant()
+    def _list_requests(self, tenant: str, biz: str) -> Response[str]:
+        query = self._query()
         page = self._operations.list_requests(
             tenant,
             biz,
@@ -168,20 +173,18 @@ class RestApi:
             ),
         )
 
-    def _get_request(self, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-        tenant = self._tenant()
+    def _get_request(self, tenant: str, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
         tracked = self._operations.look_up(tenant, biz, id)
         return _json(200, views.request_view(tracked, self._operations.label(tenant, biz)))
 
-    def _cancel_request(self, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
-        tenant = self._tenant()
+    def _cancel_request(self, tenant: str, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
         tracked = self._operations.cancel(tenant, biz, id)
         return _json(200, views.request_view(tracked, self._operations.label(tenant, biz)))
 
-    def _list_records(self, biz: str) -> Response[str]:
+    def _list_records(self, tenant: str, biz: str) -> Response[str]:
         query = self._query()
         page = self._operations.list_records(
-            self._tenant(),
+            tenant,
             biz,
             request=query.get("request_id"),
             cursor=query.get("cursor"),
@@ -197,27 +200,27 @@ class RestApi:
             ),
         )
 
-    def _get_stats(self, biz: str) -> Response[str]:
-        return _json(200, views.stats_view(self._operations.stats(self._tenant(), biz)))
+    def _get_stats(self, tenant: str, biz: str) -> Response[str]:
+        return _json(200, views.stats_view(self._operations.stats(tenant, biz)))
 
-    def _list_schedules(self, biz: str) -> Response[str]:
-        found = self._operations.list_schedules(self._tenant(), biz)
+    def _list_schedules(self, tenant: str, biz: str) -> Response[str]:
+        found = self._operations.list_schedules(tenant, biz)
         return _json(
             200, views.SchedulesView(schedules=[views.schedule_view(one) for one in found])
         )
 
-    def _get_schedule(self, biz: str, name: str) -> Response[str]:
-        found = self._operations.get_schedule(self._tenant(), biz, name)
+    def _get_schedule(self, tenant: str, biz: str, name: str) -> Response[str]:
+        found = self._operations.get_schedule(tenant, biz, name)
         return _json(200, views.schedule_view(found))
 
-    def _put_schedule(self, biz: str, name: str) -> Response[str]:
+    def _put_schedule(self, tenant: str, biz: str, name: str) -> Response[str]:
         if not _SLUG.match(name):
             raise InvalidRequestError.of(
                 "name", "must be 1 to 32 of a-z, 0-9 and -, beginning with a letter"
             )
         given = inputs.schedule_in(inputs.body_of(self._event))
         schedule = Schedule(
-            tenant=self._tenant(),
+            tenant=tenant,
             biz=biz,
             name=name,
             cron=given.cron,
@@ -229,8 +232,8 @@ class RestApi:
         )
         return _json(200, views.schedule_view(self._operations.put_schedule(schedule)))
 
-    def _delete_schedule(self, biz: str, name: str) -> Response[str]:
-        self._operations.delete_schedule(self._tenant(), biz, name)
+    def _delete_schedule(self, tenant: str, biz: str, name: str) -> Response[str]:
+        self._operations.delete_schedule(tenant, biz, name)
         return Response(204, JSON, "")
 
     def _get_health(self) -> Response[str]:
@@ -270,20 +273,27 @@ class RestApi:
     ) -> Callable[..., Response[str]]:
         def guarded(**path: str) -> Response[str]:
             try:
+                # Whose call it is comes before what it says: a stranger learns nothing from us.
+                tenant = () if route.open else (self._tenant(),)
                 inputs.known_parameters(self._query(), route.names)
-                return handler(**{name: unquote(value) for name, value in path.items()})
+                return handler(*tenant, **{name: unquote(value) for name, value in path.items()})
             except Exception as error:  # noqa: BLE001  becomes an answer; see problems.status_of
                 problem = document_of(error)
-                if problem.status == 500:
+                if problem.status >= 500:
                     self._log(error)
                 return _problem(problem)
 
         return guarded
 
     def _no_route(self, error: NoRouteError) -> Response[str]:
-        event = self._event
-        message = f"there is no {event.get('httpMethod')} {str(event.get('path'))[:200]}"
-        return _problem(document_of(NotFoundError(message)))
+        method, path = self._event.get("httpMethod"), str(self._event.get("path"))
+        message = f"there is no {method} {path[:200]!r}"
+        allowed = tuple(route.method for route in ROUTES if _PATHS[route.path].fullmatch(path))
+        if not allowed:
+            return _problem(document_of(NotFoundError(message)))
+        refusal = _problem(document_of(MethodNotAllowedError(message, allowed)))
+        refusal.headers["Allow"] = ", ".join(sorted(allowed))
+        return refusal
 
 
 def _json(status: int, view: views.View) -> Response[str]:
@@ -292,7 +302,11 @@ def _json(status: int, view: views.View) -> Response[str]:
 
 def _problem(problem: ProblemDocument) -> Response[str]:
     headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if problem.status in (429, 503) else {}
-    return Response(problem.status, CONTENT_TYPE, msgspec.json.encode(problem).decode(), headers)
+    try:
+        text = msgspec.json.encode(problem).decode()
+    except UnicodeEncodeError:  # it quotes half a surrogate pair, which UTF-8 cannot carry
+        text = json.dumps(msgspec.to_builtins(problem))
+    return Response(problem.status, CONTENT_TYPE, text, headers)
 
 
 def _all_refused(receipts: list[Receipt]) -> Response[str]:

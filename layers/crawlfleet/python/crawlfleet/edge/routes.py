@@ -156,6 +156,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/health",
         summary="Whether the router can do its work.",
         answers={200: views.HealthView, 503: views.HealthView},
+        problems=(400, 503),
         open=True,
     ),
     Route(
@@ -164,6 +165,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/openapi.json",
         summary="This document.",
         answers={200: None},
+        problems=(400,),
         open=True,
     ),
 )

@@ -5,25 +5,34 @@ Ids are strings (they pass 2^53), times are RFC 3339 in UTC with milliseconds.
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from crawlfleet.edge.problems import ProblemDocument, document_of
 from crawlfleet.model.record import Record
-from crawlfleet.model.request import Event, Tracked
+from crawlfleet.model.request import Event, State, Tracked
 from crawlfleet.model.schedule import Schedule
 from crawlfleet.model.submission import Accepted, Receipt
 from crawlfleet.model.times import from_ms
 from crawlfleet.model.totals import Rates, Stats
+
+_PENDING: Final = State.PENDING.label
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
     """Base of every answer's shape."""
 
 
-class SubmittedView(View, frozen=True, kw_only=True, omit_defaults=True):
-    """An accepted entry, or (in a batch) the problem that kept it from being stored."""
+class SubmittedView(View, frozen=True, kw_only=True):
+    """The answer to one page: it is persisted under this id."""
+
+    id: str
+    state: str
+
+
+class EntryView(View, frozen=True, kw_only=True, omit_defaults=True):
+    """An accepted entry of a batch, or the problem that kept it from being stored."""
 
     id: str | None = None
     state: str | None = None
@@ -35,7 +44,7 @@ class BatchView(View, frozen=True, kw_only=True):
 
     accepted: int
     rejected: int
-    requests: list[SubmittedView]
+    requests: list[EntryView]
 
 
 class EventView(View, frozen=True, kw_only=True):
@@ -166,11 +175,16 @@ def maybe_at(moment: datetime | None) -> str | None:
     return None if moment is None else at(moment)
 
 
-def submitted_view(receipt: Receipt) -> SubmittedView:
-    """The answer to one entry."""
+def submitted_view(accepted: Accepted) -> SubmittedView:
+    """The answer to one page."""
+    return SubmittedView(id=str(accepted.id), state=_PENDING)
+
+
+def entry_view(receipt: Receipt) -> EntryView:
+    """The answer to one entry of a batch."""
     if isinstance(receipt, Accepted):
-        return SubmittedView(id=str(receipt.id), state="pending")
-    return SubmittedView(error=document_of(receipt.error))
+        return EntryView(id=str(receipt.id), state=_PENDING)
+    return EntryView(error=document_of(receipt.error))
 
 
 def request_view(tracked: Tracked, label: Callable[[int], str]) -> RequestView:
