@@ -35,7 +35,9 @@ _FORMATTING_OPENED: Final = re.compile(
     rb"<(?:b|big|code|em|font|i|nobr|s|small|strike|strong|tt|u)[\s/]", re.IGNORECASE
 )
 #: The same and more, several times as fast: what most pages are let through by.
-_PERHAPS_FORMATTING: Final = re.compile(rb"<[bcefinstuBCEFINSTU](?:[iIoOmMtT][a-zA-Z]{0,4})?[\s/]")
+_PERHAPS_FORMATTING: Final = re.compile(
+    rb"<[bcefinstuBCEFINSTU][\s/iIoOmMtT](?<![iI][mM])(?![a-zA-Z]*>)"  # no <img, no bare <em>
+)
 #: They hold nothing, or end by themselves when the next of their kind begins.
 _SHALLOW: Final = frozenset(
     (b"area", b"base", b"br", b"col", b"embed", b"hr", b"img", b"input", b"link", b"meta", b"param",
