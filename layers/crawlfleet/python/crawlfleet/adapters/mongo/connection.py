@@ -26,7 +26,7 @@ Document: TypeAlias = dict[str, Any]
 PART: Final = "mongodb"
 
 #: How long to look for a primary: an API call must answer 503 before its caller gives up.
-SERVER_SELECTION_MS: Final = 3_000
+SERVER_SELECTION_SECONDS: Final = 3.0
 CONNECT_MS: Final = 2_000
 SOCKET_MS: Final = 20_000
 #: The whole of an operation, looking for a primary and waiting for a majority included.
@@ -118,16 +118,27 @@ class MongoNodes:
                     self._clients[node] = found
         return found
 
+    def _ready(self, node: str) -> MongoClient[Document]:
+        """The node's client, once it has a primary.
+
+        Inside ``border`` the driver would take all of the time to look for one: right in the middle
+        of an operation, when a primary steps down, but too long to find out that a node is away.
+        """
+        client = self.client(node)
+        with pymongo.timeout(SERVER_SELECTION_SECONDS):
+            client.is_primary  # noqa: B018  reading it waits for a primary
+        return client
+
     def database(self, node: str, tenant: str, database: str) -> Database[Document]:
         """A tenant's database on a node, written with majority concern."""
-        return self.client(node).get_database(
+        return self._ready(node).get_database(
             database_name(tenant, database), write_concern=MAJORITY
         )
 
     def control(self, collection: str) -> Collection[Document]:
         """A collection of the control database on the home node."""
         return (
-            self.client(self._home())
+            self._ready(self._home())
             .get_database(CONTROL_DATABASE, write_concern=MAJORITY)
             .get_collection(collection)
         )
@@ -145,7 +156,7 @@ class MongoNodes:
             return MongoClient(
                 uri,
                 tz_aware=True,
-                serverSelectionTimeoutMS=SERVER_SELECTION_MS,
+                serverSelectionTimeoutMS=int(SERVER_SELECTION_SECONDS * 1000),
                 connectTimeoutMS=CONNECT_MS,
                 socketTimeoutMS=SOCKET_MS,
                 maxPoolSize=POOL_SIZE,

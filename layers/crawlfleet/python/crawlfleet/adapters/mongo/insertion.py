@@ -5,7 +5,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from pymongo.collection import Collection
-from pymongo.errors import BulkWriteError, ConnectionFailure, DuplicateKeyError
+from pymongo.errors import (
+    BulkWriteError,
+    ConnectionFailure,
+    DuplicateKeyError,
+    ServerSelectionTimeoutError,
+)
 
 from crawlfleet.adapters.mongo.connection import Document, UnstorableError, border
 from crawlfleet.adapters.mongo.documents import new_document
@@ -71,7 +76,8 @@ class MongoInsertion:
                     refused.setdefault(request.id, down)
         except StoreError as error:
             refused.update(dict.fromkeys((request.id for request in requests), error))
-            self._discard(lane, biz, shard, requests, call)
+            if not isinstance(error.__cause__, ServerSelectionTimeoutError):
+                self._discard(lane, biz, shard, requests, call)
             if isinstance(error.__cause__, ConnectionFailure):
                 return error
         return None

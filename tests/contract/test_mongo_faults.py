@@ -1,0 +1,275 @@
+"""MongoDB dead, slow, lying, stepping down: an error of ours, in time, and nothing half-done."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Event, Thread
+from time import monotonic
+
+import pymongo
+import pytest
+from pymongo.errors import AutoReconnect
+
+from crawlfleet.adapters.mongo.connection import (
+    OPERATION_SECONDS,
+    SERVER_SELECTION_SECONDS,
+    MongoNodes,
+)
+from crawlfleet.adapters.mongo.numbers import MongoCounter
+from crawlfleet.adapters.mongo.rules import MongoRules
+from crawlfleet.adapters.mongo.schedules import MongoSchedules
+from crawlfleet.adapters.mongo.store import MongoRequestStore
+from crawlfleet.errors import StoreError, StoreUnavailableError
+from crawlfleet.model.request import Claim, State
+from infra.local.mongo_server import MongoServer
+from tests.contract.broken_servers import Proxy, broken_server, closed_port
+from tests.contract.store_cases import (
+    MINUTE,
+    NOW,
+    Fleet,
+    NodesOnOneServer,
+    a_biz,
+    a_generation,
+    a_request,
+    done_with,
+    entries_of,
+    snowflakes,
+)
+
+#: Looking for a server, and a little for the machine.
+IN_TIME = SERVER_SELECTION_SECONDS + 1.5
+
+
+@contextmanager
+def opened(uri_of: Callable[[str], str]) -> Iterator[MongoNodes]:
+    nodes = NodesOnOneServer(uri_of=uri_of, home=lambda: "home")
+    try:
+        yield nodes
+    finally:
+        nodes.close()
+
+
+@pytest.fixture(params=["dead", "slow", "lying"])
+def broken_uri(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A MongoDB that is none."""
+    with ExitStack() as stack:
+        if request.param == "dead":
+            address = stack.enter_context(closed_port())
+        else:
+            answer = None if request.param == "slow" else b"HTTP/1.1 200 OK\r\n\r\nhello" * 9
+            address = stack.enter_context(broken_server(answer))
+        yield f"mongodb://{address}/?directConnection=true"
+
+
+def claims_of(fleet: Fleet) -> list[Claim]:
+    requests = [a_request(fleet.lane, i) for i in snowflakes(3)]
+    return [
+        Claim(request=r, entry=e, token="t", attempt=1)
+        for r, e in zip(requests, entries_of(requests), strict=True)
+    ]
+
+
+def test_every_insertion_is_refused_in_time(broken_uri: str, tenant: str) -> None:
+    with opened(lambda _: broken_uri) as nodes:
+        fleet = Fleet(MongoRequestStore(nodes), tenant)
+        requests = [a_request(fleet.lane, i) for i in snowflakes(40)]
+        began = monotonic()
+
+        inserted = fleet.insert(requests)
+
+        assert monotonic() - began < IN_TIME  # two nodes at once, eight shards, one wait
+        assert set(inserted.refused) == {r.id for r in requests}
+        assert all(isinstance(e, StoreUnavailableError) for e in inserted.refused.values())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: f.claim([c.request for c in claims_of(f)]),
+        lambda f: f.settle([done_with(c, {"n": 1}) for c in claims_of(f)]),
+        lambda f: f.get(claims_of(f)[0].request),
+        lambda f: f.expire(NOW),
+    ],
+    ids=["claim", "settle", "get", "expire"],
+)
+def test_every_other_call_is_an_error_in_time(
+    broken_uri: str, tenant: str, call: Callable[[Fleet], object]
+) -> None:
+    one = a_generation(nodes=("east",))
+    with opened(lambda _: broken_uri) as nodes:
+        fleet = Fleet(MongoRequestStore(nodes), tenant, a_biz(generations=(one,)))
+        began = monotonic()
+
+        with pytest.raises(StoreUnavailableError):
+            call(fleet)
+
+        assert monotonic() - began < IN_TIME
+
+
+def test_rules_schedules_and_numbers_are_errors_in_time(tenant: str) -> None:
+    with closed_port() as address, opened(lambda _: f"mongodb://{address}/") as nodes:
+        fleet = Fleet(MongoRequestStore(nodes), tenant)
+        calls: list[Callable[[], object]] = [
+            lambda: MongoRules(nodes).frozen(fleet.lane, "detail", "v"),
+            lambda: MongoSchedules(nodes).due(NOW, 10),
+            lambda: MongoCounter(nodes).reserve(tenant, "shop", 1),
+        ]
+        for call in calls:
+            began = monotonic()
+            with pytest.raises(StoreUnavailableError):
+                call()
+            assert monotonic() - began < IN_TIME
+
+
+@pytest.mark.parametrize("uri", ["http://x", "mongodb://", "mongodb://h:99999/", "mongodb://h:x/"])
+def test_an_unusable_uri_is_an_error_that_does_not_show_it(uri: str, tenant: str) -> None:
+    with opened(lambda _: uri) as nodes:
+        fleet = Fleet(MongoRequestStore(nodes), tenant)
+
+        with pytest.raises(StoreError) as caught:
+            fleet.get(a_request(fleet.lane, 1))
+
+        assert not caught.value.retryable
+        assert "99999" not in str(caught.value)
+
+
+def test_a_dead_node_refuses_its_own_requests_only(mongo_uri: str, tenant: str) -> None:
+    with (
+        closed_port() as address,
+        opened(lambda node: f"mongodb://{address}/" if node == "west" else mongo_uri) as nodes,
+    ):
+        fleet = Fleet(MongoRequestStore(nodes), tenant)
+        requests = [a_request(fleet.lane, i) for i in snowflakes(60)]
+
+        inserted = fleet.insert(requests)
+
+        stored = [r for r in requests if r.id not in inserted.refused]
+        assert 10 < len(stored) < 50
+        # What lives is worked on: the other node's entries are for recovery.
+        claims = fleet.claim(requests)
+        assert {c.request.id for c in claims} == {r.id for r in stored}
+        assert fleet.settle([done_with(c, {"n": 1}) for c in claims]) == set()
+        assert fleet.expire(NOW + MINUTE) == 0
+        assert fleet.unqueued(before=NOW + MINUTE, now=NOW) == []
+        with pytest.raises(StoreUnavailableError):
+            fleet.find()
+
+
+@pytest.fixture
+def proxied(mongo_uri: str, tenant: str) -> Iterator[tuple[Proxy, Fleet]]:
+    host, port = pymongo.uri_parser.parse_uri(mongo_uri)["nodelist"][0]
+    proxy = Proxy(host, port)
+    one = a_generation(nodes=("east",), databases=("one",), shards=1)
+    with opened(lambda _: f"mongodb://{proxy.address}/?directConnection=true") as nodes:
+        yield proxy, Fleet(MongoRequestStore(nodes), tenant, a_biz(generations=(one,)))
+    proxy.close()
+
+
+def test_a_node_that_falls_silent_is_an_error_in_time(proxied: tuple[Proxy, Fleet]) -> None:
+    proxy, fleet = proxied
+    requests = fleet.submit(5)
+    proxy.silent = True
+    began = monotonic()
+
+    with pytest.raises(StoreUnavailableError):
+        fleet.claim(requests)
+
+    assert monotonic() - began < OPERATION_SECONDS + 1.5
+    proxy.silent = False
+    assert len(fleet.claim(requests)) == 5
+
+
+def test_a_node_that_answers_garbage_is_an_error(proxied: tuple[Proxy, Fleet]) -> None:
+    proxy, fleet = proxied
+    requests = fleet.submit(5)
+    proxy.garble = True
+
+    with pytest.raises(StoreUnavailableError):
+        fleet.get(requests[0])
+
+    proxy.garble = False
+    assert fleet.get(requests[0]).state == State.PENDING
+
+
+# ---- the primary steps down ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def own_uri() -> Iterator[str]:
+    """A replica set whose primary may step down without disturbing other tests."""
+    with MongoServer(cache_gb=0.25) as server:
+        yield server.uri
+
+
+def step_down(uri: str) -> None:
+    """Away for a second at least; a set of one then elects itself again."""
+    with pymongo.MongoClient(uri) as client:
+        try:
+            client.admin.command("replSetStepDown", 1, force=True)
+        except AutoReconnect:
+            return
+
+
+def again(call: Callable[[], object]) -> object:
+    """What a flow does with a retryable error."""
+    deadline = monotonic() + 20
+    while True:
+        try:
+            return call()
+        except StoreUnavailableError:
+            if monotonic() > deadline:
+                raise
+
+
+def test_work_goes_on_over_a_step_down_with_nothing_accepted_lost(
+    own_uri: str, tenant: str
+) -> None:
+    with opened(lambda _: own_uri) as nodes:
+        fleet = Fleet(MongoRequestStore(nodes), tenant)
+        stop = Event()
+        accepted: list[int] = []
+        done: set[int] = set()
+        refused: list[int] = []
+
+        def work() -> None:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                ids = snowflakes(20, NOW, worker=number % 1000)  # never the same ones again
+                requests = [a_request(fleet.lane, i) for i in ids]
+                inserted = fleet.insert(requests)
+                refused.extend(inserted.refused)
+                mine = [r for r in requests if r.id not in inserted.refused]
+                accepted.extend(r.id for r in mine)
+                claims = again(lambda r=mine, n=number: fleet.claim(r, f"t{n}"))
+                outcomes = [done_with(c, {"n": 1}) for c in claims]
+                again(lambda o=outcomes: fleet.settle(o))
+                done.update(c.request.id for c in claims)
+
+        worker = Thread(target=work)
+        worker.start()
+        try:
+            for _ in range(2):
+                before = len(done)
+                while len(done) < before + 60:
+                    assert worker.is_alive()
+                step_down(own_uri)
+            before = len(done)
+            while len(done) < before + 60:
+                assert worker.is_alive()
+        finally:
+            stop.set()
+            worker.join()
+
+        # What a claim could not be told of, recovery finds once the lease has ended.
+        later = NOW + 2 * MINUTE
+        entries = fleet.unqueued(before=later, now=later)
+        claims = fleet.store.claim(
+            fleet.lane, fleet.biz, entries, "w", later, later + MINUTE, "recovered"
+        )
+        assert fleet.settle([done_with(c, {"n": 1}) for c in claims], later) == set()
+        done.update(c.request.id for c in claims)
+        states, records = fleet.totals()
+        assert states.get(State.DONE, 0) == records == len(done)
+        assert set(accepted) == done
+        assert sum(states.values()) == len(accepted)
+        assert not set(refused) & set(accepted)
