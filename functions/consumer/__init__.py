@@ -1,0 +1,1 @@
+"""The consumer function; its door is ``handler``."""

@@ -1,0 +1,1 @@
+"""The id-issuer function; its door is ``handler``."""

@@ -1,6 +1,7 @@
 """id-issuer: a block of ids for whoever asks (SPEC.md A2).
 
-Opens Redis for the lease of a worker number, and MongoDB where Redis does not answer or the biz counts.
+Opens Redis for the lease of a worker number, and MongoDB where Redis does not answer or the biz
+counts.
 """
 
 from typing import Any
@@ -8,6 +9,6 @@ from typing import Any
 from crawlfleet.wiring.id_issuer import id_issuer
 
 
-def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, object]:  # noqa: ARG001  Lambda's signature
+def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, object]:  # noqa: ARG001  Lambda's
     """Answer ``{kind, count, tenant, biz}`` with ``{runs, ids, expires_at}``."""
     return id_issuer().issue(event)

@@ -1,0 +1,1 @@
+"""The monitor function; its door is ``handler``."""

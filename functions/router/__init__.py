@@ -1,0 +1,1 @@
+"""The router function; its door is ``handler``."""

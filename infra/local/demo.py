@@ -1,8 +1,8 @@
 """`make demo`: the main job from start to finish on one machine, then nothing is left running.
 
 A local cloud of its own, the standard library's documentation server as the site (or a site of the
-user's choice), a biz with rules pushed to the config centre, pages submitted over HTTP, a progress bar
-while the consumers crawl, and what came out of it.
+user's choice), a biz with rules pushed to the config centre, pages submitted over HTTP, a progress
+bar while the consumers crawl, and what came out of it.
 """
 
 import argparse
@@ -79,8 +79,8 @@ def documentation_site(folder: Path) -> Iterator[Site]:
     port = free_port()
     # -I and -S: the standard library's pages only, not those of whatever is installed here.
     command = [sys.executable, "-I", "-S", "-m", "pydoc", "-n", LOOPBACK, "-p", str(port)]
-    # pydoc's server reads commands from its standard input and ends when that ends; and it shows the
-    # modules of the folder it runs in.
+    # pydoc's server reads commands from its standard input and ends when that ends; and it shows
+    # the modules of the folder it runs in.
     keep_open = (
         "import subprocess, sys; server = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE,"
         " cwd=sys.argv[1]); sys.exit(server.wait())"
@@ -108,7 +108,7 @@ def _answers(url: str) -> bool:
 
 
 class Crawl:
-    """Submits a site's pages, following the links that the records bring, until there are enough."""
+    """Submits a site's pages, following the links of its records, until there are enough."""
 
     def __init__(self, client: Client, site: Site, pages: int) -> None:
         self._client = client
@@ -152,7 +152,7 @@ class Crawl:
 
 
 def crawl(client: Client, site: Site, pages: int, console: Console) -> tuple[Crawl, Stats, float]:
-    """Run the crawl under a progress bar; returns the crawl, the last statistics, and the seconds."""
+    """Run the crawl under a progress bar; returns it, the last statistics, and the seconds."""
     job = Crawl(client, site, pages)
     seen: set[str] = set()
     began = time.monotonic()
@@ -262,9 +262,8 @@ def run(url: str | None, pages: int, *, as_json: bool) -> int:
         console.print("starting Redis, MongoDB, the AWS control plane and the five functions ...")
         with LocalCloud(folder / "cloud") as cloud, _site(url, folder) as site:
             console.print(f"  API      {cloud.api_url}")
-            console.print(
-                f"  rules    {SAMPLES.name}/bizs/default/{site.biz}.yaml, pushed to the config centre"
-            )
+            rules = f"{SAMPLES.parent.name}/{SAMPLES.name}/bizs/default/{site.biz}.yaml"
+            console.print(f"  rules    {rules}, pushed to the config centre")
             console.print(f"  site     {site.start}\n")
             with Client(cloud.api_url, cloud.api_key) as client:
                 job, stats, seconds = crawl(client, site, pages, console)
@@ -294,7 +293,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="the summary as JSON on the last line")
     options = parser.parse_args(arguments)
-    # What a closed terminal or `kill` sends ends the demo the way Ctrl-C does: nothing stays running.
+    # What a closed terminal or `kill` sends ends the demo the way Ctrl-C does: nothing stays
+    # running.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         return run(options.url, options.pages, as_json=options.json)

@@ -1,7 +1,7 @@
 """The first configuration of a local cloud: the samples, pushed as a user would push them."""
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import boto3
 
@@ -21,7 +21,7 @@ def seed_config(endpoint_url: str, region: str, samples: Path = SAMPLES) -> bool
     Raises:
         PartError: the samples were refused, with every mistake; nothing was written.
     """
-    ssm = boto3.client(
+    ssm: Any = boto3.client(
         "ssm",
         endpoint_url=endpoint_url,
         region_name=region,

@@ -177,6 +177,12 @@ def test_workers_that_cannot_be_registered_still_work(world):
     assert report.done == 1
 
 
+async def until(condition) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  what is waited for is in other threads
+            await asyncio.sleep(0.001)
+
+
 class SlowFetcher:
     """Answers when it is told to, and counts what is in flight."""
 
@@ -224,8 +230,7 @@ def test_downloads_that_run_may_end_while_there_is_time(world):
         worker = Worker(world.work({}, fetcher=fetcher, remaining=lambda: left[0]), "w")
         running = asyncio.create_task(worker.run())
         await fetcher.started.wait()
-        while fetcher.asked < 4:
-            await asyncio.sleep(0)
+        await until(lambda: fetcher.asked == 4)
         left[0] = execution.GIVE_UP.total_seconds() + 5
         asyncio.get_running_loop().call_later(0.05, fetcher.go.set)
         return await asyncio.wait_for(running, 10)
@@ -270,15 +275,13 @@ def test_leases_are_renewed_while_a_download_lasts(world, monkeypatch):
     async def run():
         worker = Worker(world.work({}, fetcher=fetcher, store=store), "w")
         running = asyncio.create_task(worker.run())
-        while fetcher.asked < 2:
-            await asyncio.sleep(0)
+        await until(lambda: fetcher.asked == 2)
         entry = Entry(taken, "docs", to_ms(START))
         later = START + timedelta(minutes=1)
         world.store.claim(DOCS, world.biz, [entry], "new", later, later, "new")
         given = tracked(world, kept).due_at
         world.now = START + timedelta(milliseconds=20)
-        while tracked(world, kept).due_at <= given:
-            await asyncio.sleep(0.005)
+        await until(lambda: tracked(world, kept).due_at > given)
         fetcher.go.set()
         return await asyncio.wait_for(running, 10)
 

@@ -5,7 +5,7 @@ from crawlfleet.flows.submission import submit
 from crawlfleet.model.request import Entry, State
 from crawlfleet.model.submission import Submission
 from crawlfleet.model.times import to_ms
-from tests.unit.flows.world import DOCS, START, Broken, World
+from tests.unit.flows.world import DOCS, Broken, World
 
 
 def submitted(world: World, count: int, **changes: object) -> list[Entry]:
@@ -87,4 +87,3 @@ def test_what_passed_its_time_to_live_is_counted_once_and_not_queued(world):
 def test_a_lane_that_does_not_answer_does_not_stop_the_others(world):
     assert run(world, queue=Broken()).requeued == 0
     assert len(world.warnings) == len(world.tree.lanes())
-    assert START == world.now

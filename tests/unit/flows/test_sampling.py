@@ -59,9 +59,7 @@ def test_the_time_to_finish_is_known_once_there_is_a_rate(world):
 
 
 def test_values_of_single_seconds_are_fine_and_carry_their_second(world):
-    submit(
-        world.submission(), world.tree, "default", "docs", [Submission(url="https://a/")], START
-    )
+    submit(world.submission(), world.tree, "default", "docs", [Submission(url="https://a/")], START)
     world.now += timedelta(seconds=5)
 
     _, metrics = run(world)

@@ -63,13 +63,19 @@ def test_a_biz_with_several_rules_wants_one_named():
         world.submission(), world.tree, "default", "docs", [Submission(url=URL)], START
     )
 
-    assert receipt.error.problems[0].field == "rule"
+    assert receipt.error.problems[0].field == "requests[0].rule"
     assert "other, page" in receipt.error.problems[0].message
 
 
 def test_an_unknown_rule_is_named_and_nothing_is_stored(world):
     [receipt] = submit(
-        world.submission(), world.tree, "default", "docs", [Submission(url=URL, rule="no")], START
+        world.submission(),
+        world.tree,
+        "default",
+        "docs",
+        [Submission(url=URL, rule="no")],
+        START,
+        single=True,
     )
 
     assert receipt.error.problems[0].field == "rule"

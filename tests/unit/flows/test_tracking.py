@@ -88,7 +88,7 @@ def test_a_list_is_narrowed_by_state_and_time(world):
 
 
 def test_an_unknown_state_is_named_with_the_known_ones(world):
-    with pytest.raises(InvalidRequestError, match="pending.*reviewed"):
+    with pytest.raises(InvalidRequestError, match=r"pending.*reviewed"):
         requests(world, state="lost")
 
 
@@ -108,7 +108,8 @@ def test_records_are_paged_and_found_by_request(world):
 def test_a_reader_that_has_caught_up_sees_what_is_stored_late(world):
     crawled(world, 1)
     page = records(world, limit=10)
-    assert page.cursor is not None and not page.more
+    assert page.cursor is not None
+    assert not page.more
 
     world.now += timedelta(seconds=1)
     crawled(world, 1)

@@ -30,8 +30,8 @@
     │  └─ ClockSteppedBackError*        the clock is behind ids already issued
     └─ ConfigError            wrong settings: refused whole, all mistakes at once
 
-``*`` marks what is worth another try: ``retryable`` is true there. Retry policy reads that attribute
-and nothing else; no message is ever searched.
+``*`` marks what is worth another try: ``retryable`` is true there. Retry policy reads that
+attribute and nothing else; no message is ever searched.
 """
 
 from collections.abc import Iterable

@@ -69,8 +69,8 @@ def config_root(stage: str) -> str:
 
 
 # ---- the parameter tree below config_root ----------------------------------------------------
-# {root}/revision                            changes whenever anything else does; the one that is polled
-# {root}/stage                               the stage document
+# {root}/revision                            changes whenever anything else does; the one that is
+# polled {root}/stage                               the stage document
 # {root}/tenants/{tenant}                    a tenant document
 # {root}/bizs/{tenant}/{biz}                 a biz document
 # A document larger than one parameter is cut into parts below {path}/parts/{digest}/{number};

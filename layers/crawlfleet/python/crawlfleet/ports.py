@@ -26,7 +26,9 @@ from crawlfleet.model.worker import HeldNumber
 class Clock(Protocol):
     """Now, as an aware UTC datetime."""
 
-    def __call__(self) -> datetime: ...
+    def __call__(self) -> datetime:
+        """The present moment."""
+        ...
 
 
 class ConfigCentre(Protocol):
@@ -104,7 +106,7 @@ class RequestQueue(Protocol):
     def finish(
         self, lane: Lane, token: str, entries: Sequence[Entry], processed: int, now: datetime
     ) -> int:
-        """Drop the token's entries, count ``processed`` towards the rate; returns how many it held."""
+        """Drop the token's entries, add ``processed`` to the rate; returns how many it held."""
         ...
 
     def give_back(self, lane: Lane, token: str, entries: Sequence[Entry]) -> int:
@@ -246,7 +248,7 @@ class RequestStore(Protocol):
     def cancel(
         self, lane: Lane, biz: Biz, request_id: RequestId, by: str, now: datetime
     ) -> Tracked | None:
-        """Cancel a pending or waiting request; returns it as it then stands, or None if there is none."""
+        """Cancel a pending or waiting request; returns it as it then stands, None if unknown."""
         ...
 
     def records(
@@ -258,7 +260,7 @@ class RequestStore(Protocol):
         after: tuple[int, str] | None,
         limit: int,
     ) -> list[Record]:
-        """Records by time of storing, oldest first, after the position ``(stored ms, record id)``."""
+        """Records by time of storing, oldest first, after the position ``(ms, record id)``."""
         ...
 
     def totals(self, lane: Lane, biz: Biz, now: datetime) -> tuple[dict[int, int], int]:
@@ -275,7 +277,7 @@ class RequestStore(Protocol):
         ...
 
     def expire(self, lane: Lane, biz: Biz, now: datetime) -> int:
-        """Mark, and count for ever, requests that passed their TTL unprocessed; returns how many."""
+        """Mark, and count for ever, what passed its TTL unprocessed; returns how many."""
         ...
 
 
@@ -298,9 +300,13 @@ class ScheduleStore(Protocol):
         """Create or replace by ``(tenant, biz, name)``."""
         ...
 
-    def get(self, tenant: str, biz: str, name: str) -> Schedule | None: ...
+    def get(self, tenant: str, biz: str, name: str) -> Schedule | None:
+        """One schedule, or None."""
+        ...
 
-    def of_biz(self, tenant: str, biz: str) -> list[Schedule]: ...
+    def of_biz(self, tenant: str, biz: str) -> list[Schedule]:
+        """Every schedule of a biz, by name."""
+        ...
 
     def delete(self, tenant: str, biz: str, name: str) -> bool:
         """True if there was one."""
@@ -311,7 +317,7 @@ class ScheduleStore(Protocol):
         ...
 
     def open_fire(self, fire: Fire) -> Fire:
-        """Store the fire unless one exists for its schedule and time; returns the one that stands."""
+        """Store the fire unless its schedule has one of that time; returns the one that stands."""
         ...
 
     def close_fire(self, fire: Fire) -> None:
@@ -351,7 +357,7 @@ class Health(Protocol):
     """Looks at the parts."""
 
     def look(self) -> Iterator[NodeHealth]:
-        """One entry per part and node. Never raises: a part that is down is an entry that says so."""
+        """One entry per part and node. Never raises: a part that is down has an entry too."""
         ...
 
 

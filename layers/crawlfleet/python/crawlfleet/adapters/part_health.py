@@ -1,6 +1,7 @@
 """Looking at Redis and the MongoDB nodes (SPEC.md A11): figures, and whether they answer at all."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 from crawlfleet.adapters.mongo.connection import MongoNodes, border
@@ -28,13 +29,13 @@ class PartHealth:
         """See ports.Health.look."""
         yield self._look("redis", "redis", self._redis_figures)
         for node in self._names():
-            yield self._look("mongodb", node, lambda name=node: self._node_figures(name))
+            yield self._look("mongodb", node, partial(self._node_figures, node))
 
     def answers(self) -> dict[str, str]:
         """``ok`` or what is wrong, by part; quick enough for a health check."""
         found = {"redis": _state(lambda: self._redis.together(("PING",)))}
         for node in self._names():
-            found[f"mongodb:{node}"] = _state(lambda name=node: self._ping(name))
+            found[f"mongodb:{node}"] = _state(partial(self._ping, node))
         return found
 
     @staticmethod

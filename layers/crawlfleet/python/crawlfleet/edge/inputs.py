@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeVar
 
@@ -134,17 +134,22 @@ def limit_in(text: str | None) -> int:
     raise InvalidRequestError.of("limit", f"must be a number from 1 to {LARGEST_PAGE:,}")
 
 
-def known_parameters(given: Mapping[str, str], known: frozenset[str]) -> None:
+def known_parameters(given: Mapping[str, Sequence[str]], known: frozenset[str]) -> None:
     """Refuse query parameters that mean nothing here: a misspelled filter must not be silent.
 
     Raises:
-        InvalidRequestError: names each unknown one.
+        InvalidRequestError: names each unknown one, and each that has several values.
     """
-    unknown = sorted(set(given) - known)
-    if unknown:
-        listed = ", ".join(sorted(known)) or "none"
-        message = f"is no parameter of this call; it takes {listed}"
-        raise InvalidRequestError([Problem(name[:64], message) for name in unknown])
+    problems = []
+    for name, values in sorted(given.items()):
+        if name not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            message = f"is no parameter of this call; it takes {listed}"
+            problems.append(Problem(name[:64], message))
+        elif len(values) > 1:
+            problems.append(Problem(name, f"has {len(values)} values, but takes one"))
+    if problems:
+        raise InvalidRequestError(problems)
 
 
 def _entry(raw: msgspec.Raw, index: int) -> Submission | InvalidRequestError:

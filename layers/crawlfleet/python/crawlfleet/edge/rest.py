@@ -44,25 +44,46 @@ class Page(Protocol):
     """A page of a list."""
 
     @property
-    def items(self) -> list[Any]: ...
+    def items(self) -> list[Any]:
+        """Its entries."""
+        ...
+
     @property
-    def cursor(self) -> str | None: ...
+    def cursor(self) -> str | None:
+        """Where to go on."""
+        ...
+
     @property
-    def more(self) -> bool: ...
+    def more(self) -> bool:
+        """Whether there is more now."""
+        ...
 
 
 class Operations(Protocol):
     """What the API can have done, each for the tenant of the call's API key."""
 
-    def tenant(self, api_key_id: str | None) -> str: ...
+    def tenant(self, api_key_id: str | None) -> str:
+        """The tenant of an API key, by the key's id."""
+        ...
 
     def submit(
-        self, tenant: str, biz: str, submissions: list[Submission | InvalidRequestError]
-    ) -> list[Receipt]: ...
+        self,
+        tenant: str,
+        biz: str,
+        submissions: list[Submission | InvalidRequestError],
+        *,
+        single: bool,
+    ) -> list[Receipt]:
+        """Submit entries; one receipt each, in order."""
+        ...
 
-    def look_up(self, tenant: str, biz: str, request_id: str) -> Tracked: ...
+    def look_up(self, tenant: str, biz: str, request_id: str) -> Tracked:
+        """One request."""
+        ...
 
-    def cancel(self, tenant: str, biz: str, request_id: str) -> Tracked: ...
+    def cancel(self, tenant: str, biz: str, request_id: str) -> Tracked:
+        """Cancel a request that nobody works on."""
+        ...
 
     def list_requests(
         self,
@@ -73,23 +94,39 @@ class Operations(Protocol):
         since: datetime | None,
         cursor: str | None,
         limit: int,
-    ) -> Page: ...
+    ) -> Page:
+        """A page of requests."""
+        ...
 
     def list_records(
         self, tenant: str, biz: str, *, request: str | None, cursor: str | None, limit: int
-    ) -> Page: ...
+    ) -> Page:
+        """A page of records."""
+        ...
 
-    def stats(self, tenant: str, biz: str) -> Stats: ...
+    def stats(self, tenant: str, biz: str) -> Stats:
+        """Totals, depth and rates."""
+        ...
 
-    def label(self, tenant: str, biz: str) -> Callable[[int], str]: ...
+    def label(self, tenant: str, biz: str) -> Callable[[int], str]:
+        """How this biz calls its states."""
+        ...
 
-    def put_schedule(self, schedule: Schedule) -> Schedule: ...
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        """Create or replace a schedule."""
+        ...
 
-    def get_schedule(self, tenant: str, biz: str, name: str) -> Schedule: ...
+    def get_schedule(self, tenant: str, biz: str, name: str) -> Schedule:
+        """One schedule."""
+        ...
 
-    def list_schedules(self, tenant: str, biz: str) -> list[Schedule]: ...
+    def list_schedules(self, tenant: str, biz: str) -> list[Schedule]:
+        """Every schedule of a biz."""
+        ...
 
-    def delete_schedule(self, tenant: str, biz: str, name: str) -> None: ...
+    def delete_schedule(self, tenant: str, biz: str, name: str) -> None:
+        """Delete a schedule."""
+        ...
 
     def health(self) -> dict[str, str]:
         """The parts that the router needs, each ``ok`` or what is wrong with it."""
@@ -100,7 +137,8 @@ class RestApi:
     """The API over its operations.
 
     Args:
-        operations: Gives what the API works on; asked at each call until it succeeds, so that a part
+        operations: Gives what the API works on; asked at each call until it succeeds, so that a
+        part
             that cannot be opened is a problem document too.
         log: Is told of faults nobody foresaw.
     """
@@ -137,7 +175,7 @@ class RestApi:
 
     def _submit_requests(self, tenant: str, biz: str) -> Response[str]:
         submissions, batch = inputs.submissions_in(inputs.body_of(self._event))
-        receipts = self._operations.submit(tenant, biz, submissions)
+        receipts = self._operations.submit(tenant, biz, submissions, single=not batch)
         if not batch:
             receipt = receipts[0]
             if isinstance(receipt, Refused):
@@ -285,7 +323,7 @@ class RestApi:
 
         return guarded
 
-    def _no_route(self, error: NoRouteError) -> Response[str]:
+    def _no_route(self, _: NoRouteError) -> Response[str]:
         method, path = self._event.get("httpMethod"), str(self._event.get("path"))
         message = f"there is no {method} {path[:200]!r}"
         allowed = tuple(route.method for route in ROUTES if _PATHS[route.path].fullmatch(path))

@@ -8,7 +8,8 @@ One worker is four coroutines around one set of held requests::
     keeper    renews leases, beats the heart
 
 It runs until there has been nothing to do for a while, or the Lambda's time is nearly out; then it
-hands back what it holds. Whatever it fails to write, its leases end and another worker does it again.
+hands back what it holds. Whatever it fails to write, its leases end and another worker does it
+again.
 """
 
 import asyncio
@@ -282,8 +283,8 @@ class Worker:
                 well = False
                 continue
             for held in part:
-                self._holding.drop(held)
-                self._count(outcomes[held], lost=held.claim.request.id in lost)
+                if self._holding.drop(held):
+                    self._count(outcomes[held], lost=held.claim.request.id in lost)
             self._phases[lane]["store"] += time.perf_counter() - started
         return well
 
@@ -356,8 +357,7 @@ class Worker:
                 self._ports.warn("leases could not be renewed", error)
                 continue
             for held in part:
-                if held.claim.request.id in lost:
-                    self._holding.drop(held)
+                if held.claim.request.id in lost and self._holding.drop(held):
                     self._report.lost += 1
 
     # ---- the end -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a worker holds: each request from its claim until its outcome is written or it is given up."""
+"""What a worker holds: each request from its claim until its outcome is written."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -60,11 +60,14 @@ class Holding:
             self._held[held] = outcome
             self.ended += 1
 
-    def drop(self, held: Held) -> None:
-        """It is no longer ours: written, handed back, or lost to another worker."""
-        if self._held.pop(held, None) is not None:
-            self.ended -= 1
+    def drop(self, held: Held) -> bool:
+        """It is no longer ours: written, handed back, or lost to another; False if it was not."""
         self._running.discard(held)
+        if held not in self._held:
+            return False
+        if self._held.pop(held) is not None:
+            self.ended -= 1
+        return True
 
     def outcomes(self) -> list[tuple[Held, Outcome]]:
         """Those that wait to be written."""

@@ -1,7 +1,7 @@
 """Issuing ids in blocks (SPEC.md A2): lease a worker number, advance its mark, hand out the ids.
 
-The mark lives beside the lease and every block advances it there, so an environment that was frozen,
-or whose number went to another meanwhile, is refused before it can issue anything.
+The mark lives beside the lease and every block advances it there, so an environment that was
+frozen, or whose number went to another meanwhile, is refused before it can issue anything.
 """
 
 from collections.abc import Callable, Sequence
@@ -84,7 +84,8 @@ class Issuer:
         try:
             return authority.advance(held, mark, to_ms(now), TERM // timedelta(milliseconds=1))
         except StoreUnavailableError:
-            # Whether the mark moved is not known: this number is left to its lease, another is taken.
+            # Whether the mark moved is not known: this number is left to its lease, another is
+            # taken.
             return False
 
     def _lease(self, now: datetime) -> tuple[WorkerNumbers, HeldNumber]:

@@ -20,7 +20,8 @@ def put_schedule(
     """Create or replace a schedule; what has fired already does not fire again.
 
     Raises:
-        InvalidRequestError: every mistake in cron line, time zone, rule and URLs; nothing is stored.
+        InvalidRequestError: every mistake in cron line, time zone, rule and URLs; nothing is
+        stored.
     """
     _, biz = biz_of(tree, schedule.tenant, schedule.biz)
     problems = problems_with(schedule.cron, schedule.time_zone, now)

@@ -1,5 +1,6 @@
-"""Recovery (SPEC.md A5, A9): what is persisted but not queued goes back into the queue; what passed
-its time to live is counted before it disappears.
+"""Recovery (SPEC.md A5, A9): what is persisted but not queued goes back into the queue.
+
+What passed its time to live unprocessed is counted before it disappears.
 
 MongoDB is the truth, so whatever Redis lost is found here. Repeats do no harm: the claim decides.
 """

@@ -1,6 +1,7 @@
 """A cron tick (SPEC.md B1): due schedules become requests, once per fire time.
 
-A fire is written first, with the ids its requests will have. Whoever comes second, or comes back after
+A fire is written first, with the ids its requests will have. Whoever comes second, or comes back
+after
 a crash, finds it and goes on with the same ids, so a request exists once however often this runs.
 """
 

@@ -1,7 +1,7 @@
 """A submission (SPEC.md A1-A6): admit, issue ids, route, persist, enqueue, receipt.
 
-MongoDB is the truth. Once it has accepted, the answer is yes: if Redis fails then, recovery queues the
-request later.
+MongoDB is the truth. Once it has accepted, the answer is yes: if Redis fails then, recovery queues
+the request later.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ from crawlfleet.ports import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionPorts:
-    """What a submission needs of the world. ``warn`` is told what went wrong without being fatal."""
+    """What a submission needs of the world. ``warn`` is told what is wrong but not fatal."""
 
     ids: IdSource
     store: RequestStore
@@ -52,10 +52,13 @@ def submit(
     biz_name: str,
     submissions: Sequence[Submission | InvalidRequestError],
     now: datetime,
+    *,
+    single: bool = False,
 ) -> list[Receipt]:
     """Submit a batch; the answer has one receipt an entry, in order.
 
-    An entry that could not be read comes as its error and goes back as its receipt.
+    An entry that could not be read comes as its error and goes back as its receipt. Mistakes name
+    their fields as ``requests[3].url``, or as ``url`` where the caller sent a ``single`` entry.
 
     Raises:
         UnknownBizError: the tenant has no such biz; nothing is stored.
@@ -71,7 +74,7 @@ def submit(
         if isinstance(submission, InvalidRequestError):
             receipts[index] = Refused(submission)
             continue
-        body = admission.admit(submission, f"requests[{index}]." if len(submissions) > 1 else "")
+        body = admission.admit(submission, "" if single else f"requests[{index}].")
         if isinstance(body, Body):
             admitted.append((index, body))
         else:

@@ -30,7 +30,7 @@ class TrackingPorts:
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """A page of a list. ``cursor`` is where to go on, also later; ``more`` says there is more now."""
+    """A page of a list. ``cursor`` is where to go on, now or later; ``more`` says there is more."""
 
     items: list[T]
     cursor: str | None
@@ -112,7 +112,7 @@ def list_records(
 ) -> Listing[Record]:
     """Records by time of storing, oldest first."""
     lane, biz = biz_of(tree, tenant, biz_name)
-    before = None if cursor is None else cursors.decode(cursor)
+    before = None if cursor is None else cursors.decode(cursor, records=True)
     found = ports.store.records(
         lane,
         biz,

@@ -16,7 +16,7 @@ class Unit(StrEnum):
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """One value. ``fine`` asks for 1 s resolution, which costs more and is kept for what needs it."""
+    """One value. ``fine`` asks for 1 s resolution, which costs more: for what needs it."""
 
     name: str
     value: float

@@ -9,7 +9,7 @@ from crawlfleet.model.record import Record
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """A downloaded page. ``url`` is where the redirects ended; ``seconds`` from start to last byte."""
+    """A downloaded page. ``url`` is where redirects ended; ``seconds`` from start to last byte."""
 
     url: str
     status: int

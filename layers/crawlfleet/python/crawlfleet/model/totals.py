@@ -4,7 +4,7 @@ import msgspec
 
 
 class Depth(msgspec.Struct, frozen=True, kw_only=True):
-    """A lane's queue: entries ready, leased and delayed; ``oldest_ts`` of the next one to be served."""
+    """A lane's queue: entries ready, leased, delayed; ``oldest_ts`` of the next to be served."""
 
     queued: int
     leased: int

@@ -1,1 +1,1 @@
-"""The decisions: pure functions of what they are given, the clock included. One decision, one file."""
+"""The decisions: pure functions of what they are given, the clock included. One a file."""

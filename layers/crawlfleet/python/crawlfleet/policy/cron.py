@@ -1,4 +1,7 @@
-"""When a schedule fires (SPEC.md B1): cron lines in a time zone, daylight saving as Debian's cron does."""
+"""When a schedule fires (SPEC.md B1): cron lines in a time zone.
+
+Daylight saving is handled as Debian's cron does: no fire time is skipped or run twice.
+"""
 
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -37,7 +40,8 @@ def next_fire(schedule: Schedule, after: datetime) -> datetime | None:
 def fires_due(schedule: Schedule, now: datetime, limit: int) -> list[datetime]:
     """Fire times from ``next_at`` up to now that are to be created, oldest first.
 
-    With ``missed: latest`` only the last of them; with ``all`` at most ``limit``, the rest next time.
+    With ``missed: latest`` only the last of them; with ``all`` at most ``limit``, the rest next
+    time.
     """
     found: list[datetime] = []
     moment = schedule.next_at

@@ -15,32 +15,51 @@ Position: TypeAlias = tuple[int, str]
 #: to before it, so that what is stored late is not missed; it knows what it has seen by its id.
 SETTLING: Final = timedelta(seconds=5)
 
-_POSITION = re.compile(r"([0-9]{1,15})\.([0-9a-f]{1,32}(?:-[0-9]{1,9})?)\Z")
+_POSITION = re.compile(
+    r"([0-9]{1,15})\.((?:[0-9]{1,19}|[0-9a-f]{24}|[0-9a-f]{32})(-[0-9]{1,9})?)\Z"
+)
+#: 9999-12-31, the last moment that a datetime holds, and the largest id.
+_LATEST_MS: Final = 253_402_300_799_999
+_LARGEST_ID: Final = 2**63 - 1
+#: The id before all others, which stands for none.
+_BEFORE_ALL: Final = "0"
 
 
 def encode(position: Position) -> str:
     """The position as a client carries it.
 
-    >>> decode(encode((1767225600000, "42-0")))
+    >>> decode(encode((1767225600000, "42-0")), records=True)
     (1767225600000, '42-0')
     """
     return base64.urlsafe_b64encode(f"{position[0]}.{position[1]}".encode()).decode().rstrip("=")
 
 
-def decode(text: str) -> Position:
-    """The position in a cursor.
+def decode(text: str, *, records: bool = False) -> Position:
+    """The position in a cursor of a list of requests or of ``records``.
 
     Raises:
-        InvalidRequestError: it is none of ours.
+        InvalidRequestError: it is none of ours, or of another list.
     """
+    position = _position(text, records=records)
+    if position is None:
+        raise InvalidRequestError.of("cursor", "is no cursor of this list")
+    return position
+
+
+def _position(text: str, *, records: bool) -> Position | None:
     try:
         plain = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
-    except (ValueError, binascii.Error) as error:
-        raise InvalidRequestError.of("cursor", "is no cursor of this list") from error
+    except (ValueError, binascii.Error):
+        return None
     match = _POSITION.match(plain)
-    if match is None:
-        raise InvalidRequestError.of("cursor", "is no cursor of this list")
-    return int(match[1]), match[2]
+    if match is None or int(match[1]) > _LATEST_MS:
+        return None
+    owner, _, _ = match[2].partition("-")
+    if len(owner) < 20 and int(owner) > _LARGEST_ID:
+        return None
+    # A record's id ends in its index.
+    fits = match[2] == _BEFORE_ALL or records == (match[3] is not None)
+    return (int(match[1]), match[2]) if fits else None
 
 
 def resume_from(last: Position | None, before: Position | None, now: datetime) -> Position | None:
@@ -48,7 +67,7 @@ def resume_from(last: Position | None, before: Position | None, now: datetime) -
 
     Never later than the settling time allows, never earlier than where this call started.
     """
-    horizon = (to_ms(now - SETTLING), "0")
+    horizon = (to_ms(now - SETTLING), _BEFORE_ALL)
     if last is None:
         return before
     settled = min(last, horizon)

@@ -27,7 +27,7 @@ class Shard(msgspec.Struct, frozen=True, order=True):
 
 
 def mix(value: int) -> int:
-    """The finaliser of splitmix64 (Steele, Lea, Flood 2014): every input bit moves every output bit.
+    """The finaliser of splitmix64 (Steele, Lea, Flood 2014): each input bit moves every output bit.
 
     >>> hex(mix(1))
     '0x5692161d100b05e5'

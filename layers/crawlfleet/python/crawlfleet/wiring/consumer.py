@@ -9,7 +9,7 @@ import msgspec
 
 from crawlfleet.adapters.http_fetcher import AiohttpFetcher
 from crawlfleet.adapters.mongo.rules import MongoRules
-from crawlfleet.extract import RuleExtractor
+from crawlfleet.extract import RuleExtractor, check_rule
 from crawlfleet.flows.execution import Worker, WorkPorts
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.settings import Need, Settings
@@ -55,4 +55,4 @@ class Consumer:
 def consumer() -> Consumer:
     """The consumer of this environment."""
     settings = Settings.from_environment(needs=(Need.REDIS, Need.NODES))
-    return Consumer(Parts(settings, "consumer"))
+    return Consumer(Parts(settings, "consumer", check_rule))

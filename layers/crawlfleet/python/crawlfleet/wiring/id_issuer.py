@@ -1,4 +1,4 @@
-"""The id-issuer: every id kind over the parts. Worker numbers come from Redis, else from MongoDB."""
+"""The id-issuer: every id kind. Worker numbers come from Redis, or else from MongoDB."""
 
 import time
 from collections.abc import Callable

@@ -9,6 +9,7 @@ from aws_lambda_powertools import Logger
 from crawlfleet.adapters.aws import client
 from crawlfleet.adapters.secrets import Secrets
 from crawlfleet.adapters.ssm_config import SsmConfig
+from crawlfleet.policy.configuration import RuleCheck, unchecked
 from crawlfleet.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,10 +27,15 @@ def now() -> datetime:
 
 
 class Parts:
-    """Adapters over one environment's settings."""
+    """Adapters over one environment's settings.
 
-    def __init__(self, settings: Settings, service: str) -> None:
+    ``check_rule`` compiles rules when a new configuration arrives. Only a function that carries the
+    parsers can do that; the others trust `crawlfleet config push`, which does it too.
+    """
+
+    def __init__(self, settings: Settings, service: str, check_rule: RuleCheck = unchecked) -> None:
         self.settings = settings
+        self._check_rule = check_rule
         self.log = Logger(service=service, level=settings.log_level)
 
     def warn(self, message: str, error: Exception) -> None:
@@ -44,7 +50,7 @@ class Parts:
     @cached_property
     def config(self) -> SsmConfig:
         """The config centre."""
-        return SsmConfig(client("ssm"), self.settings.stage)
+        return SsmConfig(client("ssm"), self.settings.stage, check_rule=self._check_rule)
 
     @cached_property
     def redis(self) -> "RedisConnection":

@@ -25,7 +25,7 @@ from crawlfleet.wiring.submissions import submission_ports
 
 
 class RouterOperations:
-    """edge.rest.Operations: each call is one flow, given the configuration in force and the time."""
+    """edge.rest.Operations: each call is a flow, given the configuration in force and the time."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -42,11 +42,16 @@ class RouterOperations:
         return tenant_of(tree, api_key_id, self._parts.settings.default_api_key_id)
 
     def submit(
-        self, tenant: str, biz: str, submissions: list[Submission | InvalidRequestError]
+        self,
+        tenant: str,
+        biz: str,
+        submissions: list[Submission | InvalidRequestError],
+        *,
+        single: bool,
     ) -> list[Receipt]:
         """flows.submission."""
         tree = self._parts.config.current()
-        return submit(self._submission, tree, tenant, biz, submissions, now())
+        return submit(self._submission, tree, tenant, biz, submissions, now(), single=single)
 
     def look_up(self, tenant: str, biz: str, request_id: str) -> Tracked:
         """flows.tracking."""
