@@ -7,7 +7,7 @@ here and nowhere else.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
 from urllib.parse import unquote
@@ -138,8 +138,7 @@ class RestApi:
 
     Args:
         operations: Gives what the API works on; asked at each call until it succeeds, so that a
-        part
-            that cannot be opened is a problem document too.
+            part that cannot be opened is a problem document too.
         log: Is told of faults nobody foresaw.
     """
 
@@ -306,6 +305,11 @@ class RestApi:
         given: Mapping[str, str] = self._event.get("queryStringParameters") or {}
         return given
 
+    def _parameters(self) -> Mapping[str, Sequence[str]]:
+        """Every value of each parameter; API Gateway's test page sends the last ones alone."""
+        many: Mapping[str, Sequence[str]] = self._event.get("multiValueQueryStringParameters") or {}
+        return many or {name: (value,) for name, value in self._query().items()}
+
     def _guarded(
         self, route: Route, handler: Callable[..., Response[str]]
     ) -> Callable[..., Response[str]]:
@@ -313,7 +317,7 @@ class RestApi:
             try:
                 # Whose call it is comes before what it says: a stranger learns nothing from us.
                 tenant = () if route.open else (self._tenant(),)
-                inputs.known_parameters(self._query(), route.names)
+                inputs.known_parameters(self._parameters(), route.names)
                 return handler(*tenant, **{name: unquote(value) for name, value in path.items()})
             except Exception as error:  # noqa: BLE001  becomes an answer; see problems.status_of
                 problem = document_of(error)
