@@ -331,7 +331,7 @@ class RestApi:
         method, path = self._event.get("httpMethod"), str(self._event.get("path"))
         message = f"there is no {method} {path[:200]!r}"
         allowed = tuple(route.method for route in ROUTES if _PATHS[route.path].fullmatch(path))
-        if not allowed:
+        if not allowed or method in allowed:  # the path holds signs that no route takes
             return _problem(document_of(NotFoundError(message)))
         refusal = _problem(document_of(MethodNotAllowedError(message, allowed)))
         refusal.headers["Allow"] = ", ".join(sorted(allowed))

@@ -17,7 +17,9 @@ HeaderName = Annotated[
     str, Meta(min_length=1, max_length=128, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 ]
 HeaderValue = Annotated[str, Meta(max_length=4_000, pattern=r"^[\t\x20-\x7e\x80-\xff]*\Z")]
-Scalar: TypeAlias = str | int | float | bool | None
+#: What MongoDB holds as a whole number.
+Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Scalar: TypeAlias = str | Integer | float | bool | None
 
 
 class Submission(

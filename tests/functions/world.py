@@ -1,0 +1,280 @@
+"""The five functions in one process: real handlers on real Redis and MongoDB, AWS in memory.
+
+boto3's Lambda client is replaced at the one seam that ``adapters.lambda_functions`` has: what one
+function asks of another goes to that one's handler, as bytes, the way Lambda carries it.
+"""
+
+import io
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+import boto3
+import pymongo
+import pytest
+import redis
+from botocore.exceptions import ClientError
+from moto import mock_aws
+
+import functions.consumer.handler
+import functions.id_issuer.handler
+import functions.monitor.handler
+import functions.router.handler
+import functions.scheduler.handler
+from crawlfleet import names
+from crawlfleet.adapters.ssm_config import SsmConfig
+from crawlfleet.adapters.ssm_writer import write_tree
+from crawlfleet.wiring import consumer, id_issuer, monitor, router, scheduler
+from crawlfleet.wiring.parts import Parts
+from infra.local.aws_server import CREDENTIALS
+from tests.config_documents import texts
+
+HANDLERS: dict[str, Callable[[Any, Any], Any]] = {
+    names.ID_ISSUER: functions.id_issuer.handler.lambda_handler,
+    names.ROUTER: functions.router.handler.lambda_handler,
+    names.CONSUMER: functions.consumer.handler.lambda_handler,
+    names.SCHEDULER: functions.scheduler.handler.lambda_handler,
+    names.MONITOR: functions.monitor.handler.lambda_handler,
+}
+_CACHES = (
+    id_issuer.id_issuer,
+    router.router,
+    consumer.consumer,
+    scheduler.scheduler,
+    monitor.monitor,
+)
+STAGE = "test"
+
+#: Ids of the API keys that events carry; whose they are is what a tree says.
+KEYS = {"acme": "key-acme", "rival": "key-rival"}
+
+PAGE_RULE = {"fields": {"title": {"css": "title"}}}
+DETAIL_RULE = {"fields": {"heading": {"css": "h1"}}}
+
+
+class Context:
+    """What Lambda tells a handler of its invocation."""
+
+    function_name = memory_limit_in_mb = invoked_function_arn = "test"
+
+    def __init__(self, seconds: float = 60.0) -> None:
+        self.aws_request_id = str(uuid.uuid4())
+        self._seconds = seconds
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int(self._seconds * 1000)
+
+
+def biz(rules: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """A biz's document; two bizs of one tenant need a ``collection`` each."""
+    generation = {
+        "starts_at": "2026-01-01T00:00:00Z",
+        "nodes": ["main"],
+        "databases": ["db"],
+        **changes.pop("generation", {}),
+    }
+    return {"generations": [generation], "rules": rules or {"page": PAGE_RULE}, **changes}
+
+
+def default_bizs() -> dict[str, dict[str, dict[str, Any]]]:
+    """The tree that the payloads in ``events/`` are written for; tenants by their first names."""
+    two_rules = {"page": PAGE_RULE, "detail": DETAIL_RULE}
+    return {
+        "acme": {
+            "docs": biz(),
+            "shop": biz(two_rules, collection="shop", states={"reviewed": 100}),
+        },
+        "rival": {"docs": biz(), "secret": biz(collection="secret")},
+    }
+
+
+class LambdaService:
+    """boto3's Lambda client, as far as ours use it; asynchronous invocations wait in ``woken``."""
+
+    def __init__(self) -> None:
+        self.woken: list[str] = []
+        self.calls: list[str] = []
+        #: What happens instead of an invocation, by function.
+        self.faults: dict[str, Exception | bytes] = {}
+
+    def invoke(self, *, FunctionName: str, InvocationType: str, Payload: bytes) -> Any:  # noqa: N803
+        name = FunctionName.removeprefix(f"crawlfleet-{STAGE}-")
+        self.calls.append(name)
+        fault = self.faults.get(name)
+        if isinstance(fault, Exception):
+            raise fault
+        if isinstance(fault, bytes):
+            return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": io.BytesIO(fault)}
+        if InvocationType == "Event":
+            self.woken.append(name)
+            return {"StatusCode": 202, "Payload": io.BytesIO()}
+        try:
+            answer = HANDLERS[name](json.loads(Payload), Context())
+        except Exception as error:
+            document = {"errorType": type(error).__name__, "errorMessage": str(error)}
+            payload = io.BytesIO(json.dumps(document).encode())
+            return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": payload}
+        return {"StatusCode": 200, "Payload": io.BytesIO(json.dumps(answer).encode())}
+
+
+def throttled() -> ClientError:
+    error = {"Code": "TooManyRequestsException", "Message": "Rate exceeded"}
+    return ClientError({"Error": error}, "Invoke")
+
+
+class World:
+    """One stage. ``fresh`` empties Redis and gives every tenant a name that nobody had before."""
+
+    def __init__(self, redis_url: str, mongo_uri: str) -> None:
+        self.lambdas = LambdaService()
+        self.ssm = boto3.client("ssm")
+        self.secrets = boto3.client("secretsmanager")
+        self.redis = redis.Redis.from_url(redis_url)
+        self.mongo: pymongo.MongoClient[Any] = pymongo.MongoClient(mongo_uri, tz_aware=True)
+        self.parts: list[Parts] = []
+        self.tenants: dict[str, str] = {}
+
+    def fresh(
+        self,
+        bizs: dict[str, dict[str, dict[str, Any]]] | None = None,
+        *,
+        stage: dict[str, Any] | None = None,
+    ) -> None:
+        """Empty Redis; push a tree for new tenants, in force with the next call."""
+        self.redis.flushall()
+        self.lambdas.woken.clear()
+        self.lambdas.calls.clear()
+        self.lambdas.faults.clear()
+        self.tenants = {first: f"{first}-{uuid.uuid4().hex[:10]}" for first in KEYS}
+        self.push(default_bizs() if bizs is None else bizs, stage=stage)
+
+    def push(
+        self,
+        bizs: dict[str, dict[str, dict[str, Any]]],
+        *,
+        stage: dict[str, Any] | None = None,
+    ) -> None:
+        """Push a whole tree over what stands."""
+        documents: dict[str, Any] = {
+            f"tenants__{self.tenants[first]}": {"api_keys": [key]} for first, key in KEYS.items()
+        }
+        for first, each in bizs.items():
+            for name, document in each.items():
+                documents[f"bizs__{self.tenants[first]}__{name}"] = document
+        documents["stage"] = {
+            "home_node": "main",
+            "nodes": ["main"],
+            "allow_private_addresses": True,
+            "fleet": {"idle_seconds": 0.0, "concurrency": 8, "max_consumers": 4},
+            **(stage or {}),
+        }
+        write_tree(self.ssm, STAGE, texts(**documents), delete=True)
+
+    def call(self, function: str, event: Any, context: Context | None = None) -> Any:
+        """Call a handler as Lambda does: JSON in, JSON out."""
+        answer = HANDLERS[function](json.loads(json.dumps(event)), context or Context())
+        return json.loads(json.dumps(answer))
+
+    def work(self) -> Any:
+        """Run a consumer as its wake-up does."""
+        return self.call(names.CONSUMER, {})
+
+    # ---- what is stored ------------------------------------------------------------------------
+
+    def stored(self, first: str = "acme") -> int:
+        """Requests, schedules and records of a tenant in MongoDB, all in all."""
+        tenant = self.tenants[first]
+        found = 0
+        for name in self.mongo.list_database_names():
+            if name.startswith(f"cf_{tenant}_"):
+                database = self.mongo[name]
+                for collection in database.list_collection_names():
+                    found += database[collection].count_documents({"flag": {"$exists": True}})
+        control = self.mongo["cf_control"]
+        return found + control["schedules"].count_documents({"tenant": tenant})
+
+    def queued(self, first: str = "acme", biz_name: str = "docs") -> int:
+        """Entries in the queue of a biz."""
+        key = f"cf:{{{self.tenants[first]}:{biz_name}}}:queue:main"
+        return int(self.redis.llen(key))  # type: ignore[arg-type]
+
+    def lane_keys(self) -> list[bytes]:
+        """Every key of a lane in Redis; the fleet's own have no colon in their tag."""
+        return [key for key in self.redis.keys() if b":" in key[key.find(b"{") : key.find(b"}")]]
+
+    def drop(self) -> None:
+        """Remove the databases of this world's tenants."""
+        for name in self.mongo.list_database_names():
+            if any(name.startswith(f"cf_{tenant}_") for tenant in self.tenants.values()):
+                self.mongo.drop_database(name)
+        self.mongo["cf_control"]["schedules"].delete_many(
+            {"tenant": {"$in": list(self.tenants.values())}}
+        )
+
+
+def thaw() -> None:
+    """Forget every environment: the next call of each function is a cold start."""
+    for cache in _CACHES:
+        cache.cache_clear()
+
+
+@contextmanager
+def a_world(
+    redis_url: str, mongo_uri: str, *, poll_seconds: float = 0.0, own_mongo: bool = False
+) -> Iterator[World]:
+    """The stage on these servers; every call sees the newest configuration unless told otherwise."""
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        for name, value in CREDENTIALS.items():
+            patch.setenv(name, value)
+        for name, value in {
+            names.ENV_STAGE: STAGE,
+            names.ENV_REDIS_URL: redis_url,
+            names.ENV_NODE_SECRET: names.node_secret(STAGE, "{node}"),
+            names.ENV_CONSUMER_FUNCTION: names.function_name(STAGE, names.CONSUMER),
+            names.ENV_ID_ISSUER_FUNCTION: names.function_name(STAGE, names.ID_ISSUER),
+        }.items():
+            patch.setenv(name, value)
+        stack.enter_context(mock_aws())
+        world = World(redis_url, mongo_uri)
+        stack.callback(world.mongo.close)
+        stack.callback(world.redis.close)
+        world.secrets.create_secret(Name=names.node_secret(STAGE, "main"), SecretString=mongo_uri)
+        patch.setattr(
+            "crawlfleet.adapters.lambda_functions.aws_client", lambda *_, **__: world.lambdas
+        )
+        patch.setattr(
+            "crawlfleet.wiring.parts.SsmConfig", partial(SsmConfig, poll_seconds=poll_seconds)
+        )
+        made = Parts.__init__
+
+        def remember(self: Parts, *arguments: Any) -> None:
+            made(self, *arguments)
+            world.parts.append(self)
+
+        patch.setattr(Parts, "__init__", remember)
+        thaw()
+        stack.callback(thaw)
+        stack.callback(close, world)
+        if not own_mongo:
+            stack.callback(world.drop)
+        world.fresh()
+        yield world
+
+
+def close(world: World) -> None:
+    """Close what the functions have opened so far."""
+    for parts in world.parts:
+        opened = vars(parts)
+        for name in ("redis", "nodes"):
+            if name in opened:
+                opened[name].close()
+    world.parts.clear()
+
+
+def environment_ends(world: World) -> None:
+    """Every environment ends; the next call of each function is a cold start."""
+    close(world)
+    thaw()
