@@ -1,0 +1,128 @@
+"""``python -m benchmarks [--only NAME ...] [--quick]``; exits with 1 where a target was missed."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks import crawl, imports, ingest, lookup, queue_memory
+from benchmarks.bench import ENV_PEERS, OUT, Addresses, Bench, BenchError, Found, ask, peer
+from benchmarks.figures import FIGURES
+from benchmarks.scale import FULL, QUICK, Scale
+from benchmarks.summary import keep, show
+from infra.local.mongo_server import MongoServer
+from infra.local.redis_server import RedisServer
+
+BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
+    "imports": imports.run,
+    "ingest": ingest.run,
+    "queue_memory": queue_memory.run,
+    "crawl": crawl.run,
+    "lookup": lookup.run,
+}
+#: Those that have peers beside the floor.
+_COMPARED: Final = ("ingest", "crawl")
+_WITHOUT_PEERS: Final = (
+    f"The peers are missing: run `make bench`, which installs them into an environment of their "
+    f"own, or name a Python that has requirements/bench.txt in {ENV_PEERS}. "
+    "--quick runs without them."
+)
+
+
+def main() -> int:
+    arguments = _arguments()
+    console = Console(stderr=True)
+    peers = _peers()
+    chosen = arguments.only or list(BENCHMARKS)
+    if peers is None and not arguments.quick and set(chosen) & set(_COMPARED):
+        console.print(_WITHOUT_PEERS, style="red")
+        return 2
+    scale = QUICK if arguments.quick else FULL
+    try:
+        found = _run(chosen, scale, peers, console)
+    except BenchError as error:
+        console.print(f"benchmark failed: {error}", style="red", markup=False)
+        return 3
+    show(Console(), found.figures)
+    name = "quick.json" if arguments.quick else "latest.json"
+    path = keep(OUT, name, found.figures, found.details)
+    console.print(f"kept in {path.parent.name}/{path.name}")
+    if peers is not None:
+        _draw(path, peers, console)
+    missed = [f.key for f in FIGURES if f.reached(found.figures.get(f.key, 0)) is False]
+    # The smoke run is too short to judge speeds by: it shows that every step works.
+    return 1 if not arguments.quick and set(missed) & found.figures.keys() else 0
+
+
+def _run(chosen: list[str], scale: Scale, peers: Path | None, console: Console) -> Found:
+    together = Found()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with (
+        RedisServer() as redis_server,
+        MongoServer() as mongo_server,
+        Progress(
+            *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
+        ) as progress,
+    ):
+        addresses = Addresses(redis=redis_server.url, mongo=mongo_server.uri)
+        for name in chosen:
+            task = progress.add_task(name, total=steps(name, scale, with_peers=peers is not None))
+
+            def tick(what: str, task: object = task) -> None:
+                progress.update(task, advance=1, description=what)  # type: ignore[arg-type]  # rich's TaskID
+
+            found = BENCHMARKS[name](
+                Bench(addresses=addresses, scale=scale, peers=peers, tick=tick)
+            )
+            together.figures.update(found.figures)
+            together.details.update(found.details)
+    return together
+
+
+def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
+    """How often a benchmark tells that it has got on."""
+    more = 1 if with_peers else 0
+    return {
+        "imports": scale.import_runs,
+        "ingest": scale.rounds * (3 + more),
+        "queue_memory": 1,
+        "crawl": scale.crawl_rounds * (2 + 2 * more),
+        "lookup": -(-scale.stored_requests // lookup.BATCH),
+    }[name]
+
+
+def _peers() -> Path | None:
+    given = os.environ.get(ENV_PEERS)
+    return Path(given) if given and Path(given).exists() else None
+
+
+def _draw(details: Path, peers: Path, console: Console) -> None:
+    bench = Bench(addresses=Addresses(redis="", mongo=""), scale=QUICK, peers=peers, tick=print)
+    beside = details.with_name(details.name.replace(".json", "-details.json"))
+    try:
+        drawn = ask([*peer(bench, "plots.py"), str(beside), str(OUT)], {})
+    except BenchError as error:
+        console.print(f"no plots: {error}", style="yellow", markup=False)
+        return
+    console.print(f"drew {len(json.loads(json.dumps(drawn))['drawn'])} plots beside it")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--only", nargs="+", choices=list(BENCHMARKS), metavar="NAME", help=", ".join(BENCHMARKS)
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="less than a minute, without peers: is all in order?"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""What every benchmark is given, and how it asks others to do their side of the work."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pymongo
+import redis
+
+from benchmarks.scale import Scale
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PEERS: Final = Path(__file__).resolve().parent / "peers"
+OUT: Final = Path(__file__).resolve().parent / "out"
+
+#: An interpreter that has what requirements/bench.txt pins.
+ENV_PEERS: Final = "PEERS_PYTHON"
+#: No side takes longer than this, on a machine with other work too.
+_SIDE_SECONDS: Final = 900
+
+
+class BenchError(RuntimeError):
+    """A benchmark could not be run, or a side did not do the work that the others did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addresses:
+    """Where the run's own servers listen."""
+
+    redis: str
+    mongo: str
+
+    def clear(self) -> None:
+        """Empty both, but for what MongoDB keeps for itself."""
+        with redis.Redis.from_url(self.redis) as client:
+            client.flushall()
+        with pymongo.MongoClient[dict[str, Any]](self.mongo) as mongo:
+            for name in mongo.list_database_names():
+                if name not in ("admin", "config", "local"):
+                    mongo.drop_database(name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """One run's surroundings. ``peers`` is the peers' interpreter; None runs without them."""
+
+    addresses: Addresses
+    scale: Scale
+    peers: Path | None
+    tick: Callable[[str], None]
+
+    def variables(self, **more: str) -> dict[str, str]:
+        """What a child process is told."""
+        return {
+            "BENCH_REDIS": self.addresses.redis,
+            "BENCH_MONGO": self.addresses.mongo,
+            **more,
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class Found:
+    """What a benchmark found: figures for ``latest.json``, details for ``details.json``."""
+
+    figures: dict[str, float] = field(default_factory=dict)
+    details: dict[str, object] = field(default_factory=dict)
+
+
+def ask(command: list[str], variables: Mapping[str, str]) -> dict[str, Any]:
+    """Run one side in a process of its own; its last line of output is its answer in JSON.
+
+    Raises:
+        BenchError: it failed, or said nothing.
+    """
+    path = [str(ROOT / "layers/crawlfleet/python"), str(ROOT)]
+    done = subprocess.run(
+        command,
+        env={**os.environ, **variables, "PYTHONPATH": os.pathsep.join(path)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_SIDE_SECONDS,
+        check=False,
+    )
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, json.JSONDecodeError):
+        tail = (done.stderr or done.stdout)[-2_000:]
+        message = f"{' '.join(command[-2:])} ended with {done.returncode}:\n{tail}"
+        raise BenchError(message) from None
+    return answer
+
+
+def peer(bench: Bench, script: str) -> list[str]:
+    """The command that runs a peer's script. The floor's run on our own interpreter."""
+    python = sys.executable if script.startswith("floor_") else str(bench.peers)
+    return [python, str(PEERS / script)]

@@ -1,0 +1,125 @@
+"""The figures: what each is, what it is to reach, and the arithmetic from rounds to a figure."""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+#: The folders of ``functions/``.
+FUNCTIONS: Final = ("id_issuer", "router", "consumer", "scheduler", "monitor")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One key of ``latest.json``. Without a bound it is only printed and kept."""
+
+    key: str
+    meaning: str
+    least: float | None = None
+    most: float | None = None
+    below: float | None = None
+    above: float | None = None
+    needs_peers: bool = False
+
+    @property
+    def target(self) -> str:
+        """The bound as the table shows it."""
+        for sign, bound in ((">=", self.least), ("<=", self.most), ("<", self.below)):
+            if bound is not None:
+                return f"{sign} {bound:g}"
+        return "" if self.above is None else f"> {self.above:g}"
+
+    def reached(self, value: float) -> bool | None:
+        """Whether the value is within the bound; None where there is no bound."""
+        if not self.target:
+            return None
+        return (
+            (self.least is None or value >= self.least)
+            and (self.most is None or value <= self.most)
+            and (self.below is None or value < self.below)
+            and (self.above is None or value > self.above)
+        )
+
+
+FIGURES: Final = (
+    Figure(
+        key="ingest_vs_floor",
+        meaning="batches of 1,000 through the router / insert_many + LPUSH",
+        least=0.5,
+    ),
+    Figure(
+        key="ingest_vs_rq",
+        meaning="batches of 1,000 through the router / RQ's enqueue_many",
+        above=1,
+        needs_peers=True,
+    ),
+    Figure(
+        key="single_submit_vs_floor",
+        meaning="single submissions / insert_one + LPUSH, requests per second",
+        least=0.66,
+    ),
+    Figure(
+        key="crawl_vs_scrapy_redis",
+        meaning="pages per CPU second, worker / scrapy-redis",
+        least=3,
+        needs_peers=True,
+    ),
+    Figure(
+        key="crawl_vs_crawlee",
+        meaning="pages per CPU second, worker / Crawlee",
+        needs_peers=True,
+    ),
+    Figure(key="crawl_vs_floor", meaning="pages per CPU second, worker / aiohttp + lexbor"),
+    Figure(key="redis_bytes_per_request", meaning="Redis memory of a queued request", most=80),
+    Figure(key="lookup_p99_ms", meaning="a request by its id, 99th percentile", below=10),
+    *(
+        Figure(key=f"import_ms_{name}", meaning=f"import of functions/{name}/handler.py, median")
+        for name in FUNCTIONS
+    ),
+)
+KEYS: Final = tuple(figure.key for figure in FIGURES)
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """The median of the rounds' ratios: both sides of a round have met the same machine.
+
+    >>> ratio([50.0, 10.0, 60.0], [100.0, 20.0, 60.0])
+    0.5
+    """
+    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+
+
+def percentile(values: Iterable[float], percent: float) -> float:
+    """The smallest value that ``percent`` of all values do not exceed.
+
+    >>> percentile(range(1, 101), 99)
+    99
+    """
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+def rotated(sides: Sequence[str], round_number: int) -> list[str]:
+    """The order of a round: each side is first, last and in between in turn.
+
+    >>> rotated(["a", "b", "c"], 1)
+    ['b', 'c', 'a']
+    """
+    at = round_number % len(sides)
+    return [*sides[at:], *sides[:at]]
+
+
+def flat(found: Mapping[str, float], before: Mapping[str, object]) -> dict[str, float | None]:
+    """``latest.json``: every key, and none besides; what was not measured now stays as it was."""
+    kept = {key: value for key, value in before.items() if isinstance(value, int | float)}
+    return {key: _rounded(found.get(key, kept.get(key))) for key in KEYS}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
+
+
+def verdict(figure: Figure, value: float) -> str:
+    """What the table says of a value."""
+    return {True: "reached", False: "MISSED", None: ""}[figure.reached(value)]

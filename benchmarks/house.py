@@ -1,0 +1,191 @@
+"""Crawlfleet over the run's own Redis and MongoDB: the real parts, without an AWS in between.
+
+Only what a cloud would give is replaced: the config centre stands still, secrets are at hand, and
+the id-issuer is called in this process as its function would call it.
+"""
+
+import io
+import time
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Final, cast
+
+import msgspec
+
+from benchmarks.bench import Addresses
+from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
+from crawlfleet.adapters.mongo.numbers import FIRST_NUMBER, MongoCounter
+from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
+from crawlfleet.adapters.secrets import Secrets
+from crawlfleet.adapters.ssm_config import SsmConfig
+from crawlfleet.edge.rest import RestApi
+from crawlfleet.flows.issuing import Issuer
+from crawlfleet.model.biz import Biz, FetchLimits, Generation, Stage, Tenant, Tree
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.rule import Field, PageFact, Rule
+from crawlfleet.settings import Settings
+from crawlfleet.wiring.id_issuer import IdIssuer
+from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.router import RouterOperations
+
+TENANT: Final = "default"
+BIZ: Final = "docs"
+LANE: Final = Lane(TENANT, BIZ, "main")
+API_KEY: Final = "bench"
+
+#: The work that every side of the crawl does.
+PAGE_RULE: Final = Rule(
+    fields={
+        "url": Field(fact=PageFact.URL),
+        "title": Field(css="title"),
+        "h1": Field(css="h1"),
+        "p": Field(css="p"),
+        "h2": Field(css="h2", list=True),
+        "links": Field(css="a[href]", count=True),
+    }
+)
+
+
+def tree_of(*, shards: int = 1, databases: tuple[str, ...] = ("docs",)) -> Tree:
+    """A configuration with one biz; all but what is compared is left as it is by default."""
+    generation = Generation(
+        starts_at=datetime(2025, 1, 1, tzinfo=UTC),
+        nodes=("main",),
+        databases=databases,
+        shards=shards,
+    )
+    biz = Biz(
+        generations=(generation,),
+        rules={"page": PAGE_RULE},
+        # As many downloads at once from the one site as the peers are allowed.
+        fetch=FetchLimits(per_host=64),
+    )
+    return Tree(
+        revision="1",
+        stage=Stage(allow_private_addresses=True),
+        tenants={TENANT: Tenant()},
+        bizs={TENANT: {BIZ: biz}},
+    )
+
+
+class BenchParts(Parts):
+    """The parts of one function."""
+
+    def __init__(self, addresses: Addresses, tree: Tree, service: str) -> None:
+        settings = Settings(
+            stage="bench",
+            log_level="WARNING",
+            redis_url=addresses.redis,
+            node_secret_template="{node}",
+            default_api_key_id=API_KEY,
+        )
+        super().__init__(settings, service)
+        self._mongo = addresses.mongo
+        self._tree = tree
+
+    @cached_property
+    def config(self) -> SsmConfig:
+        return cast("SsmConfig", _StandingConfig(self._tree))
+
+    @cached_property
+    def secrets(self) -> Secrets:
+        return cast("Secrets", _OneSecret(self._mongo))
+
+    @cached_property
+    def ids(self) -> LambdaIds:
+        numbers = RedisWorkerNumbers(self.redis, numbers=range(FIRST_NUMBER))
+        issuer = Issuer((numbers,), "bench", now, time.sleep)
+        return LambdaIds("id-issuer", now, _Lambda(IdIssuer(issuer, MongoCounter(self.nodes))))
+
+    @cached_property
+    def waker(self) -> LambdaWaker:
+        return LambdaWaker("consumer", _Lambda(None))
+
+
+class Router:
+    """The router's handler object, and events for it."""
+
+    def __init__(self, addresses: Addresses, tree: Tree) -> None:
+        self.parts = BenchParts(addresses, tree, "router")
+        self._api = RestApi(lambda: RouterOperations(self.parts), _fail)
+
+    def call(self, event: dict[str, Any], expected: int) -> str:
+        """Have one event answered; the answer's body."""
+        answer = self._api.answer(event, None)
+        if answer["statusCode"] != expected:
+            raise AssertionError(answer)
+        return str(answer["body"])
+
+    def close(self) -> None:
+        """Close what was opened."""
+        self.parts.nodes.close()
+        self.parts.redis.close()
+
+
+def event(method: str, path: str, body: str | None = None) -> dict[str, Any]:
+    """An API Gateway proxy event, as the REST API sends it."""
+    return {
+        "httpMethod": method,
+        "path": path,
+        "resource": "/{proxy+}",
+        "headers": {"content-type": "application/json"},
+        "multiValueHeaders": {"content-type": ["application/json"]},
+        "queryStringParameters": None,
+        "multiValueQueryStringParameters": None,
+        "requestContext": {
+            "resourcePath": "/{proxy+}",
+            "httpMethod": method,
+            "path": path,
+            "stage": "bench",
+            "identity": {"apiKeyId": API_KEY},
+        },
+        "body": body,
+        "isBase64Encoded": False,
+    }
+
+
+def batch(urls: list[str]) -> dict[str, Any]:
+    """The submission of many pages as one event."""
+    entries = [{"url": url, "rule": "page"} for url in urls]
+    return event("POST", f"/v1/{BIZ}/requests", msgspec.json.encode({"requests": entries}).decode())
+
+
+def single(url: str) -> dict[str, Any]:
+    """The submission of one page as one event."""
+    body = msgspec.json.encode({"url": url, "rule": "page"}).decode()
+    return event("POST", f"/v1/{BIZ}/requests", body)
+
+
+class _StandingConfig:
+    refused = None
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def current(self) -> Tree:
+        return self._tree
+
+
+class _OneSecret:
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def read(self, _: str) -> str:
+        return self._value
+
+
+class _Lambda:
+    """Lambda's Invoke: the id-issuer in this process; a wake-up is accepted and goes nowhere."""
+
+    def __init__(self, issuer: IdIssuer | None) -> None:
+        self._issuer = issuer
+
+    def invoke(self, **arguments: Any) -> Any:
+        if self._issuer is None:
+            return {"StatusCode": 202}
+        answer = self._issuer.issue(msgspec.json.decode(arguments["Payload"]))
+        return {"StatusCode": 200, "Payload": io.BytesIO(msgspec.json.encode(answer))}
+
+
+def _fail(error: Exception) -> None:
+    raise error

@@ -1,0 +1,69 @@
+"""Importing each handler in a fresh interpreter: what a cold start pays before its first line."""
+
+import os
+import statistics
+import subprocess
+import sys
+from typing import Final
+
+from benchmarks.bench import OUT, ROOT, Bench, Found
+from benchmarks.figures import FUNCTIONS
+
+_PROGRAM: Final = """
+import time
+started = time.perf_counter()
+import functions.{name}.handler
+print((time.perf_counter() - started) * 1000)
+"""
+
+
+def run(bench: Bench) -> Found:
+    """Take the median; functions take turns. Python's own list of imports is kept beside it."""
+    for name in FUNCTIONS:
+        _python("-c", _PROGRAM.format(name=name))  # writes byte code where there is none yet
+    times: dict[str, list[float]] = {name: [] for name in FUNCTIONS}
+    for _ in range(bench.scale.import_runs):
+        for name in FUNCTIONS:
+            times[name].append(float(_python("-c", _PROGRAM.format(name=name)).stdout))
+        bench.tick("imports")
+    OUT.mkdir(exist_ok=True)
+    for name in FUNCTIONS:
+        listed = _python("-X", "importtime", "-c", f"import functions.{name}.handler").stderr
+        (OUT / f"imports_{name}.txt").write_text(slowest_first(listed), encoding="utf-8")
+    return Found(
+        figures={f"import_ms_{name}": statistics.median(found) for name, found in times.items()},
+        details={"imports, milliseconds": times},
+    )
+
+
+def slowest_first(listed: str) -> str:
+    """``-X importtime`` in order of the time that modules took with all that they import.
+
+    >>> print(slowest_first("import time: self [us] | cumulative | imported package\\n"
+    ...     "import time: 5 | 5 | a\\nimport time: 3 | 90 | b\\n"), end="")
+           self    cumulative  module (microseconds)
+              3            90  b
+              5             5  a
+    """
+    rows = []
+    for line in listed.splitlines():
+        own, _, rest = line.removeprefix("import time:").partition("|")
+        together, _, name = rest.partition("|")
+        if own.strip().isdigit():
+            rows.append((int(together), int(own), name.strip()))
+    lines = [f"{own:>11}  {together:>12}  {name}\n" for together, own, name in sorted(rows)[::-1]]
+    return f"{'self':>11}  {'cumulative':>12}  module (microseconds)\n" + "".join(lines)
+
+
+def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(ROOT / "layers/crawlfleet/python"), str(ROOT)])
+    # The region is what Lambda's environment has; without one boto3 would look for a file.
+    environment = {**os.environ, "PYTHONPATH": path, "AWS_DEFAULT_REGION": "eu-central-1"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )

@@ -1,0 +1,44 @@
+"""Draw a run's rounds as bars: ``plots.py latest-details.json folder``. Needs matplotlib."""
+
+import json
+import re
+import statistics
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+from matplotlib import pyplot as plt
+
+TITLES = (
+    "batched submissions per second",
+    "single submissions per second",
+    "pages per CPU second",
+    "imports, milliseconds",
+)
+
+
+def draw(title: str, sides: dict[str, list[float]], folder: Path) -> None:
+    sides = {name: values for name, values in sides.items() if values}
+    figure, axes = plt.subplots(figsize=(7, 1 + 0.6 * len(sides)))
+    for place, (name, values) in enumerate(reversed(sides.items())):
+        middle = statistics.median(values)
+        colour = "tab:blue" if name == "ours" or "imports" in title else "tab:gray"
+        axes.barh(place, middle, color=colour)
+        axes.plot(values, [place] * len(values), "k|")
+        axes.annotate(f" {middle:,.0f}", (max(values), place), va="center")
+    axes.set_yticks(range(len(sides)), [name.replace("_", "-") for name in reversed(sides)])
+    axes.set_title(f"{title} (median, each round a tick)")
+    axes.margins(x=0.15)
+    figure.tight_layout()
+    figure.savefig(folder / f"{re.sub(r'[^a-z]+', '-', title.lower())}.png", dpi=120)
+    plt.close(figure)
+
+
+found = json.loads(Path(sys.argv[1]).read_text())
+for wanted in TITLES:
+    if wanted in found:
+        draw(wanted, found[wanted], Path(sys.argv[2]))
+print(json.dumps({"drawn": [wanted for wanted in TITLES if wanted in found]}))

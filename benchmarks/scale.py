@@ -1,0 +1,46 @@
+"""How much of everything: the full run, and the smoke run that only shows that each step works."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """The sizes of one run."""
+
+    rounds: int
+    ingest_requests: int
+    single_requests: int
+    pages: int
+    crawl_requests: int
+    crawl_rounds: int
+    queue_entries: int
+    stored_requests: int
+    lookups: int
+    import_runs: int
+
+
+FULL: Final = Scale(
+    rounds=5,
+    ingest_requests=20_000,
+    single_requests=1_000,
+    pages=300,
+    crawl_requests=3_000,
+    crawl_rounds=3,
+    queue_entries=200_000,
+    stored_requests=1_000_000,
+    lookups=5_000,
+    import_runs=7,
+)
+QUICK: Final = Scale(
+    rounds=1,
+    ingest_requests=2_000,
+    single_requests=50,
+    pages=20,
+    crawl_requests=200,
+    crawl_rounds=1,
+    queue_entries=5_000,
+    stored_requests=5_000,
+    lookups=200,
+    import_runs=1,
+)

@@ -1,0 +1,116 @@
+import json
+
+import pytest
+
+from benchmarks import figures
+from benchmarks.figures import FIGURES, FUNCTIONS, KEYS, flat, percentile, ratio, rotated, verdict
+from benchmarks.summary import keep
+
+BY_KEY = {figure.key: figure for figure in FIGURES}
+
+
+def test_the_flat_object_has_exactly_the_agreed_keys():
+    agreed = [
+        "ingest_vs_floor",
+        "ingest_vs_rq",
+        "single_submit_vs_floor",
+        "crawl_vs_scrapy_redis",
+        "crawl_vs_crawlee",
+        "crawl_vs_floor",
+        "redis_bytes_per_request",
+        "lookup_p99_ms",
+        "import_ms_id_issuer",
+        "import_ms_router",
+        "import_ms_consumer",
+        "import_ms_scheduler",
+        "import_ms_monitor",
+    ]
+
+    found = flat(dict.fromkeys([*agreed, "another"], 1.0), {"older": 2.0})
+
+    assert list(found) == agreed == list(KEYS)
+
+
+def test_each_folder_of_functions_has_its_import_time(pytestconfig):
+    folders = {
+        path.parent.name for path in (pytestconfig.rootpath / "functions").glob("*/handler.py")
+    }
+
+    assert set(FUNCTIONS) == folders
+
+
+def test_what_was_not_measured_stays_as_it_was():
+    before = {"ingest_vs_floor": 0.5, "lookup_p99_ms": 3.0, "ingest_vs_rq": None}
+
+    found = flat({"ingest_vs_floor": 0.75}, before)
+
+    assert (found["ingest_vs_floor"], found["lookup_p99_ms"]) == (0.75, 3.0)
+    assert found["ingest_vs_rq"] is None
+
+
+def test_a_ratio_pairs_the_rounds_so_a_slow_moment_of_the_machine_cancels_out():
+    ours, theirs = [50.0, 5.0, 60.0], [100.0, 10.0, 100.0]
+
+    assert ratio(ours, theirs) == 0.5
+
+
+def test_a_ratio_of_unequal_rounds_is_refused():
+    with pytest.raises(ValueError, match="shorter"):
+        ratio([1.0, 2.0, 3.0], [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("percent", "expected"), [(50, 50), (99, 99), (99.9, 100), (100, 100), (0, 1)]
+)
+def test_a_percentile_is_one_of_the_values(percent, expected):
+    assert percentile(range(100, 0, -1), percent) == expected
+
+
+def test_every_side_is_first_in_turn():
+    orders = [rotated(["ours", "floor", "rq"], number) for number in range(4)]
+
+    assert [order[0] for order in orders] == ["ours", "floor", "rq", "ours"]
+    assert all(sorted(order) == ["floor", "ours", "rq"] for order in orders)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("ingest_vs_floor", 0.5, "reached"),
+        ("ingest_vs_floor", 0.49, "MISSED"),
+        ("ingest_vs_rq", 1.0, "MISSED"),
+        ("ingest_vs_rq", 1.01, "reached"),
+        ("single_submit_vs_floor", 0.66, "reached"),
+        ("crawl_vs_scrapy_redis", 2.99, "MISSED"),
+        ("crawl_vs_scrapy_redis", 3.0, "reached"),
+        ("redis_bytes_per_request", 80.0, "reached"),
+        ("redis_bytes_per_request", 80.1, "MISSED"),
+        ("lookup_p99_ms", 10.0, "MISSED"),
+        ("lookup_p99_ms", 9.9, "reached"),
+        ("crawl_vs_floor", 0.1, ""),
+        ("import_ms_router", 900.0, ""),
+    ],
+)
+def test_a_value_is_held_to_its_target(key, value, said):
+    assert verdict(BY_KEY[key], value) == said
+
+
+def test_a_target_is_shown_with_its_sign():
+    shown = {figure.key: figure.target for figure in FIGURES}
+
+    assert shown["crawl_vs_scrapy_redis"] == ">= 3"
+    assert shown["ingest_vs_rq"] == "> 1"
+    assert shown["lookup_p99_ms"] == "< 10"
+    assert shown["import_ms_router"] == ""
+
+
+def test_a_second_run_of_one_benchmark_keeps_the_others_figures(tmp_path):
+    keep(tmp_path / "out", "latest.json", {"lookup_p99_ms": 2.0}, {"look-up": 1})
+
+    path = keep(tmp_path / "out", "latest.json", {"ingest_vs_rq": 4.05678}, {"rq": [2]})
+
+    kept = json.loads(path.read_text())
+    assert (kept["lookup_p99_ms"], kept["ingest_vs_rq"]) == (2.0, 4.057)
+    assert list(kept) == list(figures.KEYS)
+    details = json.loads((tmp_path / "out" / "latest-details.json").read_text())
+    assert details == {"look-up": 1, "rq": [2]}
