@@ -32,7 +32,7 @@ class EmfMetrics:
         for start in range(0, len(metrics), _LINE):
             line = EphemeralMetrics(namespace=METRIC_NAMESPACE)
             # powertools adds POWERTOOLS_SERVICE_NAME as a dimension; alarms ask for ours alone.
-            line.provider.service = ""
+            line.service = ""
             line.add_dimension("stage", self._stage)
             for name, value in dimensions.items():
                 line.add_dimension(name, value)

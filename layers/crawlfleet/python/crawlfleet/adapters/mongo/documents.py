@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.adapters.mongo.connection import Document
+from crawlfleet.model.ids import RequestId
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import Body, Event, Request, State, Tracked
 
@@ -55,10 +56,18 @@ def new_document(request: Request, call: int) -> Document:
     return document
 
 
+def read_id(stored: RequestId) -> RequestId:
+    """An id as everybody else knows it.
+
+    The driver reads int64 as a class of its own, which no encoder but the driver's takes.
+    """
+    return int(stored) if isinstance(stored, int) else stored
+
+
 def request_of(document: Document) -> Request:
     """The request in a document."""
     return Request(
-        id=document["_id"],
+        id=read_id(document["_id"]),
         tenant=document["tenant"],
         biz=document["biz"],
         queued_at=document["ts"],

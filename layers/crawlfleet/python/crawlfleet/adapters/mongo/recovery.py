@@ -10,7 +10,7 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
 from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
-from crawlfleet.adapters.mongo.documents import event, pushed
+from crawlfleet.adapters.mongo.documents import event, pushed, read_id
 from crawlfleet.adapters.mongo.settlement import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.adapters.mongo.shards import BY_DUE, BY_ID, BY_STATE, Shards
 from crawlfleet.errors import StoreError
@@ -61,7 +61,7 @@ class MongoRecovery:
                         .sort(order, ASCENDING)
                         .limit(limit)
                     )
-                    found.extend(Entry(d["_id"], lane.biz, to_ms(d["ts"])) for d in cursor)
+                    found.extend(Entry(read_id(d["_id"]), lane.biz, to_ms(d["ts"])) for d in cursor)
             return found
 
         parts = _answers(live_shards(biz, now), look)

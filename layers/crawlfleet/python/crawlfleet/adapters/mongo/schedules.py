@@ -9,6 +9,7 @@ from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
 from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
+from crawlfleet.adapters.mongo.documents import read_id
 from crawlfleet.model.schedule import Fire, Missed, Schedule
 from crawlfleet.model.times import to_ms
 
@@ -87,7 +88,7 @@ class MongoSchedules:
             schedule=found["schedule"],
             fire_at=found["fire_at"],
             queued_at=found["queued_at"],
-            ids=tuple(found["ids"]),
+            ids=tuple(map(read_id, found["ids"])),
             rule_version=found["rule_version"],
             done=found["done"],
         )
