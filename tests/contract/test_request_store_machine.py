@@ -156,7 +156,7 @@ class Machine(RuleBasedStateMachine):
         self._stack.close()
 
 
-@pytest.mark.parametrize(("kind", "examples"), [("memory", 300), ("mongo", 60)])
+@pytest.mark.parametrize(("kind", "examples"), [("memory", 300), ("mongo", 35)])
 def test_no_order_of_events_breaks_the_promise(
     kind: str, examples: int, request: pytest.FixtureRequest
 ) -> None:
