@@ -1,0 +1,77 @@
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlfleet.errors import UnknownTenantError
+from crawlfleet.model.biz import FleetLimits, Stage, Tenant, Thresholds, Tree
+from crawlfleet.model.totals import Depth, NodeHealth
+from crawlfleet.policy.health import breaches
+from crawlfleet.policy.scaling import queued_before, wanted_consumers
+from crawlfleet.policy.tenancy import tenant_of
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+TREE = Tree(
+    revision="1",
+    stage=Stage(),
+    tenants={"acme": Tenant(api_keys=("k1", "k2")), "default": Tenant()},
+    bizs={},
+)
+
+
+@given(st.lists(st.integers(0, 10**7)), st.integers(0, 5), st.integers(1, 50))
+def test_the_wanted_consumers_stay_within_the_stage(queued, least, most):
+    limits = FleetLimits(min_consumers=min(least, most), max_consumers=most)
+    depths = [Depth(queued=count, leased=0, delayed=0) for count in queued]
+
+    assert limits.min_consumers <= wanted_consumers(depths, limits) <= most
+
+
+def test_one_request_wants_one_consumer_wherever_it_waits():
+    for place in ("queued", "leased", "delayed"):
+        depth = Depth(**{"queued": 0, "leased": 0, "delayed": 0, place: 1})
+        assert wanted_consumers([depth], FleetLimits()) == 1
+
+
+def test_what_is_older_than_the_oldest_entry_is_not_queued():
+    oldest_ms = int(NOW.timestamp() * 1000) - 60_000
+    depth = Depth(queued=5, leased=0, delayed=0, oldest_ts=oldest_ms)
+
+    assert queued_before(depth, NOW, 5) == oldest_ms / 1000
+    assert queued_before(Depth(queued=0, leased=0, delayed=0), NOW, 5) == NOW.timestamp() - 5
+
+
+def test_the_slack_holds_for_a_young_queue_too():
+    young = Depth(queued=1, leased=0, delayed=0, oldest_ts=int(NOW.timestamp() * 1000))
+
+    assert queued_before(young, NOW, 5) == NOW.timestamp() - 5
+
+
+def test_the_tenant_is_the_one_that_claims_the_key():
+    assert tenant_of(TREE, "k2", "d") == "acme"
+    assert tenant_of(TREE, "d", "d") == "default"
+
+
+@pytest.mark.parametrize("key", [None, "", "k3"])
+def test_a_key_of_nobody_is_nobodys(key):
+    with pytest.raises(UnknownTenantError):
+        tenant_of(TREE, key, "d")
+
+
+def test_no_default_key_makes_nobody_the_default_tenant():
+    with pytest.raises(UnknownTenantError):
+        tenant_of(TREE, None, None)
+
+
+def test_each_figure_beyond_its_threshold_is_a_sentence():
+    look = NodeHealth(
+        part="mongodb",
+        name="main",
+        up=True,
+        figures={"StorageBytes": 2e12, "SlowOperations": 101, "MemoryRatio": 0.2},
+    )
+
+    found = breaches(look, Thresholds())
+
+    assert [sentence.split()[0] for sentence in found] == ["StorageBytes", "SlowOperations"]

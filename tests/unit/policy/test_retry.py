@@ -1,0 +1,67 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlfleet.errors import (
+    ConnectFailedError,
+    ExtractError,
+    FetchTimeoutError,
+    PageGoneError,
+    ThrottledError,
+)
+from crawlfleet.model.biz import RetryLimits
+from crawlfleet.model.outcome import Dead, Retry
+from crawlfleet.policy.retry import LONGEST_RETRY_AFTER, after_failure
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+LIMITS = RetryLimits(max_attempts=4, base_seconds=5, max_seconds=60)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "seconds"), [(1, 5), (2, 10), (3, 20)], ids=["first", "second", "third"]
+)
+def test_the_delay_doubles_with_each_attempt(attempt, seconds):
+    decided = after_failure(ConnectFailedError("no"), attempt, LIMITS, NOW, 1.0)
+
+    assert decided == Retry(NOW + timedelta(seconds=seconds), "ConnectFailedError: no")
+
+
+def test_the_last_attempt_is_the_last():
+    decided = after_failure(FetchTimeoutError("slow"), 4, LIMITS, NOW, 0.5)
+
+    assert decided == Dead("FetchTimeoutError: slow", 0)
+
+
+def test_what_cannot_pass_is_not_tried_again():
+    assert after_failure(PageGoneError("gone", status=410), 1, LIMITS, NOW, 0.5) == Dead(
+        "PageGoneError: gone", 410
+    )
+    assert isinstance(after_failure(ExtractError("a", "b"), 1, LIMITS, NOW, 0.5), Dead)
+
+
+def test_a_sites_longer_retry_after_wins_and_a_shorter_one_does_not():
+    patient = after_failure(ThrottledError("x", retry_after_seconds=90), 1, LIMITS, NOW, 1.0)
+    hasty = after_failure(ThrottledError("x", retry_after_seconds=1), 1, LIMITS, NOW, 1.0)
+
+    assert patient.due_at == NOW + timedelta(seconds=90)
+    assert hasty.due_at == NOW + timedelta(seconds=5)
+
+
+@given(
+    attempt=st.integers(1, 10_000),
+    jitter=st.floats(0, 1),
+    retry_after=st.none() | st.floats(0, 1e12),
+    base=st.floats(0.001, 1e6),
+    longest=st.floats(0.001, 1e6),
+)
+def test_a_delay_is_never_before_now_nor_beyond_its_bounds(
+    attempt, jitter, retry_after, base, longest
+):
+    limits = RetryLimits(max_attempts=20_000, base_seconds=base, max_seconds=longest)
+    error = ThrottledError("x", retry_after_seconds=retry_after)
+
+    decided = after_failure(error, attempt, limits, NOW, jitter)
+
+    assert NOW <= decided.due_at <= NOW + max(timedelta(seconds=longest), LONGEST_RETRY_AFTER)
