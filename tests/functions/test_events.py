@@ -1,4 +1,4 @@
-"""Every payload of ``events/`` through the handler it is for; ``events/README.md`` has the format."""
+"""Every payload of ``events/`` through its handler; ``events/README.md`` tells the format."""
 
 import json
 import re
@@ -43,7 +43,7 @@ def payload(case: dict[str, Any], answers: dict[str, Any]) -> Any:
 
 
 def differences(expected: Any, found: Any, place: str = "") -> list[str]:
-    """Where ``found`` lacks what is expected: objects may have more fields, lists not more items."""
+    """Where ``found`` is not what is expected; objects may have more fields, lists not more items."""
     if expected == ANY:
         return [] if found is not None else [f"{place} is None"]
     if isinstance(expected, dict) and isinstance(found, dict):

@@ -113,7 +113,7 @@ class LambdaService:
             return {"StatusCode": 202, "Payload": io.BytesIO()}
         try:
             answer = HANDLERS[name](json.loads(Payload), Context())
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  Lambda reports any
             document = {"errorType": type(error).__name__, "errorMessage": str(error)}
             payload = io.BytesIO(json.dumps(document).encode())
             return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": payload}
@@ -203,7 +203,9 @@ class World:
 
     def lane_keys(self) -> list[bytes]:
         """Every key of a lane in Redis; the fleet's own have no colon in their tag."""
-        return [key for key in self.redis.keys() if b":" in key[key.find(b"{") : key.find(b"}")]]
+        return [
+            key for key in self.redis.scan_iter() if b":" in key[key.find(b"{") : key.find(b"}")]
+        ]
 
     def drop(self) -> None:
         """Remove the databases of this world's tenants."""
@@ -225,7 +227,7 @@ def thaw() -> None:
 def a_world(
     redis_url: str, mongo_uri: str, *, poll_seconds: float = 0.0, own_mongo: bool = False
 ) -> Iterator[World]:
-    """The stage on these servers; every call sees the newest configuration unless told otherwise."""
+    """The stage on these servers; every call sees the newest configuration unless told not to."""
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         for name, value in CREDENTIALS.items():
             patch.setenv(name, value)

@@ -1,0 +1,149 @@
+"""``/openapi.json`` is true: what it says is there, and nothing is there that it does not say."""
+
+import re
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from schemathesis.generation import GenerationMode
+
+from crawlfleet.edge.routes import ROUTES
+from crawlfleet.wiring.router import router
+from tests.functions.http import ask, submit
+from tests.functions.open_api import Document
+from tests.functions.shim import wsgi
+
+_NOT_CHECKED = [
+    # A URL, a cron line or an id of a right shape may still be none: the schema cannot tell.
+    schemathesis.checks.positive_data_acceptance,
+]
+
+_BOUNDED = settings(
+    max_examples=70,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(scope="module")
+def document(standing_world) -> Document:
+    return Document.of(standing_world)
+
+
+def test_the_document_is_valid_openapi(document):
+    OpenAPIV31SpecValidator(document.content).validate()
+
+
+def test_every_route_is_documented_and_everything_documented_is_a_route(document):
+    assert set(document.operations) == {(route.method, route.path) for route in ROUTES}
+    for route in ROUTES:
+        operation = document.operations[route.method, route.path]
+        assert operation["operationId"] == route.operation
+        named = {each["name"] for each in operation["parameters"] if each["in"] == "query"}
+        assert named == route.names
+
+
+def test_powertools_dispatches_the_same_routes(world, document):
+    ask(world, "GET", "/health", key=None)
+    app = router()._app
+    dispatched = {
+        (route.method, re.sub(r"<(\w+)>", r"{\1}", route.path))
+        for route in [*app._static_routes, *app._dynamic_routes]
+    }
+    assert dispatched == set(document.operations)
+
+
+def test_everything_documented_answers(world, document):
+    [request_id] = submit(world, "https://example.org/")
+    schedule = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/"]}
+    assert ask(world, "PUT", "/v1/docs/schedules/nightly", schedule).status == 200
+    values = {"biz": "docs", "id": request_id, "name": "nightly"}
+    bodies = {"submitRequests": {"url": "https://example.org/2"}, "putSchedule": schedule}
+
+    # Deletions come last, after the reading of what they delete.
+    for (method, path), operation in sorted(
+        document.operations.items(), key=lambda item: item[0][0] == "DELETE"
+    ):
+        place = re.sub(r"{(\w+)}", lambda match: values[match[1]], path)
+        key = None if operation.get("security") == [] else "acme"
+        answer = ask(world, method, place, bodies.get(operation["operationId"]), key=key)
+        assert 200 <= answer.status < 300, (method, path, answer.text)
+        document.check(method, place, answer)
+
+
+def test_open_paths_need_no_key_and_all_others_do(world, document):
+    values = {"biz": "docs", "id": "1", "name": "nightly"}
+    for (method, path), operation in document.operations.items():
+        place = re.sub(r"{(\w+)}", lambda match: values[match[1]], path)
+        answer = ask(world, method, place, "{}", key=None)
+        assert (answer.status == 403) == (operation.get("security") != [])
+
+
+def _fuzzed(*modes: GenerationMode) -> list[Any]:
+    """Each operation in each mode; what takes no input has none that could be wrong."""
+    return [
+        pytest.param(route, mode, id=f"{route.operation}-{mode.value}")
+        for route in ROUTES
+        for mode in modes
+        if mode is GenerationMode.POSITIVE or not route.open
+    ]
+
+
+@pytest.mark.parametrize(("route", "mode"), _fuzzed(*GenerationMode))
+def test_whatever_fits_the_document_or_does_not_is_answered_as_it_says(world, route, mode):
+    submit(world, "https://example.org/", "https://example.org/2")
+    schema = schemathesis.openapi.from_wsgi("/openapi.json", wsgi(world))
+    # A biz of any name is a 404 nearly always; what lies behind it is what is to be tried.
+    fixed = {"biz": "docs"} if "{biz}" in route.path else None
+    cases = schema[route.path][route.method].as_strategy(
+        generation_mode=mode, path_parameters=fixed
+    )
+
+    @given(cases)
+    @_BOUNDED
+    def ask_it(case: schemathesis.Case) -> None:
+        case.call_and_validate(headers={"x-api-key": "acme"}, excluded_checks=_NOT_CHECKED)
+
+    ask_it()
+
+
+def _with_meaning(body: Any) -> Any:
+    """The body with the URLs, rules and times in place that a schema alone does not come up with."""
+    if not isinstance(body, dict):
+        return body
+    if "requests" in body:
+        return {**body, "requests": [_with_meaning(entry) for entry in body["requests"]]}
+    meaning = {
+        "url": "https://example.org/a?b=c",
+        "urls": ["https://example.org/", "https://example.org/2"],
+        "rule": "page",
+        "cron": "*/5 3 * * 1",
+        "time_zone": "Europe/Berlin",
+    }
+    return {**body, **{name: value for name, value in meaning.items() if name in body}}
+
+
+@pytest.mark.parametrize(
+    "route", [route for route in ROUTES if route.body], ids=lambda route: route.operation
+)
+def test_whatever_fits_the_document_and_means_something_is_accepted(world, route):
+    schema = schemathesis.openapi.from_wsgi("/openapi.json", wsgi(world))
+    place = {"biz": "docs", "name": "nightly"} if "{name}" in route.path else {"biz": "docs"}
+
+    @given(schema[route.path][route.method].as_strategy(path_parameters=place))
+    @_BOUNDED
+    def ask_it(case: schemathesis.Case) -> None:
+        case.body = _with_meaning(case.body)
+        answer = case.call_and_validate(headers={"x-api-key": "acme"})
+        assert answer.status_code in {200, 202}, answer.text
+        if "id" in answer.json():
+            found = ask(world, "GET", f"/v1/docs/requests/{answer.json()['id']}")
+            sent = {name: value for name, value in case.body.items() if value is not None}
+            assert {name: found.json[name] for name in sent} == sent
+
+    ask_it()
