@@ -41,6 +41,9 @@ MAJORITY: Final = WriteConcern("majority")
 #: name that it does not like, too large.
 NEVER_TAKEN: Final = frozenset({15, 22, 52, 56, 57, 10334, 17280})
 
+#: How the driver calls a replica set that it knows the primary of.
+_WITH_PRIMARY: Final = "ReplicaSetWithPrimary"
+
 #: The database for what belongs to no biz's shards, on the stage's home node.
 CONTROL_DATABASE: Final = "cf_control"
 
@@ -104,6 +107,7 @@ class MongoNodes:
         self._uri_of = uri_of
         self._home = home
         self._clients: dict[str, MongoClient[Document]] = {}
+        self._collections: dict[tuple[str, str, str, str], Collection[Document]] = {}
         self._lock = threading.Lock()
 
     def client(self, node: str) -> MongoClient[Document]:
@@ -125,8 +129,9 @@ class MongoNodes:
         of an operation, when a primary steps down, but too long to find out that a node is away.
         """
         client = self.client(node)
-        with pymongo.timeout(SERVER_SELECTION_SECONDS):
-            client.is_primary  # noqa: B018  reading it waits for a primary
+        if client.topology_description.topology_type_name != _WITH_PRIMARY:
+            with pymongo.timeout(SERVER_SELECTION_SECONDS):
+                client.is_primary  # noqa: B018  reading it waits for a primary
         return client
 
     def database(self, node: str, tenant: str, database: str) -> Database[Document]:
@@ -134,6 +139,16 @@ class MongoNodes:
         return self._ready(node).get_database(
             database_name(tenant, database), write_concern=MAJORITY
         )
+
+    def collection(self, node: str, tenant: str, database: str, name: str) -> Collection[Document]:
+        """A collection of a tenant's database; kept, as making one costs half of a statement."""
+        self._ready(node)
+        key = (node, tenant, database, name)
+        found = self._collections.get(key)
+        if found is None:
+            found = self.database(node, tenant, database).get_collection(name)
+            self._collections[key] = found
+        return found
 
     def control(self, collection: str) -> Collection[Document]:
         """A collection of the control database on the home node."""
@@ -149,6 +164,7 @@ class MongoNodes:
             for client in self._clients.values():
                 client.close()
             self._clients.clear()
+            self._collections.clear()
 
     @staticmethod
     def _open(uri: str) -> MongoClient[Document]:

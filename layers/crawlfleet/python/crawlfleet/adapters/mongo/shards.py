@@ -69,8 +69,8 @@ class Shards:
         return self._collection(lane, biz, shard, "counts")
 
     def _collection(self, lane: Lane, biz: Biz, shard: Shard, part: str) -> Collection[Document]:
-        database = self._nodes.database(shard.node, lane.tenant, shard.database)
-        return database.get_collection(f"{lane.biz}.{biz.collection}_{part}")
+        name = f"{lane.biz}.{biz.collection}_{part}"
+        return self._nodes.collection(shard.node, lane.tenant, shard.database, name)
 
     def _make_sure(
         self,
