@@ -15,14 +15,17 @@ from pymongo.collection import Collection
 
 from crawlfleet.adapters.mongo.connection import Document, border
 from crawlfleet.adapters.mongo.documents import event, pushed, request_of
-from crawlfleet.adapters.mongo.parts import ByShard, by_node, on_nodes
+from crawlfleet.adapters.mongo.parts import by_shard, on_shards
 from crawlfleet.adapters.mongo.shards import BY_ID, Shards
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Claim, Entry, State
 from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.routing import Shard
 
+#: What a claim does not need to know of a request.
+_UNREAD: Final = {"log": 0, "call": 0, "error": 0, "due": 0}
 _CLAIMABLE: Final = {"$in": [int(State.PENDING), int(State.WAITING)]}
 
 
@@ -59,25 +62,24 @@ class MongoClaims:
             "$push": pushed(event(now, State.LEASED, worker, "claimed")),
         }
 
-        def claim_on(_: str, parts: ByShard[Entry]) -> list[Claim]:
-            won: list[Claim] = []
+        def claim_in(shard: Shard, part: list[Entry]) -> list[Claim]:
             with border():
-                for shard, part in parts.items():
-                    collection = self._shards.requests(lane, biz, shard)
-                    match = _matching(lane, part)
-                    free = {**match, "flag": _CLAIMABLE}
-                    taken = collection.update_many(free, change, hint=BY_ID).modified_count
-                    if taken < len(part):
-                        ended = {**match, "flag": int(State.LEASED), "due": {"$lte": now}}
-                        collection.update_many(ended, change, hint=BY_ID)
-                    owned = collection.find({"_id": match["_id"], "token": token}, hint=BY_ID)
-                    won.extend(_confirmed(collection, owned, alive, token))
-            return won
+                collection = self._shards.requests(lane, biz, shard)
+                match = _matching(lane, part)
+                free = {**match, "flag": _CLAIMABLE}
+                taken = collection.update_many(free, change, hint=BY_ID).modified_count
+                if taken < len(part):
+                    ended = {**match, "flag": int(State.LEASED), "due": {"$lte": now}}
+                    collection.update_many(ended, change, hint=BY_ID)
+                owned = collection.find(
+                    {"_id": match["_id"], "token": token}, projection=_UNREAD, hint=BY_ID
+                )
+                return list(_confirmed(collection, owned, alive, token))
 
-        done, failed = on_nodes(by_node(biz, alive.values(), _entry_key), claim_on)
+        done, failed = on_shards(by_shard(biz, alive.values(), _entry_key), claim_in)
         won = [claim for claims in done for claim in claims]
         if failed and not won:
-            raise failed[0]
+            raise failed[0][1]
         return won
 
     def renew(
@@ -85,21 +87,21 @@ class MongoClaims:
     ) -> set[RequestId]:
         """See ports.RequestStore.renew."""
 
-        def renew_on(_: str, parts: ByShard[Claim]) -> set[RequestId]:
-            lost: set[RequestId] = set()
+        def renew_in(shard: Shard, part: list[Claim]) -> set[RequestId]:
             with border():
-                for shard, part in parts.items():
-                    collection = self._shards.requests(lane, biz, shard)
-                    change = {"$set": {"due": until}}
-                    updates = [UpdateMany(owned(g), change, hint=BY_ID) for g in by_token(part)]
-                    if collection.bulk_write(updates, ordered=False).matched_count < len(part):
-                        lost |= missing(collection, part)
-            return lost
+                collection = self._shards.requests(lane, biz, shard)
+                updates = [
+                    UpdateMany(owned(group), {"$set": {"due": until}}, hint=BY_ID)
+                    for group in by_token(part)
+                ]
+                if collection.bulk_write(updates, ordered=False).matched_count < len(part):
+                    return missing(collection, part)
+            return set()
 
-        done, failed = on_nodes(by_node(biz, claims, claim_key), renew_on)
+        done, failed = on_shards(by_shard(biz, claims, claim_key), renew_in)
         if failed:
-            raise failed[0]
-        return {request_id for lost in done for request_id in lost}
+            raise failed[0][1]
+        return set().union(*done)
 
     def release(
         self,
@@ -118,15 +120,14 @@ class MongoClaims:
             "$push": pushed(event(now, State.PENDING, worker, why)),
         }
 
-        def release_on(_: str, parts: ByShard[Claim]) -> None:
+        def release_in(shard: Shard, part: list[Claim]) -> None:
             with border():
-                for shard, part in parts.items():
-                    updates = [UpdateMany(owned(g), change, hint=BY_ID) for g in by_token(part)]
-                    self._shards.requests(lane, biz, shard).bulk_write(updates, ordered=False)
+                updates = [UpdateMany(owned(g), change, hint=BY_ID) for g in by_token(part)]
+                self._shards.requests(lane, biz, shard).bulk_write(updates, ordered=False)
 
-        _, failed = on_nodes(by_node(biz, claims, claim_key), release_on)
+        _, failed = on_shards(by_shard(biz, claims, claim_key), release_in)
         if failed:
-            raise failed[0]
+            raise failed[0][1]
 
 
 def claim_key(claim: Claim) -> tuple[RequestId, datetime]:

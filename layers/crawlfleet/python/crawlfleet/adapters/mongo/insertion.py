@@ -7,14 +7,13 @@ from typing import Final
 from pymongo.collection import Collection
 from pymongo.errors import (
     BulkWriteError,
-    ConnectionFailure,
     DuplicateKeyError,
     ServerSelectionTimeoutError,
 )
 
 from crawlfleet.adapters.mongo.connection import Document, UnstorableError, border
 from crawlfleet.adapters.mongo.documents import new_document
-from crawlfleet.adapters.mongo.parts import ByShard, by_node, on_nodes
+from crawlfleet.adapters.mongo.parts import by_shard, on_shards
 from crawlfleet.adapters.mongo.shards import BY_ID, Shards
 from crawlfleet.errors import StoreError
 from crawlfleet.model.biz import Biz
@@ -36,51 +35,34 @@ class MongoInsertion:
 
     def insert(self, lane: Lane, biz: Biz, requests: Sequence[Request]) -> Inserted:
         """See ports.RequestStore.insert."""
-        existing: set[RequestId] = set()
-        refused: dict[RequestId, StoreError] = {}
 
-        def insert_on(_: str, parts: ByShard[Request]) -> None:
-            down: StoreError | None = None
-            for shard, part in parts.items():
-                if down is None:
-                    down = self._insert_shard(lane, biz, shard, part, existing, refused)
-                else:  # waiting for the same node again would only make the caller wait
-                    refused.update(dict.fromkeys((request.id for request in part), down))
+        def insert_into(shard: Shard, part: list[Request]) -> Inserted:
+            return self._insert_shard(lane, biz, shard, part)
 
-        on_nodes(by_node(biz, requests, lambda r: (r.id, r.queued_at)), insert_on)
-        return Inserted(existing=frozenset(existing), refused=refused)
+        parts = by_shard(biz, requests, lambda request: (request.id, request.queued_at))
+        done, failed = on_shards(parts, insert_into)
+        refused = {request.id: error for part, error in failed for request in part}
+        return _together([*done, Inserted(refused=refused)])
 
     def _insert_shard(
-        self,
-        lane: Lane,
-        biz: Biz,
-        shard: Shard,
-        requests: Sequence[Request],
-        existing: set[RequestId],
-        refused: dict[RequestId, StoreError],
-    ) -> StoreError | None:
-        """Insert one shard's requests; the error when the node does not answer."""
+        self, lane: Lane, biz: Biz, shard: Shard, requests: Sequence[Request]
+    ) -> Inserted:
+        """Insert one shard's requests, all or none of them but for those that cannot be stored."""
         call = secrets.randbits(63)
         try:
             with border():
                 collection = self._shards.requests(lane, biz, shard, made_sure=True)
-                existing |= _insert_into(collection, requests, call)
+                return Inserted(existing=frozenset(_insert_into(collection, requests, call)))
         except UnstorableError as error:
             self._discard(lane, biz, shard, requests, call)
             if len(requests) == 1:
-                refused[requests[0].id] = error
-                return None
-            for request in requests:  # one of them must not take the others with it
-                down = self._insert_shard(lane, biz, shard, [request], existing, refused)
-                if down is not None:
-                    refused.setdefault(request.id, down)
+                return Inserted(refused={requests[0].id: error})
         except StoreError as error:
-            refused.update(dict.fromkeys((request.id for request in requests), error))
             if not isinstance(error.__cause__, ServerSelectionTimeoutError):
                 self._discard(lane, biz, shard, requests, call)
-            if isinstance(error.__cause__, ConnectionFailure):
-                return error
-        return None
+            raise
+        # One of them must not take the others with it.
+        return _together([self._insert_shard(lane, biz, shard, [one]) for one in requests])
 
     def _discard(
         self, lane: Lane, biz: Biz, shard: Shard, requests: Sequence[Request], call: int
@@ -123,3 +105,10 @@ def _insert_into(
             raise
         return {fault["op"]["_id"] for fault in faults}
     return set()
+
+
+def _together(parts: Sequence[Inserted]) -> Inserted:
+    return Inserted(
+        existing=frozenset().union(*(part.existing for part in parts)),
+        refused={i: error for part in parts for i, error in part.refused.items()},
+    )

@@ -74,8 +74,8 @@ class MongoSettlement:
         once = {(claim.request.id, claim.token): (claim, end) for claim, end in outcomes}.values()
         done, failed = on_nodes(by_node(biz, once, lambda pair: claim_key(pair[0])), settle_on)
         if failed:
-            raise failed[0]
-        return {request_id for lost in done for request_id in lost}
+            raise failed[0][1]
+        return set().union(*done)
 
 
 class _Settling:
