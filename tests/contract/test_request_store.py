@@ -11,7 +11,7 @@ import pytest
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Retry
-from crawlfleet.model.request import Body, Entry, State
+from crawlfleet.model.request import Entry, State
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.ports import RequestStore
 from tests.contract.store_cases import (
@@ -47,6 +47,7 @@ def test_inserted_requests_are_found_whole(fleet: Fleet) -> None:
     for request in requests:
         tracked = fleet.get(request)
         assert tracked.request == request
+        assert type(tracked.request.id) is int
         assert (tracked.state, tracked.attempts, tracked.worker) == (State.PENDING, 0, None)
         assert [(e.state, e.why) for e in tracked.timeline] == [(State.PENDING, "submitted")]
 

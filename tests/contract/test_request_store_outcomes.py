@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from crawlfleet.model.outcome import Dead, Done, Retry
@@ -148,6 +149,7 @@ def test_awkward_but_storable_records_come_back_as_they_were(fleet: Fleet) -> No
     fleet.settle([done_with(claim, fields)])
 
     assert fleet.records()[0].fields == fields
+    assert msgspec.json.decode(msgspec.json.encode(fleet.records()[0].fields)) == fields
 
 
 def test_reasons_are_kept_readable_whatever_a_site_sent(fleet: Fleet) -> None:

@@ -112,6 +112,9 @@ def test_pages_give_every_record_exactly_once_in_order(fleet: Fleet, size: int) 
     assert [r.stored_at for r in found] == sorted(r.stored_at for r in found)
     assert [(r.request_id, r.index) for r in mine] == [(requests[3].id, i) for i in range(3)]
     assert fleet.records(request_id=snowflakes(1, NOW + MINUTE)[0]) == []
+    # Policy's cursors stand before all of a moment with the bare id 0.
+    assert fleet.records(after=(to_ms(NOW), "0")) == found
+    assert fleet.records(after=(to_ms(NOW), str(found[0].request_id))) == found
 
 
 def test_totals_count_every_state_and_the_records(fleet: Fleet) -> None:

@@ -104,6 +104,8 @@ def test_a_fire_time_is_opened_once_whoever_comes(store: ScheduleStore, tenant: 
     later = a_fire(tenant, fire_at=NOON + HOUR)
     assert store.open_fire(later) == later
     assert store.open_fire(a_fire(tenant + "b")) == a_fire(tenant + "b")
+    snowflake = store.open_fire(a_fire(tenant + "c", ids=(2**60,)))
+    assert type(snowflake.ids[0]) is int
 
 
 def test_a_closed_fire_says_so(store: ScheduleStore, tenant: str) -> None:

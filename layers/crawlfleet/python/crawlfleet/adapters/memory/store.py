@@ -271,8 +271,8 @@ class MemoryRequestStore:
         )
         floor = None
         if after is not None:
-            owner, _, index = after[1].rpartition("-")
-            floor = (*_place(after[0], _typed(owner)), int(index))
+            owner, _, index = after[1].partition("-")
+            floor = (*_place(after[0], _typed(owner)), int(index) if index else -1)
         return [one for place, one in placed if floor is None or place > floor][:limit]
 
     def totals(self, lane: Lane, biz: Biz, now: datetime) -> tuple[dict[int, int], int]:

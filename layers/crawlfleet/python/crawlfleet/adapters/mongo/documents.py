@@ -137,5 +137,16 @@ def record_of(document: Document) -> Record:
         rule=document["rule"],
         rule_version=document["version"],
         stored_at=document["at"],
-        fields=document["fields"],
+        fields=_plain(document["fields"]),
     )
+
+
+def _plain(value: Any) -> Any:
+    """What was read without the driver's class of integers."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value

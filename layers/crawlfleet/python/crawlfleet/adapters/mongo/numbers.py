@@ -45,7 +45,7 @@ class MongoWorkerNumbers:
             message = f"all worker numbers from {self._first} to {self._last} are leased"
             raise WorkerNumbersExhaustedError(message)
         mark = first_mark(now_ms) if found["mark"] is None else int(found["mark"])
-        held = HeldNumber(number=found["_id"], fence=fence, mark=mark)
+        held = HeldNumber(number=int(found["_id"]), fence=fence, mark=mark)
         if found["mark"] is None:
             with border():
                 self._numbers().update_one(

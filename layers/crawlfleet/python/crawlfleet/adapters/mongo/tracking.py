@@ -212,8 +212,9 @@ def _typed(text: str) -> RequestId:
 
 
 def _split(record_id: str) -> tuple[RequestId, int]:
-    owner, _, index = record_id.rpartition("-")
-    return _typed(owner), int(index)
+    owner, _, index = record_id.partition("-")
+    # A bare id, such as the 0 of a cursor that stands before all, is before its records.
+    return _typed(owner), int(index) if index else -1
 
 
 def _record_place(record: Record) -> tuple[int, str, int, str, int]:
