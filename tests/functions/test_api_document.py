@@ -113,7 +113,7 @@ def test_whatever_fits_the_document_or_does_not_is_answered_as_it_says(world, ro
 
 
 def _with_meaning(body: Any) -> Any:
-    """The body with the URLs, rules and times in place that a schema alone does not come up with."""
+    """The body with URLs, rules and times in place that a schema alone does not come up with."""
     if not isinstance(body, dict):
         return body
     if "requests" in body:

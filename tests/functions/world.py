@@ -16,7 +16,8 @@ import boto3
 import pymongo
 import pytest
 import redis
-from botocore.exceptions import ClientError
+from aws_lambda_powertools import Logger
+from botocore.exceptions import ClientError, EndpointConnectionError
 from moto import mock_aws
 
 import functions.consumer.handler
@@ -125,6 +126,24 @@ def throttled() -> ClientError:
     return ClientError({"Error": error}, "Invoke")
 
 
+class AwsClient:
+    """A boto3 client over moto that counts its calls, and that can be cut off."""
+
+    def __init__(self, world: "World", service: str, client: Any) -> None:
+        self._world, self._service, self._client = world, service, client
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+
+        def call(**arguments: Any) -> Any:
+            self._world.aws_calls.append(f"{self._service}.{name}")
+            if self._service in self._world.dead:
+                raise EndpointConnectionError(endpoint_url=f"https://{self._service}.test")
+            return method(**arguments)
+
+        return call
+
+
 class World:
     """One stage. ``fresh`` empties Redis and gives every tenant a name that nobody had before."""
 
@@ -136,6 +155,9 @@ class World:
         self.mongo: pymongo.MongoClient[Any] = pymongo.MongoClient(mongo_uri, tz_aware=True)
         self.parts: list[Parts] = []
         self.tenants: dict[str, str] = {}
+        #: AWS services that do not answer, and every call to any of them.
+        self.dead: set[str] = set()
+        self.aws_calls: list[str] = []
 
     def fresh(
         self,
@@ -148,6 +170,7 @@ class World:
         self.lambdas.woken.clear()
         self.lambdas.calls.clear()
         self.lambdas.faults.clear()
+        self.dead.clear()
         self.tenants = {first: f"{first}-{uuid.uuid4().hex[:10]}" for first in KEYS}
         self.push(default_bizs() if bizs is None else bizs, stage=stage)
 
@@ -248,6 +271,10 @@ def a_world(
             "crawlfleet.adapters.lambda_functions.aws_client", lambda *_, **__: world.lambdas
         )
         patch.setattr(
+            "crawlfleet.wiring.parts.client",
+            lambda service: AwsClient(world, service, boto3.client(service)),
+        )
+        patch.setattr(
             "crawlfleet.wiring.parts.SsmConfig", partial(SsmConfig, poll_seconds=poll_seconds)
         )
         made = Parts.__init__
@@ -257,6 +284,8 @@ def a_world(
             world.parts.append(self)
 
         patch.setattr(Parts, "__init__", remember)
+        for function in names.FUNCTIONS:
+            Logger(service=function)  # here, so that it does not keep the output of a single test
         thaw()
         stack.callback(thaw)
         stack.callback(close, world)

@@ -1,5 +1,6 @@
 """Looking at Redis and the MongoDB nodes (SPEC.md A11): figures, and whether they answer at all."""
 
+import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
@@ -9,6 +10,11 @@ from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.totals import NodeHealth
 
+log = logging.getLogger(__name__)
+
+#: How long a node may take for a ping, and for its figures: the others are waiting too.
+PING_SECONDS: Final = 2.0
+FIGURES_SECONDS: Final = 5.0
 #: An operation that runs for longer than this is slow.
 SLOW_SECONDS: Final = 1
 #: Replica set members' states that are as they should be: primary, secondary, arbiter.
@@ -32,10 +38,13 @@ class PartHealth:
             yield self._look("mongodb", node, partial(self._node_figures, node))
 
     def answers(self) -> dict[str, str]:
-        """``ok`` or what is wrong, by part; quick enough for a health check."""
-        found = {"redis": _state(lambda: self._redis.together(("PING",)))}
+        """``ok`` or not, by part; quick enough for a health check.
+
+        Anybody may ask that, so the reason, which names addresses, goes to the log.
+        """
+        found = {"redis": _state("redis", lambda: self._redis.together(("PING",)))}
         for node in self._names():
-            found[f"mongodb:{node}"] = _state(partial(self._ping, node))
+            found[f"mongodb:{node}"] = _state(f"mongodb:{node}", partial(self._ping, node))
         return found
 
     @staticmethod
@@ -60,11 +69,11 @@ class PartHealth:
         }
 
     def _ping(self, node: str) -> None:
-        with border():
+        with border(PING_SECONDS):
             self._nodes.client(node).admin.command("ping")
 
     def _node_figures(self, node: str) -> dict[str, float]:
-        with border():
+        with border(FIGURES_SECONDS):
             admin = self._nodes.client(node).admin
             server = admin.command("serverStatus")
             databases = admin.command("listDatabases", nameOnly=False)
@@ -98,9 +107,10 @@ class PartHealth:
         }
 
 
-def _state(look: Callable[[], object]) -> str:
+def _state(part: str, look: Callable[[], object]) -> str:
     try:
         look()
     except CrawlfleetError as error:
-        return str(error)[:200]
+        log.warning("a part is not well", extra={"part": part, "reason": str(error)})
+        return "does not answer" if error.retryable else "is not set up"
     return "ok"

@@ -1,0 +1,84 @@
+"""A pushed configuration is in force within one poll, without a restart (SPEC.md A3)."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from crawlfleet import names
+from tests.functions.http import ask
+from tests.functions.world import a_world, biz, default_bizs
+
+PAGE = {"url": "https://example.org/"}
+DETAIL = {"fields": {"heading": {"css": "h1"}}}
+
+
+def until(condition: Callable[[], bool], seconds: float = 10.0) -> float:
+    """Ask again and again; how long it took."""
+    started = time.monotonic()
+    while not condition():
+        assert time.monotonic() - started < seconds, "not in time"
+    return time.monotonic() - started
+
+
+@pytest.fixture
+def polling(own_redis, mongo_uri):
+    """A world that looks at the revision twice a second."""
+    with a_world(own_redis, mongo_uri, poll_seconds=0.5) as world:
+        yield world
+
+
+def test_a_new_biz_a_new_rule_and_a_removed_biz_are_in_force_after_one_poll(polling):
+    def status(name: str, body: dict[str, str]) -> int:
+        return ask(polling, "POST", f"/v1/{name}/requests", body).status
+
+    assert [status("docs", {**PAGE, "rule": "detail"}), status("news", PAGE)] == [400, 404]
+    bizs = default_bizs()
+    bizs["acme"]["news"] = biz(collection="news")
+    bizs["acme"]["docs"]["rules"]["detail"] = DETAIL
+    del bizs["acme"]["shop"]
+
+    polling.push(bizs)
+
+    took = until(lambda: status("news", PAGE) == 202)
+    assert took < 5, "in force within seconds"
+    assert status("docs", {**PAGE, "rule": "detail"}) == 202
+    assert status("shop", {**PAGE, "rule": "page"}) == 404
+
+
+def test_between_two_polls_no_call_reads_the_config_centre(own_redis, mongo_uri):
+    with a_world(own_redis, mongo_uri, poll_seconds=3600) as world:
+        ask(world, "POST", "/v1/docs/requests", PAGE)
+        world.aws_calls.clear()
+
+        for _ in range(20):
+            assert ask(world, "POST", "/v1/docs/requests", PAGE).status == 202
+            assert ask(world, "GET", "/v1/docs/stats").status == 200
+
+        assert world.aws_calls == []
+
+
+def test_a_broken_document_is_refused_and_the_last_good_one_stays_in_force(world, capsys):
+    assert ask(world, "POST", "/v1/docs/requests", PAGE).status == 202
+    root = names.config_root("test")
+    path = f"{root}/bizs/{world.tenants['acme']}/docs"
+    world.ssm.put_parameter(Name=path, Value='{"rules": 7}', Type="String", Overwrite=True)
+    world.ssm.put_parameter(
+        Name=f"{root}/revision", Value="edited-by-hand", Type="String", Overwrite=True
+    )
+
+    assert ask(world, "POST", "/v1/docs/requests", PAGE).status == 202
+    assert ask(world, "POST", "/v1/shop/requests", {**PAGE, "rule": "page"}).status == 202
+    world.call(names.MONITOR, {})
+    assert '"ConfigRefused":[1.0]' in capsys.readouterr().out.replace(" ", "")
+
+
+def test_a_key_that_is_taken_from_a_tenant_is_turned_away_at_once(world):
+    assert ask(world, "GET", "/v1/docs/stats").status == 200
+    path = f"{names.config_root('test')}/tenants/{world.tenants['acme']}"
+    world.ssm.put_parameter(Name=path, Value='{"api_keys": []}', Type="String", Overwrite=True)
+    world.ssm.put_parameter(
+        Name=f"{names.config_root('test')}/revision", Value="2", Type="String", Overwrite=True
+    )
+
+    assert ask(world, "GET", "/v1/docs/stats").status == 403
