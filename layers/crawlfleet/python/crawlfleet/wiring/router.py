@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 from aws_lambda_powertools import Logger
 
-from crawlfleet.adapters.mongo.schedules import MongoSchedules
 from crawlfleet.adapters.part_health import PartHealth
 from crawlfleet.edge.rest import RestApi
 from crawlfleet.errors import CrawlfleetError, InvalidRequestError
-from crawlfleet.flows import planning, tracking
+from crawlfleet.flows import tracking
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.record import Record
@@ -23,15 +23,20 @@ from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts, now
 from crawlfleet.wiring.submissions import submission_ports
 
+if TYPE_CHECKING:
+    from crawlfleet.adapters.mongo.schedules import MongoSchedules
+
 
 class RouterOperations:
-    """edge.rest.Operations: each call is a flow, given the configuration in force and the time."""
+    """edge.rest.Operations: each call is a flow, given the configuration in force and the time.
+
+    What few calls are about is imported by them: cron lines and time zones cost a cold start.
+    """
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._submission = submission_ports(parts)
         self._tracking = tracking.TrackingPorts(store=parts.store, queue=parts.queue)
-        self._schedules = MongoSchedules(parts.nodes)
         self._health = PartHealth(
             parts.redis, parts.nodes, lambda: parts.config.current().stage.nodes
         )
@@ -110,23 +115,37 @@ class RouterOperations:
         _, found = biz_of(self._parts.config.current(), tenant, biz)
         return lambda flag: tracking.state_label(found, flag)
 
+    @cached_property
+    def _schedules(self) -> "MongoSchedules":
+        from crawlfleet.adapters.mongo.schedules import MongoSchedules
+
+        return MongoSchedules(self._parts.nodes)
+
     def put_schedule(self, schedule: Schedule) -> Schedule:
         """flows.planning."""
+        from crawlfleet.flows import planning
+
         tree = self._parts.config.current()
         return planning.put_schedule(self._schedules, tree, schedule, now())
 
     def get_schedule(self, tenant: str, biz: str, name: str) -> Schedule:
         """flows.planning."""
+        from crawlfleet.flows import planning
+
         tree = self._parts.config.current()
         return planning.get_schedule(self._schedules, tree, tenant, biz, name)
 
     def list_schedules(self, tenant: str, biz: str) -> list[Schedule]:
         """flows.planning."""
+        from crawlfleet.flows import planning
+
         tree = self._parts.config.current()
         return planning.list_schedules(self._schedules, tree, tenant, biz)
 
     def delete_schedule(self, tenant: str, biz: str, name: str) -> None:
         """flows.planning."""
+        from crawlfleet.flows import planning
+
         tree = self._parts.config.current()
         planning.delete_schedule(self._schedules, tree, tenant, biz, name)
 
@@ -135,7 +154,8 @@ class RouterOperations:
         try:
             self._parts.config.current()
         except CrawlfleetError as error:
-            return {"config": str(error)[:200]}
+            self._parts.warn("there is no configuration", error)
+            return {"config": "cannot be read"}
         return {"config": "ok", **self._health.answers()}
 
 
