@@ -8,7 +8,7 @@ import pytest
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
 from crawlfleet.model.times import to_ms
-from crawlfleet.model.totals import Depth, Rates
+from crawlfleet.model.totals import Depth, Load, Rates
 from crawlfleet.ports import RequestQueue
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -315,6 +315,24 @@ def test_a_queue_of_another_name_holds_its_own_entries_and_shares_the_biz_rates(
 
     assert queue.depth(after) == Depth(queued=0, leased=0, delayed=0)
     assert queue.rates(after, NOW + timedelta(seconds=1))[0].per_1s == 3.0
+
+
+def test_the_load_is_what_a_lease_would_find_and_what_is_held(
+    queue: RequestQueue, lane: Lane
+) -> None:
+    other = Lane("other", lane.biz, lane.queue)
+    queue.enqueue(lane, entries(6), NOW)
+    [held] = lease(queue, lane, "a", 1)
+    [ending] = queue.lease(lane, "b", 1, NOW, NOW + timedelta(seconds=1))
+    [due, later] = lease(queue, lane, "c", 2)
+    queue.delay(lane, "c", [(due, NOW + timedelta(seconds=1)), (later, LATER)])
+
+    now, soon = NOW, NOW + timedelta(seconds=2)
+    assert queue.loads([lane, other], now) == [Load(ready=2, leased=2), Load(ready=0, leased=0)]
+    assert queue.loads([lane], soon) == [Load(ready=4, leased=1)]
+    assert set(lease(queue, lane, "d", 9, soon)) == {due, ending, *entries(2, first=4)}
+    assert queue.loads([], now) == []
+    assert held not in {due, ending, later}
 
 
 def test_enqueue_tells_how_many_wait(queue: RequestQueue, lane: Lane) -> None:

@@ -159,7 +159,7 @@ def test_a_store_that_fails_for_a_while_loses_nothing(world):
 def test_a_queue_that_fails_for_a_while_loses_nothing(world):
     urls = [f"https://example.org/{n}" for n in range(20)]
     submitted(world, *urls)
-    queue = Failing(world.queue, lease=2, finish=2, depths=1)
+    queue = Failing(world.queue, lease=2, finish=2, loads=1)
 
     report = work(world, dict.fromkeys(urls, b"x"), queue=queue)
 
@@ -340,7 +340,7 @@ def test_a_worker_leaves_when_it_cannot_look(world):
 
     class LeaveThenDown:
         def leave(self, worker):
-            queue.left["depths"] = 1
+            queue.left["loads"] = 1
 
         def __getattr__(self, name):
             return getattr(world.workers, name)

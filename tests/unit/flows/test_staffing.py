@@ -1,3 +1,5 @@
+from datetime import timedelta
+
 from crawlfleet.flows.staffing import staff
 from crawlfleet.model.request import Entry
 from tests.unit.flows.world import DOCS, START, World, make_tree
@@ -27,4 +29,15 @@ def test_the_stage_bounds_hold():
 
     assert started(world) == 1
     world.queue.enqueue(DOCS, [Entry(n, "docs", n) for n in range(99)], START)
+    assert started(world) == 1
+
+
+def test_retries_that_are_not_due_want_nobody(world):
+    later = START + timedelta(hours=1)
+    world.queue.enqueue(DOCS, [Entry(1, "docs", 1)], START)
+    [entry] = world.queue.lease(DOCS, "t", 1, START, later)
+    world.queue.delay(DOCS, "t", [(entry, later)])
+
+    assert started(world) == 0
+    world.now = later
     assert started(world) == 1

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.errors import UnknownTenantError
 from crawlfleet.model.biz import FleetLimits, Stage, Tenant, Thresholds, Tree
-from crawlfleet.model.totals import Depth, NodeHealth
+from crawlfleet.model.totals import Depth, Load, NodeHealth
 from crawlfleet.policy.health import breaches
 from crawlfleet.policy.scaling import queued_before, wanted_consumers
 from crawlfleet.policy.tenancy import tenant_of
@@ -21,17 +21,17 @@ TREE = Tree(
 
 
 @given(st.lists(st.integers(0, 10**7)), st.integers(0, 5), st.integers(1, 50))
-def test_the_wanted_consumers_stay_within_the_stage(queued, least, most):
+def test_the_wanted_consumers_stay_within_the_stage(ready, least, most):
     limits = FleetLimits(min_consumers=min(least, most), max_consumers=most)
-    depths = [Depth(queued=count, leased=0, delayed=0) for count in queued]
+    loads = [Load(ready=count, leased=0) for count in ready]
 
-    assert limits.min_consumers <= wanted_consumers(depths, limits) <= most
+    assert limits.min_consumers <= wanted_consumers(loads, limits) <= most
 
 
-def test_one_request_wants_one_consumer_wherever_it_waits():
-    for place in ("queued", "leased", "delayed"):
-        depth = Depth(**{"queued": 0, "leased": 0, "delayed": 0, place: 1})
-        assert wanted_consumers([depth], FleetLimits()) == 1
+def test_one_request_wants_one_consumer_whether_it_waits_or_is_worked_on():
+    assert wanted_consumers([Load(ready=1, leased=0)], FleetLimits()) == 1
+    assert wanted_consumers([Load(ready=0, leased=1)], FleetLimits()) == 1
+    assert wanted_consumers([Load(ready=0, leased=0)], FleetLimits()) == 0
 
 
 def test_what_is_older_than_the_oldest_entry_is_not_queued():

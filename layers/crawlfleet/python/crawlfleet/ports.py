@@ -19,7 +19,7 @@ from crawlfleet.model.record import Record
 from crawlfleet.model.request import Body, Claim, Entry, Inserted, Request, Tracked
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.schedule import Fire, Schedule
-from crawlfleet.model.totals import Depth, NodeHealth, Rates
+from crawlfleet.model.totals import Depth, Load, NodeHealth, Rates
 from crawlfleet.model.worker import HeldNumber
 
 
@@ -123,6 +123,10 @@ class RequestQueue(Protocol):
 
     def depths(self, lanes: Sequence[Lane]) -> list[Depth]:
         """:meth:`depth` of many lanes in one round trip."""
+        ...
+
+    def loads(self, lanes: Sequence[Lane], now: datetime) -> list[Load]:
+        """What many lanes have for whoever asks now, in one round trip."""
         ...
 
     def rates(self, lane: Lane, now: datetime) -> tuple[Rates, Rates]:

@@ -16,9 +16,11 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, ParamSpec
+from functools import partial
+from typing import Final, ParamSpec, TypeVar
 
 from crawlfleet.errors import CrawlfleetError, ExtractError, StoreError
 from crawlfleet.flows.configuration import biz_of
@@ -58,7 +60,11 @@ BEAT_SECONDS: Final = 3.0
 #: How often the account of the phases is written.
 ACCOUNT_SECONDS: Final = 5.0
 
+#: Calls of the parts that run at once: lease and claim, settle, renew, beat, account.
+THREADS: Final = 5
+
 P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +96,9 @@ class Worker:
         self._holding = Holding()
         self._todo: asyncio.Queue[Held | None] = asyncio.Queue()
         self._settled = asyncio.Event()
+        # Not the loop's own pool: name look-ups wait there, and a slow name server must not keep
+        # leases from being renewed.
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="parts")
         self._leases = 0
         self._turn = 0
 
@@ -111,6 +120,7 @@ class Worker:
             await self._hand_back(self._holding.all(), "handed back: the worker ends")
             await self._account()
             await self._call(self._ports.workers.leave, self._id)
+            self._threads.shutdown(wait=False)
         self._report.seconds = time.perf_counter() - started
         return self._report
 
@@ -124,7 +134,7 @@ class Worker:
                 await self._pause(POLL_SECONDS / 10)
                 continue
             try:
-                taken = await asyncio.to_thread(self._take)
+                taken = await self._threaded(self._take)
             except CrawlfleetError as error:
                 self._ports.warn("no work could be leased", error)
                 await self._pause(TROUBLE_SECONDS)
@@ -151,10 +161,10 @@ class Worker:
         await self._call(self._ports.workers.leave, self._id)
         lanes = self._ports.config.current().lanes()
         try:
-            depths = await asyncio.to_thread(self._ports.queue.depths, lanes)
+            loads = await self._threaded(self._ports.queue.loads, lanes, self._ports.clock())
         except StoreError:
             return True
-        if not any(depth.queued for depth in depths):
+        if not any(load.ready for load in loads):
             return True
         await self._call(self._ports.workers.beat, self._id, self._ports.clock())
         return False
@@ -166,12 +176,11 @@ class Worker:
         if not lanes:
             return []
         started = time.perf_counter()
-        depths = self._ports.queue.depths(lanes)
+        loads = self._ports.queue.loads(lanes, self._ports.clock())
         self._turn += 1
         for step in range(len(lanes)):
             place = (self._turn + step) % len(lanes)
-            depth = depths[place]
-            if not (depth.queued or depth.delayed or depth.leased):
+            if not loads[place].ready:
                 continue
             lane, biz = biz_of(tree, lanes[place].tenant, lanes[place].biz)
             self._leases += 1
@@ -277,7 +286,7 @@ class Worker:
             started = time.perf_counter()
             try:
                 pairs = [(held.claim, outcomes[held]) for held in part]
-                lost = await asyncio.to_thread(self._store, lane, part[0].biz, pairs)
+                lost = await self._threaded(self._store, lane, part[0].biz, pairs)
             except StoreError as error:
                 self._ports.warn("outcomes could not be stored yet", error)
                 well = False
@@ -345,14 +354,14 @@ class Worker:
         for (lane, _), part in by_lane(self._holding.all()).items():
             claims = [held.claim for held in part]
             try:
-                lost = await asyncio.to_thread(
+                lost = await self._threaded(
                     self._ports.store.renew, lane, part[0].biz, claims, until
                 )
                 tokens: dict[str, list[Entry]] = defaultdict(list)
                 for claim in claims:
                     tokens[claim.token].append(claim.entry)
                 for token, entries in tokens.items():
-                    await asyncio.to_thread(self._ports.queue.renew, lane, token, entries, until)
+                    await self._threaded(self._ports.queue.renew, lane, token, entries, until)
             except StoreError as error:
                 self._ports.warn("leases could not be renewed", error)
                 continue
@@ -375,7 +384,7 @@ class Worker:
         for (lane, _), part in by_lane(held).items():
             claims = [one.claim for one in part]
             try:
-                await asyncio.to_thread(self._release, lane, part[0].biz, claims, why)
+                await self._threaded(self._release, lane, part[0].biz, claims, why)
                 self._report.handed_back += len(part)
             except StoreError as error:
                 self._ports.warn("work could not be handed back; its leases will end", error)
@@ -403,9 +412,14 @@ class Worker:
     async def _pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
+    async def _threaded(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a part without stopping the downloads."""
+        call = partial(function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
     async def _call(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
         """Call something whose failure must not stop the work."""
         try:
-            await asyncio.to_thread(function, *args, **kwargs)
+            await self._threaded(function, *args, **kwargs)
         except StoreError as error:
             self._ports.warn("a part did not answer", error)

@@ -82,11 +82,12 @@ def _sample_lane(ports: SamplingPorts, lane: Lane, biz: Biz, now: datetime) -> N
 
 
 def _sample_fleet(ports: SamplingPorts, tree: Tree, now: datetime) -> None:
-    depths = ports.queue.depths(tree.lanes())
+    lanes = tree.lanes()
+    depths, loads = ports.queue.depths(lanes), ports.queue.loads(lanes, now)
     ports.metrics.put(
         [
             Metric("Consumers", len(ports.workers.live(now))),
-            Metric("WantedConsumers", wanted_consumers(depths, tree.stage.fleet)),
+            Metric("WantedConsumers", wanted_consumers(loads, tree.stage.fleet)),
             Metric("FleetBacklog", sum(depth.queued for depth in depths), fine=True),
         ],
         {},

@@ -10,9 +10,8 @@ def staff(queue: RequestQueue, workers: Workers, waker: Waker, tree: Tree, clock
 
     Consumers end by themselves when there is nothing to do, so nothing is ever stopped from here.
     """
-    lanes = tree.lanes()
-    wanted = wanted_consumers(queue.depths(lanes), tree.stage.fleet)
-    missing = workers.reserve_wake(clock(), wanted)
+    loads = queue.loads(tree.lanes(), clock())
+    missing = workers.reserve_wake(clock(), wanted_consumers(loads, tree.stage.fleet))
     if missing:
         waker.wake(missing)
     return missing

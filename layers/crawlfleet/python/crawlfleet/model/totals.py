@@ -12,6 +12,16 @@ class Depth(msgspec.Struct, frozen=True, kw_only=True):
     oldest_ts: int | None = None
 
 
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """Work of a lane at one moment: what a lease would find, and what workers hold.
+
+    Retries that are not due yet are in neither: nobody need be there for them.
+    """
+
+    ready: int
+    leased: int
+
+
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """Requests per second over the last full 1, 5 and 60 seconds (SPEC.md A10)."""
 

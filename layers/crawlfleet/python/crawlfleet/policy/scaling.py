@@ -4,17 +4,17 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from crawlfleet.model.biz import FleetLimits
-from crawlfleet.model.totals import Depth
+from crawlfleet.model.totals import Depth, Load
 
 
-def wanted_consumers(depths: Iterable[Depth], limits: FleetLimits) -> int:
-    """Enough that each has ``requests_per_consumer`` waiting at most, within the stage's bounds.
+def wanted_consumers(loads: Iterable[Load], limits: FleetLimits) -> int:
+    """Enough that each has ``requests_per_consumer`` at most, within the stage's bounds.
 
-    >>> wanted_consumers([Depth(queued=2001, leased=0, delayed=0)], FleetLimits(max_consumers=5))
+    >>> wanted_consumers([Load(ready=2000, leased=1)], FleetLimits(max_consumers=5))
     2
     """
-    waiting = sum(depth.queued + depth.leased + depth.delayed for depth in depths)
-    needed = -(-waiting // limits.requests_per_consumer)
+    work = sum(load.ready + load.leased for load in loads)
+    needed = -(-work // limits.requests_per_consumer)
     return max(limits.min_consumers, min(needed, limits.max_consumers))
 
 

@@ -3,7 +3,9 @@
 import asyncio
 import random
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 
@@ -14,6 +16,9 @@ from crawlfleet.flows.execution import Worker, WorkPorts
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts, now
+
+#: Names that are looked up at once.
+LOOK_UPS: Final = 64
 
 
 class Consumer:
@@ -33,6 +38,10 @@ class Consumer:
 
     async def _work(self, worker: str, remaining: Callable[[], float]) -> WorkReport:
         parts = self._parts
+        # A name look-up holds a thread of the loop's pool for as long as its name server likes.
+        asyncio.get_running_loop().set_default_executor(
+            ThreadPoolExecutor(LOOK_UPS, thread_name_prefix="names")
+        )
         allow_private = parts.config.current().stage.allow_private_addresses
         async with AiohttpFetcher(allow_private) as fetcher:
             ports = WorkPorts(

@@ -12,7 +12,7 @@ import msgspec
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
 from crawlfleet.model.times import to_ms
-from crawlfleet.model.totals import Depth, Rates
+from crawlfleet.model.totals import Depth, Load, Rates
 from crawlfleet.policy.rates import KEPT_SECONDS, full_minute, rates
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -140,6 +140,19 @@ class MemoryQueue:
     def depths(self, lanes: Sequence[Lane]) -> list[Depth]:
         """:meth:`depth` of many lanes."""
         return [self.depth(lane) for lane in lanes]
+
+    def loads(self, lanes: Sequence[Lane], now: datetime) -> list[Load]:
+        """What many lanes have for whoever asks now."""
+        at = to_ms(now)
+        with self._lock:
+            found = []
+            for lane in lanes:
+                queue = self._queues[lane]
+                ended = sum(until <= at for until in queue.leases.values())
+                due = sum(until <= at for until in queue.delayed.values())
+                ready = len(queue.queued) + ended + due
+                found.append(Load(ready=ready, leased=len(queue.leases) - ended))
+            return found
 
     def rates(self, lane: Lane, now: datetime) -> tuple[Rates, Rates]:
         """Submitted and processed requests per second over the last full 1, 5 and 60 seconds."""

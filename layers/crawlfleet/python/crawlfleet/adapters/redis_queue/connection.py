@@ -89,13 +89,15 @@ class RedisConnection:
         with self.translated():
             return self._repeated(lambda: self._run(script, keys, arguments))
 
-    def again_for_each(self, script: Script, each: Sequence[Sequence[str]]) -> list[object]:
-        """Run a repeatable script without arguments on several sets of keys, in one round trip."""
+    def again_for_each(
+        self, script: Script, each: Sequence[Sequence[str]], *arguments: Argument
+    ) -> list[object]:
+        """Run a repeatable script on several sets of keys, in one round trip."""
 
         def run() -> list[object]:
             pipe = self.client.pipeline(transaction=False)
             for keys in each:
-                pipe.evalsha(script.digest, len(keys), *keys)
+                pipe.evalsha(script.digest, len(keys), *keys, *arguments)
             return cast("list[object]", pipe.execute())
 
         def load_and_run() -> list[object]:

@@ -19,7 +19,7 @@ from crawlfleet.adapters.redis_queue.keys import lane_keys
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
 from crawlfleet.model.times import to_ms
-from crawlfleet.model.totals import Depth, Rates
+from crawlfleet.model.totals import Depth, Load, Rates
 from crawlfleet.policy.rates import full_minute, rates
 
 #: An account of phases that nobody adds to for this long is forgotten.
@@ -38,6 +38,7 @@ _FINISH: Final = Script("finish")
 _GIVE_BACK: Final = Script("give_back")
 _DELAY: Final = Script("delay")
 _DEPTH: Final = Script("depth")
+_LOAD: Final = Script("load")
 _ADD_PHASES: Final = Script("add_phases")
 
 
@@ -156,6 +157,15 @@ class RedisQueue:
             return []
         answers = self._redis.again_for_each(_DEPTH, [lane_keys(lane)[:3] for lane in lanes])
         return [_depth(several(answer, 4)) for answer in several(answers, len(lanes))]
+
+    def loads(self, lanes: Sequence[Lane], now: datetime) -> list[Load]:
+        """What many lanes have for whoever asks now, in one round trip."""
+        if not lanes:
+            return []
+        keys = [lane_keys(lane)[:3] for lane in lanes]
+        answers = several(self._redis.again_for_each(_LOAD, keys, to_ms(now)), len(lanes))
+        pairs = [several(answer, 2) for answer in answers]
+        return [Load(ready=whole(ready), leased=whole(leased)) for ready, leased in pairs]
 
     def rates(self, lane: Lane, now: datetime) -> tuple[Rates, Rates]:
         """Submitted and processed requests per second over the last full 1, 5 and 60 seconds."""
