@@ -214,7 +214,11 @@ _IDS: Final = VendorGroup(name="ids", packages=("uuid-utils",), base=("core",))
 #: Cron lines and time zones; the Lambda image is not promised to carry the zone database.
 _TIME: Final = VendorGroup(name="time", packages=("cronsim", "tzdata"), base=("core",))
 #: Fetching: the worker's loop, and what executors written by hand use.
-_WEB: Final = VendorGroup(name="web", packages=("aiohttp", "certifi", "multidict", "requests", "urllib3", "yarl"), base=("core",))
+_WEB: Final = VendorGroup(
+    name="web",
+    packages=("aiohttp", "certifi", "multidict", "requests", "urllib3", "yarl"),
+    base=("core",),
+)
 #: Pages to records.
 _EXTRACT: Final = VendorGroup(
     name="extract",
