@@ -1,7 +1,6 @@
 """``python -m benchmarks [--only NAME ...] [--quick]``; exits with 1 where a target was missed."""
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -12,12 +11,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import crawl, imports, ingest, lookup, queue_memory
-from benchmarks.bench import ENV_PEERS, OUT, Addresses, Bench, BenchError, Found, ask, peer
+from benchmarks.bench import ENV_PEERS, Addresses, Bench, BenchError, Found, ask, peer
 from benchmarks.figures import FIGURES
 from benchmarks.scale import FULL, QUICK, Scale
 from benchmarks.summary import keep, show
-from infra.local.mongo_server import MongoServer
-from infra.local.redis_server import RedisServer
+from infra.local.mongo_server import ENV_URI, MongoServer
+from infra.local.redis_server import ENV_URL, RedisServer
 
 BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "imports": imports.run,
@@ -26,6 +25,10 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "crawl": crawl.run,
     "lookup": lookup.run,
 }
+#: Where a run leaves what it found.
+OUT: Final = Path(__file__).resolve().parent / "out"
+#: Set to ``yes``, it lets a run empty the servers that REDIS_URL and MONGODB_URI name.
+ENV_EMPTY: Final = "BENCH_MAY_EMPTY"
 #: Those that have peers beside the floor.
 _COMPARED: Final = ("ingest", "crawl")
 _WITHOUT_PEERS: Final = (
@@ -43,15 +46,23 @@ def main() -> int:
     if peers is None and not arguments.quick and set(chosen) & set(_COMPARED):
         console.print(_WITHOUT_PEERS, style="red")
         return 2
+    named = [name for name in (ENV_URL, ENV_URI) if os.environ.get(name)]
+    if named and os.environ.get(ENV_EMPTY) != "yes":
+        console.print(
+            f"{' and '.join(named)} would be emptied again and again: unset it, and servers of the "
+            f"run's own are started, or set {ENV_EMPTY}=yes.",
+            style="red",
+        )
+        return 2
     scale = QUICK if arguments.quick else FULL
     try:
-        found = _run(chosen, scale, peers, console)
+        found = _run(chosen, scale, peers, arguments.out, console)
     except BenchError as error:
         console.print(f"benchmark failed: {error}", style="red", markup=False)
         return 3
     show(Console(), found.figures)
     name = "quick.json" if arguments.quick else "latest.json"
-    path = keep(OUT, name, found.figures, found.details)
+    path = keep(arguments.out, name, found.figures, found.details)
     console.print(f"kept in {path.parent.name}/{path.name}")
     if peers is not None:
         _draw(path, peers, console)
@@ -60,7 +71,7 @@ def main() -> int:
     return 1 if not arguments.quick and set(missed) & found.figures.keys() else 0
 
 
-def _run(chosen: list[str], scale: Scale, peers: Path | None, console: Console) -> Found:
+def _run(chosen: list[str], scale: Scale, peers: Path | None, out: Path, console: Console) -> Found:
     together = Found()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with (
@@ -78,7 +89,7 @@ def _run(chosen: list[str], scale: Scale, peers: Path | None, console: Console) 
                 progress.update(task, advance=1, description=what)  # type: ignore[arg-type]  # rich's TaskID
 
             found = BENCHMARKS[name](
-                Bench(addresses=addresses, scale=scale, peers=peers, tick=tick)
+                Bench(addresses=addresses, scale=scale, out=out, peers=peers, tick=tick)
             )
             together.figures.update(found.figures)
             together.details.update(found.details)
@@ -103,14 +114,13 @@ def _peers() -> Path | None:
 
 
 def _draw(details: Path, peers: Path, console: Console) -> None:
-    bench = Bench(addresses=Addresses(redis="", mongo=""), scale=QUICK, peers=peers, tick=print)
     beside = details.with_name(details.name.replace(".json", "-details.json"))
     try:
-        drawn = ask([*peer(bench, "plots.py"), str(beside), str(OUT)], {})
+        drawn = ask([*peer(peers, "plots.py"), str(beside), str(beside.parent)], {})
     except BenchError as error:
         console.print(f"no plots: {error}", style="yellow", markup=False)
         return
-    console.print(f"drew {len(json.loads(json.dumps(drawn))['drawn'])} plots beside it")
+    console.print(f"drew {len(drawn['drawn'])} plots beside it")
 
 
 def _arguments() -> argparse.Namespace:
@@ -120,6 +130,9 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--quick", action="store_true", help="less than a minute, without peers: is all in order?"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=OUT, help="the folder for figures, rounds and plots"
     )
     return parser.parse_args()
 

@@ -16,7 +16,6 @@ from benchmarks.scale import Scale
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PEERS: Final = Path(__file__).resolve().parent / "peers"
-OUT: Final = Path(__file__).resolve().parent / "out"
 
 #: An interpreter that has what requirements/bench.txt pins.
 ENV_PEERS: Final = "PEERS_PYTHON"
@@ -51,6 +50,7 @@ class Bench:
 
     addresses: Addresses
     scale: Scale
+    out: Path
     peers: Path | None
     tick: Callable[[str], None]
 
@@ -96,7 +96,7 @@ def ask(command: list[str], variables: Mapping[str, str]) -> dict[str, Any]:
     return answer
 
 
-def peer(bench: Bench, script: str) -> list[str]:
+def peer(peers: Path | None, script: str) -> list[str]:
     """The command that runs a peer's script. The floor's run on our own interpreter."""
-    python = sys.executable if script.startswith("floor_") else str(bench.peers)
+    python = sys.executable if script.startswith("floor_") else str(peers)
     return [python, str(PEERS / script)]

@@ -69,7 +69,7 @@ def _one(bench: Bench, site: Site, side: str) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="crawlfleet-bench-") as folder:
             given = Path(folder) / "urls.json"
             given.write_text(json.dumps(urls))
-            done = ask(peer(bench, SCRIPTS[side]), bench.variables(BENCH_URLS=str(given)))
+            done = ask(peer(bench.peers, SCRIPTS[side]), bench.variables(BENCH_URLS=str(given)))
         database, collection, links = "bench_items", "items", "$links"
     with pymongo.MongoClient[dict[str, Any]](bench.addresses.mongo) as mongo:
         sums = list(

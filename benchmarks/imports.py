@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import Final
 
-from benchmarks.bench import OUT, ROOT, Bench, Found
+from benchmarks.bench import ROOT, Bench, Found
 from benchmarks.figures import FUNCTIONS
 
 #: Drivers import them where they are installed, and the layers do not have them.
@@ -32,11 +32,11 @@ def run(bench: Bench) -> Found:
         for name in FUNCTIONS:
             times[name].append(float(_python("-c", _PROGRAM.format(name=name, bare=_BARE)).stdout))
         bench.tick("imports")
-    OUT.mkdir(exist_ok=True)
+    bench.out.mkdir(parents=True, exist_ok=True)
     for name in FUNCTIONS:
         program = _PROGRAM.format(name=name, bare=_BARE)
         listed = _python("-X", "importtime", "-c", program).stderr
-        (OUT / f"imports_{name}.txt").write_text(slowest_first(listed), encoding="utf-8")
+        (bench.out / f"imports_{name}.txt").write_text(slowest_first(listed), encoding="utf-8")
     return Found(
         figures={f"import_ms_{name}": statistics.median(found) for name, found in times.items()},
         details={"imports, milliseconds": times},

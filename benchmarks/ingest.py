@@ -145,7 +145,7 @@ def _rq(bench: Bench, urls: list[str]) -> Iterator[Callable[[], float] | None]:
         json.dump(urls, given)
         given.flush()
         with subprocess.Popen(
-            peer(bench, "rq_enqueue.py"),
+            peer(bench.peers, "rq_enqueue.py"),
             env={**os.environ, **bench.variables(BENCH_URLS=given.name)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

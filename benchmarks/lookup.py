@@ -9,8 +9,9 @@ import msgspec
 from benchmarks.bench import Bench, BenchError, Found
 from benchmarks.figures import percentile
 from benchmarks.house import BIZ, LANE, PAGE_RULE, TENANT, Router, event, tree_of
+from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import IdKind, RequestId
-from crawlfleet.model.request import Body, Request
+from crawlfleet.model.request import Body, Request, State
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.wiring.parts import now
 
@@ -30,6 +31,9 @@ def run(bench: Bench) -> Found:
             ids = _store(router, min(BATCH, bench.scale.stored_requests))
             kept.extend(choose.sample(ids, min(len(ids), bench.scale.lookups // 10)))
             bench.tick("requests for the look-up")
+        flags, _ = router.parts.store.totals(LANE, _biz(router), now())
+        if flags[State.PENDING] != bench.scale.stored_requests:
+            raise BenchError(f"{flags} are stored")
         wanted = choose.choices(kept, k=bench.scale.lookups)
         for request_id in wanted[:_WARM_UP]:
             _look_up(router, request_id)
@@ -59,11 +63,14 @@ def _store(router: Router, count: int) -> list[RequestId]:
         )
         for an_id in ids
     ]
-    biz = parts.config.current().bizs[TENANT][BIZ]
-    inserted = parts.store.insert(LANE, biz, requests)
+    inserted = parts.store.insert(LANE, _biz(router), requests)
     if inserted.refused or inserted.existing:
         raise BenchError(f"not stored: {inserted}")
     return ids
+
+
+def _biz(router: Router) -> Biz:
+    return router.parts.config.current().bizs[TENANT][BIZ]
 
 
 def _look_up(router: Router, request_id: RequestId) -> float:

@@ -1,5 +1,6 @@
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,19 @@ def test_without_peers_a_full_run_says_what_to_do(monkeypatch, capsys):
     assert status == 2
     assert "make bench" in said
     assert "PEERS_PYTHON" in said
+
+
+@pytest.mark.parametrize("name", ["REDIS_URL", "MONGODB_URI"])
+def test_a_server_that_somebody_named_is_not_emptied_unasked(monkeypatch, capsys, name):
+    monkeypatch.setenv(name, "server://of.somebody")
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--quick"])
+
+    status = program.main()
+
+    said = " ".join(capsys.readouterr().err.split())
+    assert status == 2
+    assert name in said
+    assert "BENCH_MAY_EMPTY=yes" in said
 
 
 def test_an_interpreter_that_is_not_there_is_no_interpreter(monkeypatch, tmp_path):
@@ -50,10 +64,10 @@ def test_every_benchmark_knows_its_steps():
 
 
 def test_the_floor_runs_on_our_own_interpreter():
-    bench = program.Bench(addresses=None, scale=QUICK, peers="/peers/python", tick=print)
+    peers = Path("/peers/python")
 
-    assert peer(bench, "floor_crawl.py")[0] == sys.executable
-    assert peer(bench, "crawlee_crawl.py")[0] == "/peers/python"
+    assert peer(peers, "floor_crawl.py")[0] == sys.executable
+    assert peer(peers, "crawlee_crawl.py")[0] == "/peers/python"
 
 
 def test_the_last_line_of_a_side_is_its_answer():

@@ -1,0 +1,32 @@
+import json
+import os
+import subprocess
+import sys
+
+from benchmarks.figures import KEYS
+
+
+def test_every_benchmark_runs_from_start_to_finish_without_the_peers(tmp_path, pytestconfig):
+    """The sides check one another: the same pages, the same links, every request queued."""
+    root = pytestconfig.rootpath
+    ours = {"REDIS_URL", "MONGODB_URI", "PEERS_PYTHON"}
+    environment = {name: value for name, value in os.environ.items() if name not in ours}
+    environment["PYTHONPATH"] = os.pathsep.join([str(root / "layers/crawlfleet/python"), str(root)])
+
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--quick", "--out", str(tmp_path)],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "quick.json").read_text())
+    with_peers_only = {"ingest_vs_rq", "crawl_vs_scrapy_redis", "crawl_vs_crawlee"}
+    assert tuple(found) == KEYS
+    assert {key for key, value in found.items() if value is None} == with_peers_only
+    assert all(value > 0 for value in found.values() if value is not None)
+    assert "functions.router.handler" in (tmp_path / "imports_router.txt").read_text()
