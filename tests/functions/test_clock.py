@@ -1,0 +1,253 @@
+"""The clocks: scheduler and monitor, called twice, late, at once, and right after known work."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Barrier, Thread
+from typing import Any
+
+import pytest
+
+from crawlfleet import names
+from crawlfleet.settings import Need, Settings
+from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.scheduler import Scheduler
+from infra.local.parts import free_port
+from tests.functions.http import ask, submit
+from tests.functions.world import environment_ends
+
+EVENTS = Path(__file__).parents[2] / "events"
+TICK = json.loads((EVENTS / "scheduler" / "tick.json").read_text())["event"]
+LOOK = json.loads((EVENTS / "monitor" / "tick.json").read_text())["event"]
+SCHEDULE = {
+    "cron": "* * * * *",
+    "rule": "page",
+    "urls": ["https://a.example/", "https://b.example/"],
+}
+
+
+class Clock:
+    """The scheduler's time, set by hand."""
+
+    def __init__(self) -> None:
+        self.now = now()
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("crawlfleet.wiring.scheduler.now", clock)
+    return clock
+
+
+def put(world, **changes: Any) -> datetime:
+    """Make the schedule; its next fire time."""
+    answer = ask(world, "PUT", "/v1/docs/schedules/minutely", {**SCHEDULE, **changes})
+    assert answer.status == 200, answer.text
+    return datetime.fromisoformat(answer.json["next_at"])
+
+
+def tick(world) -> dict[str, int]:
+    answer: dict[str, int] = world.call(names.SCHEDULER, TICK)
+    return answer
+
+
+def urls(world) -> list[str]:
+    listed = ask(world, "GET", "/v1/docs/requests", query={"limit": "1000"}).json["requests"]
+    return sorted(request["url"] for request in listed)
+
+
+def test_a_schedule_fires_once_for_each_time_however_often_the_clock_ticks(world, clock):
+    clock.now = put(world)
+
+    ticks = [tick(world) for _ in range(3)]
+
+    assert [(each["fires"], each["requests"]) for each in ticks] == [(1, 2), (0, 0), (0, 0)]
+    assert urls(world) == sorted(SCHEDULE["urls"])
+    assert world.queued() == 2
+    found = ask(world, "GET", "/v1/docs/schedules/minutely").json
+    assert datetime.fromisoformat(found["last_fired_at"]) == clock.now
+    assert datetime.fromisoformat(found["next_at"]) == clock.now + timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(("missed", "fires"), [("all", 4), ("latest", 1)])
+def test_a_late_clock_makes_up_for_what_it_missed_as_the_schedule_says(world, clock, missed, fires):
+    clock.now = put(world, missed=missed) + timedelta(minutes=3, seconds=30)
+
+    assert tick(world)["fires"] == fires
+    assert tick(world)["fires"] == 0
+    assert len(urls(world)) == 2 * fires
+
+
+def test_before_its_time_and_while_disabled_a_schedule_does_not_fire(world, clock):
+    clock.now = put(world) - timedelta(seconds=1)
+    assert tick(world)["fires"] == 0
+
+    disabled = {**SCHEDULE, "enabled": False}
+    assert ask(world, "PUT", "/v1/docs/schedules/minutely", disabled).status == 200
+    clock.now += timedelta(hours=1)
+
+    assert tick(world)["fires"] == 0
+    assert urls(world) == []
+
+
+def test_two_schedulers_at_the_same_moment_fire_once(world, clock):
+    clock.now = put(world) + timedelta(minutes=2)
+    needs = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER)
+    schedulers = [
+        Scheduler(Parts(Settings.from_environment(needs=needs), "scheduler")) for _ in range(2)
+    ]
+    start = Barrier(2)
+    done: list[dict[str, int]] = []
+
+    def run(scheduler: Scheduler) -> None:
+        start.wait()
+        done.append(scheduler.tick())
+
+    threads = [Thread(target=run, args=(scheduler,)) for scheduler in schedulers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert len(done) == 2
+    assert len(urls(world)) == 6
+    assert sum(each["requests"] for each in done) == 6
+
+
+def test_an_id_issuer_that_fails_leaves_the_fire_for_the_next_tick(world, clock):
+    clock.now = put(world)
+    environment_ends(world)
+    world.lambdas.faults[names.ID_ISSUER] = b'{"errorType": "X", "errorMessage": "y"}'
+    assert (tick(world)["fires"], urls(world)) == (0, [])
+
+    world.lambdas.faults.clear()
+
+    assert tick(world)["requests"] == 2
+
+
+def test_a_tick_starts_as_many_consumers_as_the_backlog_wants(world):
+    submit(world, *(f"https://example.org/{n}" for n in range(5)))
+    assert world.lambdas.woken == [names.CONSUMER]
+    world.redis.delete("cf:{fleet}:wakes")  # that one never came
+
+    assert tick(world)["started"] == 1
+    assert tick(world)["started"] == 0, "the started one has not had the time to come"
+    assert world.lambdas.woken == [names.CONSUMER] * 2
+
+
+# ---- the monitor ---------------------------------------------------------------------------------
+
+
+def look(world, capsys) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """One look: what it returned, and the lines of metrics it printed."""
+    capsys.readouterr()
+    answer = world.call(names.MONITOR, LOOK)
+    lines = [line for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+    return answer, [json.loads(line) for line in lines]
+
+
+def value(lines: list[dict[str, Any]], metric: str, **dimensions: str) -> float:
+    """The one value of a metric under exactly these dimensions, the stage aside."""
+    found = [
+        line[metric]
+        for line in lines
+        if metric in line
+        and {*line["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0]} == {"stage", *dimensions}
+        and all(line[name] == text for name, text in dimensions.items())
+    ]
+    assert len(found) == 1, (metric, dimensions, found)
+    number = found[0][0] if isinstance(found[0], list) else found[0]
+    return float(number)
+
+
+def test_every_line_is_valid_embedded_metric_format(world, capsys):
+    submit(world, "https://example.org/")
+    _, lines = look(world, capsys)
+
+    assert lines
+    fine = set()
+    for line in lines:
+        [directive] = line["_aws"]["CloudWatchMetrics"]
+        assert abs(line["_aws"]["Timestamp"] / 1000 - datetime.now(UTC).timestamp()) < 120
+        assert directive["Namespace"] == names.METRIC_NAMESPACE
+        [dimensions] = directive["Dimensions"]
+        assert dimensions[0] == "stage"
+        assert len(dimensions) <= 30
+        assert all(isinstance(line[name], str) and line[name] for name in dimensions)
+        assert line["stage"] == "test"
+        assert 1 <= len(directive["Metrics"]) <= 100
+        for metric in directive["Metrics"]:
+            values = line[metric["Name"]]
+            assert all(
+                isinstance(v, int | float)
+                for v in (values if isinstance(values, list) else [values])
+            )
+            assert metric["Unit"] in {"Count", "Seconds", "Bytes", "Count/Second", "None"}
+            assert metric.get("StorageResolution", 60) in {1, 60}
+            if metric.get("StorageResolution") == 1:
+                fine.add(metric["Name"])
+        assert set(line) == {"_aws", *dimensions, *(m["Name"] for m in directive["Metrics"])}
+    assert {"Backlog", "FleetBacklog"} <= fine
+    assert fine <= {"Backlog", "FleetBacklog", "Submitted", "Processed"}
+
+
+def test_backlog_and_totals_are_those_of_this_moment(world, capsys):
+    submit(world, *(f"https://example.org/{n}" for n in range(7)))
+    here = {"tenant": world.tenants["acme"], "biz": "docs"}
+
+    answer, lines = look(world, capsys)
+
+    assert answer == {"unwell": {}}
+    assert value(lines, "Backlog", **here) == 7
+    assert value(lines, "StatePending", **here) == 7
+    assert value(lines, "StateDone", **here) == 0
+    assert value(lines, "FleetBacklog") == 7
+    assert value(lines, "WantedConsumers") == 1
+    assert value(lines, "ConfigRefused") == 0
+    assert value(lines, "NodeUp", part="redis", node="redis") == 1
+    assert value(lines, "NodeUp", part="mongodb", node="main") == 1
+    there = {"tenant": world.tenants["rival"], "biz": "docs"}
+    assert value(lines, "Backlog", **there) == 0
+
+
+def test_rates_count_the_seconds_that_are_over(world, capsys, monkeypatch):
+    submit(world, *(f"https://example.org/{n}" for n in range(30)))
+    soon = now() + timedelta(seconds=1)
+    monkeypatch.setattr("crawlfleet.wiring.monitor.now", lambda: soon)
+    here = {"tenant": world.tenants["acme"], "biz": "docs"}
+
+    _, lines = look(world, capsys)
+
+    assert value(lines, "SubmittedRate60s", **here) == pytest.approx(0.5)
+    assert value(lines, "SubmittedRate5s", **here) == pytest.approx(6.0)
+    assert value(lines, "ProcessedRate60s", **here) == 0
+    seconds = [line for line in lines if "Submitted" in line]
+    assert sum(line["Submitted"][0] for line in seconds) == 30
+
+
+def test_looking_twice_prints_each_second_the_same(world, capsys, monkeypatch):
+    submit(world, "https://example.org/")
+    soon = now() + timedelta(seconds=1)
+    monkeypatch.setattr("crawlfleet.wiring.monitor.now", lambda: soon)
+
+    looks = [look(world, capsys)[1] for _ in range(2)]
+
+    first, second = ([line for line in lines if "Submitted" in line] for lines in looks)
+    assert first == second != []
+
+
+def test_a_dead_redis_is_a_metric_and_no_error(world, capsys, monkeypatch):
+    environment_ends(world)
+    monkeypatch.setenv(names.ENV_REDIS_URL, f"redis://127.0.0.1:{free_port()}/0")
+
+    answer, lines = look(world, capsys)
+
+    assert value(lines, "NodeUp", part="redis", node="redis") == 0
+    assert value(lines, "NodeHealthy", part="redis", node="redis") == 0
+    assert value(lines, "NodeUp", part="mongodb", node="main") == 1
+    assert list(answer["unwell"]) == ["redis:redis"]
+    environment_ends(world)

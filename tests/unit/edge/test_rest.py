@@ -1,0 +1,118 @@
+"""The API over operations that a test makes: dispatch, and the last border."""
+
+import json
+from typing import Any
+
+import pytest
+
+from crawlfleet.edge.rest import RestApi
+from crawlfleet.errors import ConfigError, NotFoundError, Problem
+
+
+class NoOperations:
+    """Operations of which each test gives what it needs."""
+
+    def __init__(self, **methods: Any) -> None:
+        self.__dict__.update({"tenant": lambda _: "acme", **methods})
+
+
+def an_event(method: str = "GET", path: str = "/v1/docs/stats", **changes: Any) -> dict[str, Any]:
+    return {
+        "httpMethod": method,
+        "path": path,
+        "headers": {},
+        "queryStringParameters": None,
+        "multiValueQueryStringParameters": None,
+        "requestContext": {"identity": {"apiKeyId": "k"}},
+        "body": None,
+        "isBase64Encoded": False,
+        **changes,
+    }
+
+
+def ask(operations: Any, event: Any, log: list[Exception] | None = None) -> tuple[int, Any]:
+    api = RestApi(lambda: operations, (log if log is not None else []).append)
+    answer = api.answer(event, None)
+    return answer["statusCode"], json.loads(answer["body"]) if answer["body"] else None
+
+
+def test_operations_that_cannot_be_opened_are_asked_for_again():
+    tries = []
+
+    def opened() -> Any:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ConfigError([Problem("x", "is not set")])
+        return NoOperations(list_schedules=lambda *_: [])
+
+    log: list[Exception] = []
+    api = RestApi(opened, log.append)
+    event = an_event(path="/v1/docs/schedules")
+
+    assert [api.answer(event, None)["statusCode"] for _ in range(3)] == [503, 200, 200]
+    assert len(tries) == 2
+    assert [type(error) for error in log] == [ConfigError]
+
+
+@pytest.mark.parametrize("identity", [None, {}, {"apiKeyId": None}])
+def test_a_call_without_an_identity_has_no_key(identity):
+    asked = []
+
+    def tenant(key: str | None) -> str:
+        asked.append(key)
+        raise NotFoundError("x")
+
+    event = an_event(requestContext={"identity": identity})
+
+    assert ask(NoOperations(tenant=tenant), event)[0] == 404
+    assert asked == [None]
+
+
+def test_what_is_expected_is_not_logged_and_what_is_not_is():
+    def missing(*_: Any) -> None:
+        raise NotFoundError("x")
+
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    log: list[Exception] = []
+    assert ask(NoOperations(stats=missing), an_event(), log)[0] == 404
+    assert log == []
+    assert ask(NoOperations(stats=broken), an_event(), log)[0] == 500
+    assert [type(error) for error in log] == [ZeroDivisionError]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [None, [], "x", {}, {"httpMethod": "GET"}, an_event(path=None), an_event(requestContext=7)],
+)
+def test_whatever_comes_in_an_answer_goes_out(event):
+    assert ask(NoOperations(), event)[0] in {404, 500}
+
+
+def test_half_a_surrogate_pair_in_a_name_or_path_is_quoted_escaped():
+    event = an_event(multiValueQueryStringParameters={"\ud800": ["1"]})
+
+    status, body = ask(NoOperations(), event)
+
+    assert status == 400
+    assert body["errors"][0]["field"] == "\ud800"
+    assert ask(NoOperations(), an_event(path="/\ud800"))[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("parts", "status", "word"),
+    [
+        ({"config": "ok", "redis": "ok", "mongodb:main": "ok"}, 200, "ok"),
+        ({"config": "ok", "redis": "does not answer", "mongodb:main": "ok"}, 200, "degraded"),
+        ({"config": "ok", "redis": "ok", "mongodb:main": "does not answer"}, 503, "down"),
+        ({"config": "cannot be read"}, 503, "down"),
+    ],
+)
+def test_health_is_down_when_nothing_can_be_persisted(parts, status, word):
+    event = an_event(path="/health", requestContext={})
+
+    assert ask(NoOperations(health=lambda: parts), event) == (
+        status,
+        {"status": word, "parts": parts},
+    )
