@@ -99,9 +99,12 @@ class LambdaIds:
         if answer.get("FunctionError"):
             raise IdsError(f"the id-issuer failed: {_reason(payload)}")
         try:
-            return _block.decode(payload)
-        except msgspec.MsgspecError as error:
+            block = _block.decode(payload)
+        except (msgspec.MsgspecError, UnicodeError) as error:
             raise IdsError("the id-issuer's answer is no block") from error
+        if block.expires_at.tzinfo is None:
+            raise IdsError("the id-issuer's answer is no block: its end is in no time zone")
+        return block
 
 
 class _Stock:
@@ -156,5 +159,5 @@ def _reason(payload: bytes) -> str:
     try:
         document = msgspec.json.decode(payload)
         return f"{document['errorType']}: {document['errorMessage']}"[:300]
-    except (msgspec.MsgspecError, KeyError, TypeError):
+    except (msgspec.MsgspecError, UnicodeError, KeyError, TypeError):
         return "no reason given"

@@ -1,0 +1,98 @@
+"""Lines of the embedded metric format, read as CloudWatch reads them."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from crawlfleet.adapters.emf import EmfMetrics
+from crawlfleet.model.metric import Metric, Unit
+
+AT = datetime.now(UTC).replace(microsecond=123_000)
+HERE = {"tenant": "acme", "biz": "docs"}
+
+
+@pytest.fixture
+def lines(capsys):
+    def read() -> list[dict[str, Any]]:
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return read
+
+
+def test_a_line_has_values_dimensions_and_the_moment(lines):
+    EmfMetrics("prod").put([Metric("Backlog", 7, fine=True), Metric("Leased", 2)], HERE, AT)
+
+    [line] = lines()
+    assert line == {
+        "_aws": {
+            "Timestamp": int(AT.timestamp() * 1000),
+            "CloudWatchMetrics": [
+                {
+                    "Namespace": "Crawlfleet",
+                    "Dimensions": [["stage", "tenant", "biz"]],
+                    "Metrics": [
+                        {"Name": "Backlog", "Unit": "Count", "StorageResolution": 1},
+                        {"Name": "Leased", "Unit": "Count"},
+                    ],
+                }
+            ],
+        },
+        "stage": "prod",
+        "tenant": "acme",
+        "biz": "docs",
+        "Backlog": [7.0],
+        "Leased": [2.0],
+    }
+
+
+@pytest.mark.parametrize("unit", list(Unit))
+def test_units_are_spelled_as_cloudwatch_spells_them(lines, unit):
+    EmfMetrics("prod").put([Metric("X", 1.5, unit)], {}, AT)
+
+    [line] = lines()
+    [metric] = line["_aws"]["CloudWatchMetrics"][0]["Metrics"]
+    assert metric["Unit"] == unit.value
+
+
+def test_the_stage_is_the_only_dimension_that_is_always_there(lines, monkeypatch):
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "monitor")
+    monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Elsewhere")
+
+    EmfMetrics("prod").put([Metric("Consumers", 3)], {}, AT)
+
+    [line] = lines()
+    [directive] = line["_aws"]["CloudWatchMetrics"]
+    assert directive["Dimensions"] == [["stage"]]
+    assert directive["Namespace"] == "Crawlfleet"
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes"), [(0, []), (99, [99]), (100, [99, 1]), (250, [99, 99, 52])]
+)
+def test_a_line_carries_fewer_than_a_hundred_metrics(lines, count, sizes):
+    EmfMetrics("prod").put([Metric(f"M{n}", n) for n in range(count)], HERE, AT)
+
+    found = lines()
+    assert [len(line["_aws"]["CloudWatchMetrics"][0]["Metrics"]) for line in found] == sizes
+    values = {name: line[name] for line in found for name in line if name.startswith("M")}
+    assert values == {f"M{n}": [float(n)] for n in range(count)}
+
+
+def test_calls_share_nothing(lines):
+    metrics = EmfMetrics("prod")
+    metrics.put([Metric("A", 1)], HERE, AT)
+    metrics.put([Metric("B", 2)], {}, AT - timedelta(seconds=30))
+
+    first, second = lines()
+    assert ("B" in first, "A" in second) == (False, False)
+    assert first["_aws"]["Timestamp"] - second["_aws"]["Timestamp"] == 30_000
+    assert "tenant" not in second
+
+
+def test_zero_is_a_value(lines):
+    EmfMetrics("prod").put([Metric("NodeUp", 0)], {"part": "redis", "node": "redis"}, AT)
+
+    [line] = lines()
+    assert line["NodeUp"] == [0.0]

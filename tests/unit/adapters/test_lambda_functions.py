@@ -1,0 +1,232 @@
+"""Calling other functions: what is asked, what is kept, and what becomes of their failures."""
+
+import io
+import json
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
+from botocore.stub import Stubber
+
+from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
+from crawlfleet.errors import IdsError, StoreUnavailableError
+from crawlfleet.model.ids import IdKind
+from crawlfleet.model.lane import Lane
+
+LANE = Lane("acme", "docs", "main")
+OTHER = Lane("rival", "docs", "main")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class Issuer:
+    """An id-issuer of counting numbers, at the far end of ``invoke``."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.asked: list[dict[str, Any]] = []
+        self.calls: list[dict[str, Any]] = []
+        self.next = 1
+        self.short_by = 0
+
+    def invoke(self, **call: Any) -> dict[str, Any]:
+        self.calls.append(call)
+        question = json.loads(call["Payload"])
+        self.asked.append(question)
+        size = question["count"] - self.short_by
+        first, self.next = self.next, self.next + size
+        end = self._clock() + timedelta(seconds=10)
+        block: dict[str, Any] = {"expires_at": end.isoformat(), "runs": [], "ids": []}
+        if question["kind"] in {"uuid", "objectid"}:
+            block["ids"] = [f"{first + n:032x}" for n in range(size)]
+        else:  # in two runs, as a block that crosses a millisecond is
+            half = size // 2
+            block["runs"] = [[first, half], [first + half, size - half]]
+        return {"StatusCode": 200, "Payload": io.BytesIO(json.dumps(block).encode())}
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def issuer(clock) -> Issuer:
+    return Issuer(clock)
+
+
+@pytest.fixture
+def ids(issuer, clock) -> LambdaIds:
+    return LambdaIds("issuer", clock, issuer, block_size=100)
+
+
+def test_one_call_serves_many_small_submissions(ids, issuer):
+    taken = [an_id for _ in range(50) for an_id in ids.take(LANE, IdKind.SNOWFLAKE, 2)]
+
+    assert taken == list(range(1, 101))
+    assert len(issuer.asked) == 1
+    assert issuer.calls[0]["FunctionName"] == "issuer"
+    assert issuer.calls[0]["InvocationType"] == "RequestResponse"
+
+
+def test_a_large_submission_uses_what_is_left_and_asks_for_the_rest(ids, issuer):
+    assert ids.take(LANE, IdKind.SNOWFLAKE, 30) == list(range(1, 31))
+
+    assert ids.take(LANE, IdKind.SNOWFLAKE, 1000) == list(range(31, 1031))
+
+    assert [question["count"] for question in issuer.asked] == [100, 930]
+
+
+def test_a_block_is_not_used_in_its_last_second(ids, issuer, clock):
+    ids.take(LANE, IdKind.SNOWFLAKE, 1)
+
+    clock.now += timedelta(seconds=8.9)
+    assert ids.take(LANE, IdKind.SNOWFLAKE, 1) == [2]
+    clock.now += timedelta(seconds=0.1)
+    assert ids.take(LANE, IdKind.SNOWFLAKE, 1) == [101]
+
+    assert len(issuer.asked) == 2
+
+
+@pytest.mark.parametrize("kind", [IdKind.UUID, IdKind.OBJECT_ID])
+def test_ids_of_text_come_as_they_were_given(ids, issuer, kind):
+    taken = ids.take(LANE, kind, 3) + ids.take(LANE, kind, 2)
+
+    assert taken == [f"{n:032x}" for n in range(1, 6)]
+    assert issuer.asked == [{"kind": kind.value, "count": 100, "tenant": "acme", "biz": "docs"}]
+
+
+def test_counters_belong_to_their_biz_and_the_other_kinds_to_nobody(ids, issuer):
+    ids.take(LANE, IdKind.COUNTER, 1)
+    ids.take(OTHER, IdKind.COUNTER, 1)
+    ids.take(LANE, IdKind.SNOWFLAKE, 1)
+    ids.take(OTHER, IdKind.SNOWFLAKE, 1)
+
+    asked = [(question["kind"], question["tenant"]) for question in issuer.asked]
+    assert asked == [("counter", "acme"), ("counter", "rival"), ("snowflake", "acme")]
+
+
+def test_no_id_goes_to_two_threads(ids):
+    taken: list[Any] = []
+    start = threading.Barrier(8)
+
+    def take() -> None:
+        start.wait()
+        for _ in range(50):
+            taken.extend(ids.take(LANE, IdKind.SNOWFLAKE, 3))
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    assert len(taken) == len(set(taken)) == 8 * 50 * 3
+
+
+def test_an_issuer_that_gives_fewer_than_it_was_asked_for_is_an_error(ids, issuer):
+    issuer.short_by = 60
+
+    with pytest.raises(IdsError, match="gave 40 of 50"):
+        ids.take(LANE, IdKind.SNOWFLAKE, 50)
+
+
+class Broken:
+    """A Lambda service that answers each call in the one given way."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def invoke(self, **_: Any) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def client_error(code: str) -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": "secret"}}, "Invoke")
+
+
+UNREACHABLE = {
+    "throttled": client_error("TooManyRequestsException"),
+    "missing": client_error("ResourceNotFoundException"),
+    "forbidden": client_error("AccessDeniedException"),
+    "down": EndpointConnectionError(endpoint_url="https://lambda.test"),
+    "slow": ReadTimeoutError(endpoint_url="https://lambda.test"),
+    "cut": ConnectionResetError(),
+}
+
+
+@pytest.mark.parametrize("error", UNREACHABLE.values(), ids=UNREACHABLE)
+def test_a_function_that_cannot_be_called_is_an_unavailable_part(clock, error):
+    for call in (
+        lambda: LambdaIds("f", clock, Broken(error)).take(LANE, IdKind.SNOWFLAKE, 1),
+        lambda: LambdaWaker("f", Broken(error)).wake(1),
+    ):
+        with pytest.raises(StoreUnavailableError) as caught:
+            call()
+        assert caught.value.part == "lambda"
+        assert caught.value.__cause__ is error
+        assert "secret" not in str(caught.value)
+
+
+def payload(content: bytes, **more: Any) -> dict[str, Any]:
+    return {"StatusCode": 200, "Payload": io.BytesIO(content), **more}
+
+
+FAILED = {
+    "error": (
+        payload(b'{"errorType":"ConfigError","errorMessage":"no"}', FunctionError="Unhandled"),
+        "the id-issuer failed: ConfigError: no",
+    ),
+    "timeout": (
+        payload(b'{"errorMessage":"Task timed out"}', FunctionError="Unhandled"),
+        "the id-issuer failed: no reason given",
+    ),
+    "nothing": (payload(b"", FunctionError="Unhandled"), "no reason given"),
+    "list": (payload(b"[]", FunctionError="Unhandled"), "no reason given"),
+    "null": (payload(b"null"), "is no block"),
+    "html": (payload(b"<html>"), "is no block"),
+    "empty": (payload(b""), "is no block"),
+    "bytes": (payload(b'{"expires_at":"2026-03-01T12:00:10Z","ids":["\xff"]}'), "is no block"),
+    "naive": (payload(b'{"expires_at":"2026-03-01T12:00:10","runs":[[1,2]]}'), "is no block"),
+}
+
+
+@pytest.mark.parametrize(("answer", "reason"), FAILED.values(), ids=FAILED)
+def test_a_function_that_fails_or_talks_nonsense_issues_no_ids(clock, answer, reason):
+    with pytest.raises(IdsError, match=reason):
+        LambdaIds("f", clock, Broken(answer)).take(LANE, IdKind.SNOWFLAKE, 1)
+
+
+def test_waking_sends_as_many_events_as_consumers_are_wanted(aws):
+    client = boto3.client("lambda")
+    with Stubber(client) as stub:
+        for _ in range(3):
+            expected = {"FunctionName": "consumer", "InvocationType": "Event", "Payload": b"{}"}
+            stub.add_response("invoke", {"StatusCode": 202}, expected)
+
+        LambdaWaker("consumer", client).wake(3)
+
+        stub.assert_no_pending_responses()
+
+
+def test_waking_none_calls_nobody():
+    LambdaWaker("consumer", Broken(AssertionError())).wake(0)
+
+
+def test_clients_are_opened_at_the_first_call(aws, clock):
+    ids, waker = LambdaIds("missing", clock), LambdaWaker("missing")
+
+    for call in (lambda: ids.take(LANE, IdKind.SNOWFLAKE, 1), lambda: waker.wake(1)):
+        with pytest.raises(StoreUnavailableError, match="ResourceNotFoundException"):
+            call()
