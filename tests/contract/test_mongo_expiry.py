@@ -1,9 +1,7 @@
 """The TTL indexes: MongoDB itself removes what is past its time (SPEC.md A5, A9)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from time import monotonic
-from typing import Any
 
 import pytest
 
@@ -20,6 +18,7 @@ from tests.contract.store_cases import (
     nodes_at,
     snowflakes,
 )
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -39,15 +38,6 @@ def ttl_of(nodes: MongoNodes, fleet: Fleet, part: str) -> int | None:
     return indexes.get("ttl", {}).get("expireAfterSeconds")
 
 
-def until(seconds: float, happened: Callable[[], Any]) -> bool:
-    """Ask again and again, without a pause, until it has happened."""
-    deadline = monotonic() + seconds
-    while monotonic() < deadline:
-        if happened():
-            return True
-    return False
-
-
 def test_mongodb_removes_what_is_past_its_time_and_the_count_stays(
     nodes: MongoNodes, tenant: str
 ) -> None:
@@ -62,7 +52,7 @@ def test_mongodb_removes_what_is_past_its_time_and_the_count_stays(
     expired = fleet.expire(now + timedelta(seconds=1))
 
     assert expired == 6
-    assert until(15, lambda: fleet.totals(now) == ({State.EXPIRED: 6}, 0))
+    eventually(seconds=15, holds=lambda: fleet.totals(now) == ({State.EXPIRED: 6}, 0))
     assert fleet.find(now=now) == []
     assert fleet.get(requests[0]) is None
     assert fleet.claim(requests, now=now) == []

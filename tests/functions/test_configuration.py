@@ -1,24 +1,14 @@
 """A pushed configuration is in force within one poll, without a restart (SPEC.md A3)."""
 
-import time
-from collections.abc import Callable
-
 import pytest
 
 from crawlfleet import names
 from tests.functions.http import ask
 from tests.functions.world import a_world, biz, default_bizs
+from tests.waiting import eventually
 
 PAGE = {"url": "https://example.org/"}
 DETAIL = {"fields": {"heading": {"css": "h1"}}}
-
-
-def until(condition: Callable[[], bool], seconds: float = 10.0) -> float:
-    """Ask again and again; how long it took."""
-    started = time.monotonic()
-    while not condition():
-        assert time.monotonic() - started < seconds, "not in time"
-    return time.monotonic() - started
 
 
 @pytest.fixture
@@ -40,7 +30,7 @@ def test_a_new_biz_a_new_rule_and_a_removed_biz_are_in_force_after_one_poll(poll
 
     polling.push(bizs)
 
-    took = until(lambda: status("news", PAGE) == 202)
+    took = eventually(lambda: status("news", PAGE) == 202)
     assert took < 5, "in force within seconds"
     assert status("docs", {**PAGE, "rule": "detail"}) == 202
     assert status("shop", {**PAGE, "rule": "page"}) == 404

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import boto3
@@ -20,6 +19,7 @@ from infra.local.aws_server import REGION
 from infra.local.cloud import LocalCloud, down, up
 from infra.local.parts import LOOPBACK, PartError
 from infra.local.state import StateFolder
+from tests.waiting import eventually
 
 
 @pytest.fixture(autouse=True)
@@ -56,15 +56,14 @@ def addresses_of(cloud):
     ]
 
 
+def listens(address):
+    with socket.socket() as probe:
+        return probe.connect_ex(address) == 0
+
+
 def wait_until_silent(addresses):
-    deadline = time.monotonic() + 30
     for address in addresses:
-        while True:
-            with socket.socket() as probe:
-                if probe.connect_ex(address) != 0:
-                    break
-            assert time.monotonic() < deadline, f"something still listens on {address}"
-            time.sleep(0.02)
+        eventually(lambda: not listens(address), what=f"something still listens on {address}")  # noqa: B023
 
 
 def put_everywhere(cloud):
@@ -116,10 +115,7 @@ def test_a_cloud_that_is_killed_takes_its_parts_along_and_comes_back_with_its_da
     with quiet(tmp_path) as cloud:
         put_everywhere(cloud)
         kept = cloud.folder.config_path
-        deadline = time.monotonic() + 5
-        while not kept.exists() or "nodes/second" not in kept.read_text():
-            assert time.monotonic() < deadline, "the config centre was not kept in time"
-            time.sleep(0.02)
+        eventually(lambda: kept.exists() and "nodes/second" in kept.read_text(), 5)
 
         os.kill(cloud.addresses.pid, signal.SIGKILL)
 

@@ -5,8 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 
 import boto3
 import pymongo
@@ -17,13 +15,7 @@ from infra.local.aws_server import REGION, AwsServer
 from infra.local.mongo_server import MongoServer
 from infra.local.parts import LOOPBACK, GuardedProcess, PartError, find_program, free_port
 from infra.local.redis_server import RedisServer
-
-
-def _eventually(holds: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "did not come true in time"
-        time.sleep(0.02)
+from tests.waiting import eventually
 
 
 def _listens(port: int) -> bool:
@@ -125,7 +117,7 @@ def test_a_server_ends_when_its_owner_is_killed(monkeypatch):
 
         owner.send_signal(signal.SIGKILL)
 
-    _eventually(lambda: not _listens(port))
+    eventually(lambda: not _listens(port))
 
 
 if sys.platform.startswith("linux"):  # death signals are Linux's
@@ -140,7 +132,7 @@ if sys.platform.startswith("linux"):  # death signals are Linux's
 
             os.kill(server.pid, signal.SIGKILL)
 
-            _eventually(lambda: not _listens(port))
+            eventually(lambda: not _listens(port))
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path):

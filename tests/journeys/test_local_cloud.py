@@ -9,8 +9,6 @@ import re
 import shutil
 import signal
 import threading
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,6 +25,7 @@ from infra.local.aws_server import REGION
 from infra.local.cloud import LocalCloud
 from infra.local.parts import LOOPBACK
 from infra.local.seeding import SAMPLES
+from tests.waiting import eventually
 
 BIZ = "docs"
 LEASE_SECONDS = 3
@@ -123,13 +122,6 @@ def client(cloud):
         yield client
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "did not come true in time"
-        time.sleep(0.05)
-
-
 def tick(cloud):
     fired = cloud.fire("scheduler-tick")
     assert not fired["failed"], fired["answer"]
@@ -190,7 +182,7 @@ def test_work_of_a_killed_worker_is_done_by_another_one(cloud, client, site):
         tick(cloud)
         return client.get(BIZ, answer.id).final
 
-    eventually(finished)
+    eventually(finished, 60)
     status = client.get(BIZ, answer.id)
     assert status.state == "done"
     assert status.attempts == 2
@@ -199,7 +191,7 @@ def test_work_of_a_killed_worker_is_done_by_another_one(cloud, client, site):
 
 
 def test_what_redis_loses_is_queued_again_by_the_tick(cloud, client, site):
-    eventually(lambda: consumers(cloud)["busy"] == 0)
+    eventually(lambda: consumers(cloud)["busy"] == 0, 60)
     url = f"{site.url}/lost"
     with redis.Redis.from_url(cloud.redis_url) as store:
         answers = client.submit(BIZ, [f"{url}-{number}" for number in range(200)], rule="page")
@@ -209,7 +201,7 @@ def test_what_redis_loses_is_queued_again_by_the_tick(cloud, client, site):
         tick(cloud)
         return all(client.get(BIZ, answer.id).final for answer in answers[-3:])
 
-    eventually(finished)
+    eventually(finished, 60)
     assert {status.state for status in client.wait(BIZ, answers, timeout=60)} == {"done"}
     records = {r.url for r in client.records(BIZ) if r.url.startswith(url)}
     assert len(records) == 200
