@@ -20,7 +20,7 @@ from crawlfleet.adapters.secrets import Secrets
 from crawlfleet.adapters.ssm_config import SsmConfig
 from crawlfleet.edge.rest import RestApi
 from crawlfleet.flows.issuing import Issuer
-from crawlfleet.model.biz import Biz, FetchLimits, Generation, Stage, Tenant, Tree
+from crawlfleet.model.biz import Biz, Generation, Stage, Tenant, Tree
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.rule import Field, PageFact, Rule
 from crawlfleet.settings import Settings
@@ -47,19 +47,14 @@ PAGE_RULE: Final = Rule(
 
 
 def tree_of(*, shards: int = 1, databases: tuple[str, ...] = ("docs",)) -> Tree:
-    """A configuration with one biz; all but what is compared is left as it is by default."""
+    """A configuration with one biz, all limits as they are by default."""
     generation = Generation(
         starts_at=datetime(2025, 1, 1, tzinfo=UTC),
         nodes=("main",),
         databases=databases,
         shards=shards,
     )
-    biz = Biz(
-        generations=(generation,),
-        rules={"page": PAGE_RULE},
-        # As many downloads at once from the one site as the peers are allowed.
-        fetch=FetchLimits(per_host=64),
-    )
+    biz = Biz(generations=(generation,), rules={"page": PAGE_RULE})
     return Tree(
         revision="1",
         stage=Stage(allow_private_addresses=True),
