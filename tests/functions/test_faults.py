@@ -115,6 +115,20 @@ def test_mongodb_dead_means_503_within_ten_seconds_and_nothing_half_done(doomed,
     assert doomed.stored() == 2
 
 
+def test_a_redis_that_hangs_delays_a_submission_by_seconds_and_loses_nothing(doomed):
+    submit(doomed, "https://example.org/before")
+    doomed.redis.client_pause(4_000)
+
+    started = time.monotonic()
+    answer = ask(doomed, "POST", "/v1/docs/requests", PAGE)
+    took = time.monotonic() - started
+
+    assert answer.status == 202
+    assert took < 5
+    assert doomed.stored() == 2
+    doomed.redis.client_unpause()
+
+
 FAULTS = {
     "throttled": throttled(),
     "gone": EndpointConnectionError(endpoint_url="https://lambda.test"),
