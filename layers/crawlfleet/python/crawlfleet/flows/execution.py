@@ -9,10 +9,11 @@ One worker is four coroutines around one set of held requests::
 
 It runs until there has been nothing to do for a while, or the Lambda's time is nearly out; then it
 hands back what it holds. Whatever it fails to write, its leases end and another worker does it
-again.
+again. An exception that nobody foresaw costs the request it concerns, never the coroutine.
 """
 
 import asyncio
+import secrets
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ from crawlfleet.model.request import Claim, Entry
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.model.worker import WorkReport
-from crawlfleet.policy.retry import after_failure
+from crawlfleet.policy.retry import after_failure, cut_off
 from crawlfleet.ports import (
     Clock,
     ConfigCentre,
@@ -99,6 +100,8 @@ class Worker:
         # Not the loop's own pool: name look-ups wait there, and a slow name server must not keep
         # leases from being renewed.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="parts")
+        # Lambda may run one invocation twice, under one id; their leases must not be one.
+        self._stem = f"{worker}.{secrets.token_hex(4)}"
         self._leases = 0
         self._turn = 0
 
@@ -135,7 +138,7 @@ class Worker:
                 continue
             try:
                 taken = await self._threaded(self._take)
-            except CrawlfleetError as error:
+            except Exception as error:  # noqa: BLE001  one lane's fault must not stop the others
                 self._ports.warn("no work could be leased", error)
                 await self._pause(TROUBLE_SECONDS)
                 continue
@@ -162,7 +165,8 @@ class Worker:
         lanes = self._ports.config.current().lanes()
         try:
             loads = await self._threaded(self._ports.queue.loads, lanes, self._ports.clock())
-        except StoreError:
+        except Exception as error:  # noqa: BLE001  the tick finds what this one cannot see
+            self._ports.warn("whether there is more work is not known", error)
             return True
         if not any(load.ready for load in loads):
             return True
@@ -184,7 +188,7 @@ class Worker:
                 continue
             lane, biz = biz_of(tree, lanes[place].tenant, lanes[place].biz)
             self._leases += 1
-            token = f"{self._id}.{self._leases}"
+            token = f"{self._stem}.{self._leases}"
             now = self._ports.clock()
             until = from_ms(to_ms(now + timedelta(seconds=self._limits.lease_seconds)))
             entries = self._ports.queue.lease(lane, token, self._limits.batch, now, until)
@@ -202,7 +206,7 @@ class Worker:
         until = from_ms(to_ms(now + timedelta(seconds=self._limits.lease_seconds)))
         try:
             claims = self._ports.store.claim(lane, biz, entries, self._id, now, until, token)
-        except StoreError:
+        except Exception:
             self._ports.queue.give_back(lane, token, entries)
             raise
         self._report.leased += len(claims)
@@ -212,7 +216,11 @@ class Worker:
             dropped = [entry for entry in entries if entry.id not in won]
             self._report.skipped += len(dropped)
             self._ports.queue.finish(lane, token, dropped, 0, now)
-        return [Held(lane, biz, claim, self._rule(lane, claim)) for claim in claims]
+        try:
+            return [Held(lane, biz, claim, self._rule(lane, claim)) for claim in claims]
+        except Exception:
+            self._release(lane, biz, claims, "handed back: its rule could not be looked up")
+            raise
 
     def _rule(self, lane: Lane, claim: Claim) -> Rule | None:
         body = claim.request.body
@@ -230,6 +238,8 @@ class Worker:
         """Download and extract one request: every failure becomes an outcome."""
         body, biz, phases = held.claim.request.body, held.biz, self._phases[held.lane]
         now = self._ports.clock
+        if (reason := cut_off(held.claim.attempt, biz.retry)) is not None:
+            return Dead(reason)
         if held.rule is None:
             return Dead(f"rule {body.rule!r} version {body.rule_version} is not known any more")
         started = time.perf_counter()
@@ -248,6 +258,9 @@ class Worker:
                 phases["extract"] += time.perf_counter() - fetched
         except CrawlfleetError as error:
             return after_failure(error, held.claim.attempt, biz.retry, now(), self._ports.jitter())
+        except Exception as error:  # noqa: BLE001  a page or a rule provoked what nobody foresaw
+            self._ports.warn("a request failed in a way nobody foresaw", error)
+            return Dead(f"{type(error).__name__}: {error}"[:500])
         stored_at = from_ms(to_ms(now()))
         return Done(
             tuple(
@@ -291,11 +304,29 @@ class Worker:
                 self._ports.warn("outcomes could not be stored yet", error)
                 well = False
                 continue
+            except Exception as error:  # noqa: BLE001  one of them must not keep the others waiting
+                well &= await self._settle_apart(part, outcomes, error)
+                continue
             for held in part:
                 if self._holding.drop(held):
                     self._count(outcomes[held], lost=held.claim.request.id in lost)
             self._phases[lane]["store"] += time.perf_counter() - started
         return well
+
+    async def _settle_apart(
+        self, part: Sequence[Held], outcomes: dict[Held, Outcome], error: Exception
+    ) -> bool:
+        """Store each outcome alone; the one that cannot be stored becomes a dead letter."""
+        self._ports.warn("outcomes cannot be stored as they are", error)
+        if len(part) > 1:
+            return all([await self._settle([(held, outcomes[held])]) for held in part])
+        (held,) = part
+        if isinstance(outcomes[held], Dead):
+            self._holding.drop(held)  # not even that: it is left to its lease
+            return True
+        dead = Dead(f"cannot be stored: {type(error).__name__}: {error}"[:500])
+        self._holding.end(held, dead)
+        return await self._settle([(held, dead)])
 
     def _store(
         self, lane: Lane, biz: Biz, outcomes: Sequence[tuple[Claim, Outcome]]
@@ -317,7 +348,7 @@ class Worker:
                 self._ports.queue.finish(lane, token, entries, len(entries), now)
             for token, pairs in delayed.items():
                 self._ports.queue.delay(lane, token, pairs)
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001
             # The truth is written. The index forgets these entries when their leases end.
             self._ports.warn("leases could not be finished", error)
         return lost
@@ -362,7 +393,7 @@ class Worker:
                     tokens[claim.token].append(claim.entry)
                 for token, entries in tokens.items():
                     await self._threaded(self._ports.queue.renew, lane, token, entries, until)
-            except StoreError as error:
+            except Exception as error:  # noqa: BLE001  the others' leases are to be renewed too
                 self._ports.warn("leases could not be renewed", error)
                 continue
             for held in part:
@@ -386,7 +417,7 @@ class Worker:
             try:
                 await self._threaded(self._release, lane, part[0].biz, claims, why)
                 self._report.handed_back += len(part)
-            except StoreError as error:
+            except Exception as error:  # noqa: BLE001  the others are to be handed back too
                 self._ports.warn("work could not be handed back; its leases will end", error)
             for one in part:
                 self._holding.drop(one)
@@ -421,5 +452,5 @@ class Worker:
         """Call something whose failure must not stop the work."""
         try:
             await self._threaded(function, *args, **kwargs)
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001  that is what this is for
             self._ports.warn("a part did not answer", error)

@@ -57,8 +57,8 @@ class Holding:
         """It has an outcome, still to be written. Of a request no longer held nothing is kept."""
         self._running.discard(held)
         if held in self._held:
+            self.ended += self._held[held] is None
             self._held[held] = outcome
-            self.ended += 1
 
     def drop(self, held: Held) -> bool:
         """It is no longer ours: written, handed back, or lost to another; False if it was not."""

@@ -10,6 +10,21 @@ from crawlfleet.model.outcome import Dead, Retry
 #: A site's Retry-After is honoured up to this; beyond it the request comes back anyway.
 LONGEST_RETRY_AFTER: Final = timedelta(days=1)
 
+#: Attempts beyond the biz's that ended with their worker. They may be no fault of the request, so
+#: some are forgiven; one that kills each worker that takes it must not do so for ever.
+CUT_OFFS: Final = 5
+
+
+def cut_off(attempt: int, limits: RetryLimits) -> str | None:
+    """Why an attempt with this number, from 1, is not to be made; None if it is.
+
+    An attempt that ends in any other way is the last one at ``max_attempts``, so all beyond that
+    had no end.
+    """
+    if attempt <= limits.max_attempts + CUT_OFFS:
+        return None
+    return f"its worker ended before it did, in the last {CUT_OFFS} attempts or more"
+
 
 def after_failure(
     error: CrawlfleetError, attempt: int, limits: RetryLimits, now: datetime, jitter: float

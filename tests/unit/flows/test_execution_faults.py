@@ -1,0 +1,235 @@
+"""What nobody foresaw: no exception of any part stops a worker, or is tried again for ever."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from crawlfleet.flows import execution
+from crawlfleet.flows.execution import Worker
+from crawlfleet.flows.submission import submit
+from crawlfleet.model.request import Entry, State
+from crawlfleet.model.submission import Submission
+from crawlfleet.model.times import to_ms
+from crawlfleet.policy.retry import CUT_OFFS
+from tests.unit.flows.world import DOCS, START, Failing, Titles, World
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
+    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
+
+
+class Raising:
+    """A port of which the named method raises, for as long as ``when`` says so of its arguments."""
+
+    def __init__(self, port, method, error, when=lambda *_: True):
+        self._port, self._method, self._error, self._when = port, method, error, when
+
+    def __getattr__(self, name):
+        method = getattr(self._port, name)
+        if name != self._method:
+            return method
+
+        def call(*args, **kwargs):
+            if self._when(*args):
+                raise self._error
+            return method(*args, **kwargs)
+
+        return call
+
+
+def times(count):
+    left = [count]
+
+    def when(*_):
+        left[0] -= 1
+        return left[0] >= 0
+
+    return when
+
+
+def submitted(world: World, *urls: str) -> list[int]:
+    entries = [Submission(url=url) for url in urls]
+    receipts = submit(world.submission(), world.tree, "default", "docs", entries, world.now)
+    return [receipt.id for receipt in receipts]
+
+
+def work(world: World, pages: dict[str, object], worker: str = "w", **changes: object):
+    async def run():
+        async with asyncio.timeout(10):
+            return await Worker(world.work(pages, **changes), worker).run()
+
+    return asyncio.run(run())
+
+
+def tracked(world: World, request_id: int):
+    return world.store.get(DOCS, world.biz, request_id)
+
+
+URLS = [f"https://example.org/{n}" for n in range(20)]
+PAGES = dict.fromkeys(URLS, b"x")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("odd"),
+        MemoryError(),
+        RecursionError("too deep"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+        KeyError("x"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("port", ["fetcher", "extractor"])
+def test_an_error_nobody_foresaw_is_a_dead_letter_and_the_worker_goes_on(world, port, error):
+    ids = submitted(world, *URLS)
+
+    class Fetcher:
+        async def fetch(self, body, limits):
+            if body.url in URLS[:10]:
+                raise error
+            return await world.work(PAGES).fetcher.fetch(body, limits)
+
+    class Extractor(Titles):
+        def extract(self, rule, page):
+            if page.url in URLS[:10]:
+                raise error
+            return super().extract(rule, page)
+
+    faulty = {"fetcher": Fetcher()} if port == "fetcher" else {"extractor": Extractor()}
+
+    report = work(world, PAGES, **faulty)
+
+    assert (report.dead, report.done, report.stopped_because) == (10, 10, "idle")
+    assert type(error).__name__ in tracked(world, ids[0]).error
+    assert any("nobody foresaw" in warning for warning in world.warnings)
+
+
+def test_outcomes_that_break_the_store_are_buried_alone(world):
+    ids = submitted(world, *URLS)
+
+    def has_poison(lane, biz, outcomes, *_):
+        return any(
+            claim.request.id == ids[3] and getattr(outcome, "records", ())
+            for claim, outcome in outcomes
+        )
+
+    store = Raising(world.store, "settle", TypeError("cannot be encoded"), has_poison)
+
+    report = work(world, PAGES, store=store)
+
+    assert (report.dead, report.done, report.stopped_because) == (1, 19, "idle")
+    assert "cannot be encoded" in tracked(world, ids[3]).error
+
+
+def test_a_dead_letter_that_breaks_the_store_is_left_to_its_lease(world):
+    ids = submitted(world, *URLS[:3])
+
+    def has_poison(lane, biz, outcomes, *_):
+        return any(claim.request.id == ids[1] for claim, _ in outcomes)
+
+    store = Raising(world.store, "settle", TypeError("cannot be encoded"), has_poison)
+
+    report = work(world, PAGES, store=store)
+
+    assert (report.dead, report.done, report.stopped_because) == (0, 2, "idle")
+    assert tracked(world, ids[1]).state == State.LEASED
+
+
+@pytest.mark.parametrize(
+    ("port", "method"),
+    [
+        ("workers", "beat"),
+        ("workers", "leave"),
+        ("queue", "loads"),
+        ("queue", "lease"),
+        ("queue", "add_phases"),
+        ("queue", "finish"),
+        ("store", "claim"),
+        ("rules", "frozen"),
+    ],
+)
+def test_a_call_that_fails_in_a_way_nobody_foresaw_is_made_again(world, port, method):
+    ids = submitted(world, *URLS)
+    faulty = Raising(getattr(world, port), method, LookupError("odd"), times(2))
+
+    report = work(world, PAGES, **{port: faulty})
+
+    assert (report.done, report.stopped_because) == (20, "idle")
+    assert {tracked(world, an_id).attempts for an_id in ids} == {1}
+
+
+def test_the_keeper_outlives_what_it_did_not_foresee(world, monkeypatch):
+    monkeypatch.setattr(execution, "BEAT_SECONDS", 0.001)
+    beats = []
+
+    class Workers:
+        def beat(self, worker, now):
+            beats.append(worker)
+            raise ValueError("odd")
+
+        def __getattr__(self, name):
+            return getattr(world.workers, name)
+
+    submitted(world, *URLS[:2])
+
+    class Patient:
+        async def fetch(self, body, limits):
+            while len(beats) < 5:  # noqa: ASYNC110  the beats come from other threads
+                await asyncio.sleep(0.001)
+            return await world.work(PAGES).fetcher.fetch(body, limits)
+
+    async def run():
+        ports = world.work({}, workers=Workers(), fetcher=Patient())
+        async with asyncio.timeout(10):
+            return await Worker(ports, "w").run()
+
+    assert asyncio.run(run()).done == 2
+
+
+def test_requests_whose_rule_cannot_be_read_now_go_back_without_an_attempt(world):
+    ids = submitted(world, *URLS[:3])
+    rules = Failing(world.rules, frozen=1)
+
+    report = work(world, PAGES, rules=rules)
+
+    assert report.done == 3
+    assert {tracked(world, an_id).attempts for an_id in ids} == {1}
+
+
+def test_a_request_whose_worker_dies_each_time_is_given_up(world):
+    [an_id] = submitted(world, URLS[0])
+    entry = Entry(an_id, "docs", to_ms(START))
+    most = world.biz.retry.max_attempts + CUT_OFFS
+    for attempt in range(most):  # leased, claimed, and never heard of again
+        until = world.now + timedelta(seconds=60)
+        world.queue.lease(DOCS, f"dead.{attempt}", 5, world.now, until)
+        [claim] = world.store.claim(
+            DOCS, world.biz, [entry], "dead", world.now, until, f"dead.{attempt}"
+        )
+        assert claim.attempt == attempt + 1
+        world.now = until + timedelta(seconds=1)
+
+    report = work(world, {})
+
+    assert (report.dead, tracked(world, an_id).state) == (1, State.DEAD)
+    assert "its worker ended" in tracked(world, an_id).error
+
+
+def test_two_runs_of_one_invocation_do_not_share_leases(world):
+    submitted(world, *URLS[:2])
+    tokens = set()
+
+    def remember(lane, token, *_):
+        tokens.add(token)
+        return False
+
+    for _ in range(2):  # Lambda repeats an invocation under its id
+        work(world, {}, "same", queue=Raising(world.queue, "lease", ValueError(), remember))
+        submitted(world, *URLS[2:4])
+
+    assert len(tokens) == 2
