@@ -14,7 +14,7 @@ from crawlfleet.wiring.parts import Parts, now
 from crawlfleet.wiring.scheduler import Scheduler
 from infra.local.parts import free_port
 from tests.functions.http import ask, submit
-from tests.functions.world import environment_ends
+from tests.functions.world import environment_ends, throttled
 
 EVENTS = Path(__file__).parents[2] / "events"
 TICK = json.loads((EVENTS / "scheduler" / "tick.json").read_text())["event"]
@@ -137,6 +137,26 @@ def test_a_tick_starts_as_many_consumers_as_the_backlog_wants(world):
     assert tick(world)["started"] == 1
     assert tick(world)["started"] == 0, "the started one has not had the time to come"
     assert world.lambdas.woken == [names.CONSUMER] * 2
+
+
+def test_a_tick_without_mongodb_still_sees_to_the_consumers(world):
+    submit(world, "https://example.org/")
+    world.redis.delete("cf:{fleet}:wakes")
+    environment_ends(world)
+    world.dead.add("secretsmanager")  # which holds the nodes' addresses
+
+    assert tick(world) == {"requeued": 0, "expired": 0, "started": 1}
+
+
+def test_a_tick_that_can_start_nobody_has_done_the_rest(world, clock):
+    clock.now = put(world)
+    world.lambdas.faults[names.CONSUMER] = throttled()
+    world.redis.delete("cf:{fleet}:wakes")
+
+    done = tick(world)
+
+    assert (done["fires"], done["requests"]) == (1, 2)
+    assert len(urls(world)) == 2
 
 
 # ---- the monitor ---------------------------------------------------------------------------------

@@ -78,6 +78,8 @@ def test_redis_dead_means_202_and_the_next_tick_queues_it_once(doomed, mortal, m
         assert ask(doomed, "GET", place).json["state"] == "pending"
         assert ask(doomed, "GET", "/health", key=None).json["status"] == "degraded"
         refused_for_now(ask(doomed, "GET", "/v1/docs/stats"))
+        done = doomed.call(names.SCHEDULER, {})
+        assert done == {"fires": 0, "requests": 0, "requeued": 0, "expired": 0}
     finally:
         mortal.start_redis()
 

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from crawlfleet.edge.rest import RestApi
-from crawlfleet.errors import ConfigError, NotFoundError, Problem
+from crawlfleet.errors import (
+    ConfigError,
+    InvalidRequestError,
+    NotFoundError,
+    Problem,
+    StoreUnavailableError,
+)
+from crawlfleet.model.submission import Accepted, Refused
 
 
 class NoOperations:
@@ -88,6 +95,33 @@ def test_what_is_expected_is_not_logged_and_what_is_not_is():
 )
 def test_whatever_comes_in_an_answer_goes_out(event):
     assert ask(NoOperations(), event)[0] in {404, 500}
+
+
+WRONG = Refused(InvalidRequestError.of("requests[0].url", "is missing"))
+DOWN = Refused(StoreUnavailableError("mongodb", "10.0.0.7 refuses"))
+
+
+@pytest.mark.parametrize(
+    ("receipts", "status"),
+    [
+        ([WRONG, WRONG], 400),
+        ([WRONG, DOWN], 503),
+        ([DOWN, WRONG], 503),
+        ([WRONG, DOWN, Accepted(7)], 202),
+    ],
+)
+def test_a_batch_of_which_nothing_is_stored_has_one_answer(receipts, status):
+    entries = [{"url": "https://example.org/"}] * len(receipts)
+    event = an_event("POST", "/v1/docs/requests", body=json.dumps({"requests": entries}))
+    log: list[Exception] = []
+
+    answer, body = ask(NoOperations(submit=lambda *_, **__: receipts), event, log)
+
+    assert answer == status
+    assert len(log) == (status == 503)
+    if status == 202:
+        found = [entry.get("error", {}).get("status", 202) for entry in body["requests"]]
+        assert found == [400, 503, 202]
 
 
 def test_half_a_surrogate_pair_in_a_name_or_path_is_quoted_escaped():

@@ -26,7 +26,7 @@ from crawlfleet.edge.problems import (
     document_of,
 )
 from crawlfleet.edge.routes import ROUTES, Route
-from crawlfleet.errors import InvalidRequestError, NotFoundError, Problem
+from crawlfleet.errors import CrawlfleetError, InvalidRequestError, NotFoundError, Problem
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import Tracked
 from crawlfleet.model.schedule import Schedule
@@ -187,7 +187,7 @@ class RestApi:
             requests=[views.entry_view(receipt) for receipt in receipts],
         )
         if accepted == 0:
-            return _all_refused(receipts)
+            raise _error_of_all(receipts)
         return _json(202, view)
 
     def _list_requests(self, tenant: str, biz: str) -> Response[str]:
@@ -351,15 +351,15 @@ def _problem(problem: ProblemDocument) -> Response[str]:
     return Response(problem.status, CONTENT_TYPE, text, headers)
 
 
-def _all_refused(receipts: list[Receipt]) -> Response[str]:
-    """The one answer to a batch of which nothing was stored: every entry's mistakes together."""
+def _error_of_all(receipts: list[Receipt]) -> CrawlfleetError:
+    """The one error of a batch of which nothing was stored: every entry's mistakes together."""
     errors = [receipt.error for receipt in receipts if isinstance(receipt, Refused)]
     problems: list[Problem] = []
     for error in errors:
         if not isinstance(error, InvalidRequestError):
-            return _problem(document_of(error))
+            return error
         problems.extend(error.problems)
-    return _problem(document_of(InvalidRequestError(problems)))
+    return InvalidRequestError(problems)
 
 
 def _snake(operation: str) -> str:
