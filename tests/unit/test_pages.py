@@ -1,0 +1,89 @@
+"""The README and the pages it links are true where that can be told by looking."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from crawlfleet import names
+from crawlfleet.edge.routes import ROUTES
+from infra.fleet import FLEET
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CHANGELOG.md"]
+FLOWS = ROOT / "layers/crawlfleet/python/crawlfleet/flows"
+#: Verbs' parts, not journeys of their own.
+NO_JOURNEY = {"__init__", "configuration", "holding"}
+
+
+def links_of(page: Path) -> list[str]:
+    found = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+    return [link for link in found if "://" not in link]
+
+
+def journeys() -> list[str]:
+    text = (ROOT / "README.md").read_text().split("## The journeys")[1].split("\n## ")[0]
+    return [line for line in text.splitlines() if line.startswith("| ")][1:]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page):
+    missing = [link for link in links_of(page) if not (page.parent / link).exists()]
+
+    assert missing == []
+
+
+def test_every_flow_is_a_journey_of_the_readme():
+    told = "\n".join(journeys())
+
+    untold = [
+        flow.stem
+        for flow in FLOWS.glob("*.py")
+        if flow.stem not in NO_JOURNEY and f"flows/{flow.name}" not in told
+    ]
+    assert untold == []
+
+
+def test_every_function_is_the_door_of_a_journey():
+    told = "\n".join(journeys())
+
+    assert [spec.name for spec in FLEET.functions if f"{spec.folder}/handler.py" not in told] == []
+
+
+@pytest.mark.parametrize("row", journeys(), ids=lambda row: row.split("|")[1].strip())
+def test_what_a_journey_is_decided_by_is_imported_by_its_flow(row):
+    _, _, _, flow, decided, _ = row.split("|")
+    files = [ROOT / link for link in re.findall(r"\(([^)]+\.py)\)", flow)]
+    reached = "\n".join(_with_imports(file) for file in files)
+
+    for module in re.findall(r"policy/(\w+)\.py", decided):
+        assert f"policy.{module} import" in reached or f"import {module}" in reached, module
+
+
+def _with_imports(file: Path) -> str:
+    """A flow's text, and that of what decides for it."""
+    rooms = ROOT / "layers/crawlfleet/python/crawlfleet"
+    others = [
+        one for room in ("adapters", "wiring", "policy") for one in rooms.glob(f"{room}/**/*.py")
+    ]
+    return "\n".join(one.read_text() for one in [file, *others])
+
+
+def test_the_readme_begins_with_the_two_commands():
+    text = (ROOT / "README.md").read_text()
+
+    assert text.index("make demo") < text.index("make test") < text.index("## ")
+
+
+def test_operating_names_every_metric_of_the_monitor_by_its_namespace():
+    page = (ROOT / "docs/operating.md").read_text()
+
+    assert f"`{names.METRIC_NAMESPACE}`" in page
+    assert all(f"`{name}`" in page for name in names.METRIC_DIMENSIONS)
+
+
+def test_the_architecture_page_draws_the_door_that_exists():
+    page = (ROOT / "docs/architecture.md").read_text()
+
+    assert "POST /v1/{biz}/requests" in page
+    assert any(route.path == "/v1/{biz}/requests" and route.method == "POST" for route in ROUTES)
