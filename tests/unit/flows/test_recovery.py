@@ -84,6 +84,22 @@ def test_what_passed_its_time_to_live_is_counted_once_and_not_queued(world):
     assert world.store.totals(DOCS, world.biz, world.now)[0][State.EXPIRED] == 4
 
 
+def test_a_lane_that_fails_in_a_way_nobody_foresaw_does_not_stop_the_others(world):
+    submitted(world, 3, queue=Broken())
+    world.now += timedelta(seconds=30)
+    expire = world.store.expire
+
+    def odd(lane, biz, now):
+        if lane.tenant == "acme":
+            raise KeyError("ts")
+        return expire(lane, biz, now)
+
+    world.store.expire = odd
+
+    assert run(world).requeued == 3
+    assert len(world.warnings) == 1
+
+
 def test_a_lane_that_does_not_answer_does_not_stop_the_others(world):
     assert run(world, queue=Broken()).requeued == 0
     assert len(world.warnings) == len(world.tree.lanes())

@@ -53,6 +53,23 @@ def test_a_schedule_fires_at_its_time_and_not_before(world):
     assert pending(world) == 2
 
 
+def test_a_schedule_that_fails_in_a_way_nobody_foresaw_does_not_stop_the_others(world):
+    put(world, name="a-odd", urls=URLS[:1])
+    put(world, name="b-well")
+    world.now += timedelta(hours=1)
+    open_fire = world.schedules.open_fire
+
+    def odd(fire):
+        if fire.schedule == "a-odd":
+            raise OverflowError("date value out of range")
+        return open_fire(fire)
+
+    world.schedules.open_fire = odd
+
+    assert tick(world) == (1, 2)
+    assert len(world.warnings) == 1
+
+
 def test_two_ticks_of_one_fire_time_create_its_requests_once(world):
     put(world)
     world.now += timedelta(hours=1)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from crawlfleet.errors import StoreError
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.model.biz import Tree
 from crawlfleet.model.times import from_ms
@@ -43,7 +42,7 @@ class Recovered:
 
 
 def recover(ports: RecoveryPorts, tree: Tree, now: datetime) -> Recovered:
-    """One round over every lane. A lane whose parts do not answer is left for the next round."""
+    """One round over every lane. A lane that fails, however it does, is left for the next round."""
     requeued = expired = 0
     for lane in tree.lanes():
         _, biz = biz_of(tree, lane.tenant, lane.biz)
@@ -55,6 +54,6 @@ def recover(ports: RecoveryPorts, tree: Tree, now: datetime) -> Recovered:
             if entries:
                 ports.queue.requeue(lane, entries)
                 requeued += len(entries)
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
             ports.warn(f"{lane.tenant}/{lane.biz} could not be recovered", error)
     return Recovered(requeued=requeued, expired=expired)

@@ -41,7 +41,7 @@ def sample(ports: SamplingPorts, tree: Tree, now: datetime) -> list[NodeHealth]:
         _, biz = biz_of(tree, lane.tenant, lane.biz)
         try:
             _sample_lane(ports, lane, biz, now)
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
             ports.warn(f"{lane.tenant}/{lane.biz} could not be sampled", error)
     try:
         _sample_fleet(ports, tree, now)

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from crawlfleet.errors import ConflictError, CrawlfleetError, InvalidRequestError
+from crawlfleet.errors import ConflictError, InvalidRequestError
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.submission import SubmissionPorts, persist_and_enqueue
 from crawlfleet.model.biz import Biz, Tree
@@ -47,7 +47,7 @@ def run_due(
                 if not schedules.advance(schedule, fire_at, following):
                     break  # another scheduler has gone on from here
                 schedule = replace(schedule, next_at=following, last_fired_at=fire_at)
-        except CrawlfleetError as error:
+        except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
             ports.warn(f"schedule {due.tenant}/{due.biz}/{due.name} could not run", error)
     return fires, requests
 

@@ -28,7 +28,7 @@ class Scheduler:
         try:
             fires, requests = run_due(self._submission, self._schedules, tree, now())
             done |= {"fires": fires, "requests": requests}
-        except CrawlfleetError as error:
+        except Exception as error:  # noqa: BLE001  recovery and staffing must go on
             parts.warn("schedules could not be run", error)
         recovered = recover(self._recovery, tree, now())
         done |= {"requeued": recovered.requeued, "expired": recovered.expired}
