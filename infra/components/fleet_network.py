@@ -23,6 +23,7 @@ class FleetNetwork(Construct):
     Attributes:
         vpc: Subnets ``public`` (NAT), ``functions`` (private, egress) and ``stores`` (isolated).
         functions_security_group: Outbound to anywhere, for crawling; inbound from nowhere.
+        egress_addresses: IPv4 addresses from which the functions are seen outside.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, stage: Stage) -> None:
@@ -59,6 +60,11 @@ class FleetNetwork(Construct):
                 ec2.Port.all_traffic(),
                 "What the private subnets send out",
             )
+            for instance in instances.gateway_instances:
+                self._settle(instance)
+        self.egress_addresses = [
+            eip.ref for eip in self.node.find_all() if isinstance(eip, ec2.CfnEIP)
+        ]
         self.functions_security_group = ec2.SecurityGroup(
             self,
             "Functions",
@@ -68,6 +74,23 @@ class FleetNetwork(Construct):
             allow_all_ipv6_outbound=True,
         )
         Tags.of(self.vpc).add("Name", f"crawlfleet-{stage.name}")
+
+    def _settle(self, instance: ec2.Instance) -> None:
+        """Gives a NAT instance an address that outlives it, and a way out before its first start.
+
+        A deployment replaces the instance whenever a newer image is out; whoever admits the fleet
+        by address, such as MongoDB Atlas, must not notice. At its first start the instance installs
+        its packet filter, once: without the route to the internet it would never forward anything.
+        """
+        address = ec2.CfnEIP(instance, "Address", domain="vpc")
+        ec2.CfnEIPAssociation(
+            instance,
+            "AddressAssociation",
+            allocation_id=address.attr_allocation_id,
+            instance_id=instance.instance_id,
+        )
+        for subnet in self.vpc.public_subnets:
+            instance.node.add_dependency(subnet.internet_connectivity_established)
 
     @staticmethod
     def _nat_instances(stage: Stage) -> ec2.NatInstanceProviderV2:

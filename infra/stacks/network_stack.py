@@ -1,6 +1,6 @@
 """The network stack: the VPC all else stands in."""
 
-from aws_cdk import Stack
+from aws_cdk import CfnOutput, Fn, Stack
 from constructs import Construct
 
 from infra.components.fleet_network import FleetNetwork
@@ -22,3 +22,9 @@ class NetworkStack(Stack):
             termination_protection=stage.keep_state,
         )
         self.network = FleetNetwork(self, "Network", stage=stage)
+        CfnOutput(
+            self,
+            "EgressAddresses",
+            value=Fn.join(",", self.network.egress_addresses),
+            description="IPv4 addresses the functions are seen from; admit them to MongoDB",
+        )

@@ -37,6 +37,32 @@ def test_nat_instances_have_public_ipv4_addresses(assembly: Assembly):
         assert subnet["MapPublicIpOnLaunch"] is True
 
 
+def test_addresses_outlive_the_nat_instances_and_are_told_to_the_operator(assembly: Assembly):
+    addresses = assembly.resources("network", "AWS::EC2::EIP")
+    associations = assembly.resources("network", "AWS::EC2::EIPAssociation").values()
+
+    assert {one["Properties"]["InstanceId"]["Ref"] for one in associations} == set(
+        assembly.resources("network", "AWS::EC2::Instance")
+    )
+    told = json.dumps(assembly.template("network")["Outputs"]["EgressAddresses"])
+    assert len(addresses) == STAGES[STAGE].nat_count
+    assert all(json.dumps({"Ref": address}) in told for address in addresses)
+
+
+def test_nat_instances_start_when_their_way_out_stands(assembly: Assembly):
+    routes = assembly.resources("network", "AWS::EC2::Route")
+    ways_out = {
+        key
+        for key, one in routes.items()
+        if "publicSubnet" in one["Properties"]["RouteTableId"]["Ref"]
+        and "DestinationCidrBlock" in one["Properties"]
+    }
+
+    assert len(ways_out) == 2
+    for instance in assembly.resources("network", "AWS::EC2::Instance").values():
+        assert ways_out <= set(instance["DependsOn"])
+
+
 def test_nat_instances_take_traffic_from_the_vpc_only(assembly: Assembly):
     instance = next(iter(assembly.resources("network", "AWS::EC2::Instance").values()))
     (group,) = instance["Properties"]["SecurityGroupIds"]
@@ -100,6 +126,7 @@ def test_functions_reach_everything_and_are_reached_by_nothing(assembly: Assembl
 def test_a_stage_can_ask_for_nat_gateways(with_gateways: Template):
     with_gateways.resource_count_is("AWS::EC2::NatGateway", PROD.nat_count)
     with_gateways.resource_count_is("AWS::EC2::Instance", 0)
+    with_gateways.has_output("EgressAddresses", {"Value": Match.any_value()})
     with_gateways.has_resource_properties(
         "AWS::EC2::Route",
         {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": Match.any_value()},
