@@ -281,8 +281,8 @@ FLEET: Final = Fleet(
         Clock(name="monitor-tick", function=names.MONITOR, every_seconds=60),
     ),
     routes=(
-        Route(path="/health", function=names.ROUTER, api_key_required=False),
-        Route(path="/openapi.json", function=names.ROUTER, api_key_required=False),
+        Route(path="/health", method="GET", function=names.ROUTER, api_key_required=False),
+        Route(path="/openapi.json", method="GET", function=names.ROUTER, api_key_required=False),
         Route(path="/", function=names.ROUTER),
         Route(path="/{proxy+}", function=names.ROUTER),
     ),

@@ -41,17 +41,20 @@ class Redis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsagePlan:
-    """What the default tenant's API key may ask.
+    """What the default tenant's API key may ask, and who has none.
 
     Attributes:
         rate_per_second: Steady requests a second; one request may carry 1,000 URLs.
         burst: Requests at once.
         daily_quota: Requests a day.
+        open_rate_per_second: Requests a second of everybody together to a route that asks for no
+            key, each route by itself.
     """
 
     rate_per_second: int
     burst: int
     daily_quota: int
+    open_rate_per_second: int = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,7 @@ class RestApi(Construct):
                 data_trace_enabled=False,
                 access_log_destination=apigateway.LogGroupLogDestination(access_log),
                 access_log_format=_access_log_format(),
+                method_options=_open_routes(stage),
             ),
         )
         for route in FLEET.routes:
@@ -82,6 +83,25 @@ class RestApi(Construct):
             ],
         )
         self.plan.add_api_key(default_key)
+
+
+def _open_routes(stage: Stage) -> dict[str, apigateway.MethodDeploymentOptions]:
+    """Limits of the routes without a key: no usage plan holds back who needs none.
+
+    API Gateway sets limits for one method at a time, so such a route must name its own. An entry
+    replaces the stage's settings for its method, hence it repeats them.
+    """
+    return {
+        f"{route.path}/{route.method}": apigateway.MethodDeploymentOptions(
+            throttling_rate_limit=stage.usage_plan.open_rate_per_second,
+            throttling_burst_limit=stage.usage_plan.open_rate_per_second,
+            metrics_enabled=True,
+            logging_level=apigateway.MethodLoggingLevel.ERROR,
+            data_trace_enabled=False,
+        )
+        for route in FLEET.routes
+        if not route.api_key_required
+    }
 
 
 def _access_log_format() -> apigateway.AccessLogFormat:

@@ -26,3 +26,9 @@ class ApiStack(Stack):
         super().__init__(scope, construct_id, description=f"Crawlfleet {stage.name}: REST API")
         rest = RestApi(self, "Rest", stage=stage, functions=functions, default_key=default_key)
         CfnOutput(self, "Url", value=rest.api.url, description="Address of the API")
+        CfnOutput(
+            self,
+            "UsagePlanId",
+            value=rest.plan.usage_plan_id,
+            description="Plan that a further tenant's key may join",
+        )

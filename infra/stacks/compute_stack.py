@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from aws_cdk import Stack
+from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
@@ -52,6 +52,7 @@ class ComputeStack(Stack):
             )
             self._grant(made)
             self.functions[spec.name] = made.function
+            self._tell(made)
 
     def _environment(self, spec: FunctionSpec) -> Iterator[tuple[str, str]]:
         """Where things are, for one function."""
@@ -80,6 +81,13 @@ class ComputeStack(Stack):
             self._state.node_secrets.grant_read(function)
         for name in grants.invokes:
             self.functions[name].grant_invoke(function)
+
+    def _tell(self, made: CrawlFunction) -> None:
+        """Outputs for the operator: where the function logs, and where its lost events lie."""
+        words = made.spec.name.title().replace("-", "")
+        CfnOutput(self, f"{words}LogGroup", value=made.function.log_group.log_group_name)
+        if made.dead_letters is not None:
+            CfnOutput(self, f"{words}DeadLetters", value=made.dead_letters.queue_url)
 
     def _reserved_concurrency(self, spec: FunctionSpec) -> int | None:
         if spec.name == names.CONSUMER:

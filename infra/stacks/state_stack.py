@@ -52,6 +52,12 @@ class StateStack(Stack):
         )
         CfnOutput(
             self,
+            "NodeSecrets",
+            value=self.node_secrets.name_pattern,
+            description="Secrets that hold the URI of each MongoDB node",
+        )
+        CfnOutput(
+            self,
             "DefaultApiKeyId",
             value=self.default_api_key.key.key_id,
             description="`aws apigateway get-api-key --include-value --api-key <this>` shows it",

@@ -83,7 +83,7 @@ def test_accesses_are_logged_as_json_without_the_key(assembly: Assembly):
 def test_request_bodies_are_not_logged(assembly: Assembly):
     deployed = assembly.only("api", "AWS::ApiGateway::Stage")["Properties"]
 
-    assert [one["DataTraceEnabled"] for one in deployed["MethodSettings"]] == [False]
+    assert {one["DataTraceEnabled"] for one in deployed["MethodSettings"]} == {False}
 
 
 @pytest.mark.parametrize("stack", ["compute", "api"])
@@ -94,3 +94,23 @@ def test_every_log_group_forgets(assembly: Assembly, stack: str):
     assert {group["Properties"]["RetentionInDays"] for group in groups} == {
         STAGES[STAGE].log_retention_days
     }
+
+
+def test_routes_without_a_key_have_limits_of_their_own(assembly: Assembly):
+    deployed = assembly.only("api", "AWS::ApiGateway::Stage")["Properties"]
+
+    limited = {
+        (one["ResourcePath"], one["HttpMethod"]): one["ThrottlingRateLimit"]
+        for one in deployed["MethodSettings"]
+        if "ThrottlingRateLimit" in one
+    }
+    limit = STAGES[STAGE].usage_plan.open_rate_per_second
+    assert limited == {("/~1health", "GET"): limit, ("/~1openapi.json", "GET"): limit}
+
+
+def test_address_and_plan_are_told_to_the_operator(assembly: Assembly):
+    outputs = assembly.template("api")["Outputs"]
+
+    (plan,) = assembly.resources("api", "AWS::ApiGateway::UsagePlan")
+    assert outputs["UsagePlanId"]["Value"] == {"Ref": plan}
+    assert ".execute-api." in json.dumps(outputs["Url"]["Value"])

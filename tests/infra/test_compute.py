@@ -212,6 +212,18 @@ def test_dead_letters_are_kept_for_asynchronous_functions_alone(
     assert allowed(assembly, spec.name)["sqs:SendMessage"] == [{"Fn::GetAtt": [queue_id, "Arn"]}]
 
 
+@EACH_FUNCTION
+def test_logs_and_dead_letters_are_told_to_the_operator(assembly: Assembly, spec: FunctionSpec):
+    outputs = assembly.template("compute")["Outputs"]
+    words = spec.name.title().replace("-", "")
+
+    log = assembly.function(spec.name)["LoggingConfig"]["LogGroup"]
+    assert outputs[f"{words}LogGroup"]["Value"] == log
+    if spec.asynchronous:
+        queue = assembly.function(spec.name)["DeadLetterConfig"]["TargetArn"]["Fn::GetAtt"][0]
+        assert outputs[f"{words}DeadLetters"]["Value"] == {"Ref": queue}
+
+
 def test_asynchronous_invocations_are_tried_and_aged_as_described(assembly: Assembly):
     configured = {}
     for resource in assembly.resources("compute", "AWS::Lambda::EventInvokeConfig").values():

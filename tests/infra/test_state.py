@@ -106,7 +106,9 @@ def test_no_stack_writes_parameters_that_config_push_owns(assembly: Assembly):
         assert assembly.resources(stack, "AWS::SSM::Parameter") == {}
 
 
-def test_config_root_is_told_to_the_operator(assembly: Assembly):
+def test_config_root_key_and_secrets_are_told_to_the_operator(assembly: Assembly):
     outputs = assembly.template("state")["Outputs"]
 
+    assert outputs["DefaultApiKeyId"]["Value"] == {"Ref": "DefaultApiKey"}
+    assert outputs["NodeSecrets"]["Value"] == names.node_secret(STAGE, "{node}")
     assert outputs["ConfigRoot"]["Value"] == names.config_root(STAGE)
