@@ -302,13 +302,16 @@ class RestApi:
         return self._operations.tenant(identity.get("apiKeyId"))
 
     def _query(self) -> Mapping[str, str]:
-        given: Mapping[str, str] = self._event.get("queryStringParameters") or {}
-        return given
+        return {name: values[-1] for name, values in self._parameters().items() if values}
 
     def _parameters(self) -> Mapping[str, Sequence[str]]:
-        """Every value of each parameter; API Gateway's test page sends the last ones alone."""
+        """Every value of each parameter.
+
+        API Gateway's test page sends the last ones alone; other proxies send only all of them.
+        """
         many: Mapping[str, Sequence[str]] = self._event.get("multiValueQueryStringParameters") or {}
-        return many or {name: (value,) for name, value in self._query().items()}
+        last: Mapping[str, str] = self._event.get("queryStringParameters") or {}
+        return many or {name: (value,) for name, value in last.items()}
 
     def _guarded(
         self, route: Route, handler: Callable[..., Response[str]]
