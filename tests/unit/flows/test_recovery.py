@@ -74,6 +74,16 @@ def test_a_lease_that_ended_long_ago_is_queued_again(world):
     assert run(world).requeued == 1
 
 
+def test_what_no_worker_takes_is_not_queued_again_in_each_round(world):
+    entries = submitted(world, 3, queue=Broken())
+    until = world.now + timedelta(seconds=9)
+    world.store.claim(DOCS, world.biz, entries, "w", world.now, until, "t")
+    world.now += timedelta(minutes=2)
+
+    assert [run(world).requeued for _ in range(3)] == [3, 0, 0]
+    assert world.queue.depth(DOCS).queued == 3
+
+
 def test_what_passed_its_time_to_live_is_counted_once_and_not_queued(world):
     submitted(world, 4, queue=Broken())
     world.now += timedelta(seconds=world.biz.ttl_seconds + 1)

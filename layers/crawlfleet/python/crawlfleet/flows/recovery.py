@@ -12,7 +12,7 @@ from typing import Final
 
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.model.biz import Tree
-from crawlfleet.model.times import from_ms
+from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.scaling import queued_before
 from crawlfleet.ports import RequestQueue, RequestStore
 
@@ -51,9 +51,12 @@ def recover(ports: RecoveryPorts, tree: Tree, now: datetime) -> Recovered:
             depth = ports.queue.depth(lane)
             before = from_ms(int(queued_before(depth, now, SLACK_SECONDS) * 1000))
             entries = ports.store.unqueued(lane, biz, before=before, now=now - OVERDUE, limit=BATCH)
-            if entries:
-                ports.queue.requeue(lane, entries)
-                requeued += len(entries)
+            # Those overdue may be in the queue since an earlier round, where nobody works: the same
+            # bound keeps them from being queued in every round.
+            missing = [entry for entry in entries if entry.ts < to_ms(before)]
+            if missing:
+                ports.queue.requeue(lane, missing)
+                requeued += len(missing)
         except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
             ports.warn(f"{lane.tenant}/{lane.biz} could not be recovered", error)
     return Recovered(requeued=requeued, expired=expired)
