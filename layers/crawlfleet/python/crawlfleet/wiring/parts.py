@@ -58,8 +58,16 @@ class Parts:
         from crawlfleet.adapters.redis_queue.connection import RedisConnection
 
         secret = self.settings.redis_secret
-        password = self.secrets.read(secret) if secret else None
-        return RedisConnection(self.settings.redis_url, password=password)
+        if secret is None:
+            return RedisConnection(self.settings.redis_url)
+
+        def renew() -> str:
+            self.secrets.forget(secret)
+            return self.secrets.read(secret)
+
+        return RedisConnection(
+            self.settings.redis_url, password=self.secrets.read(secret), renew=renew
+        )
 
     @cached_property
     def queue(self) -> "RedisQueue":

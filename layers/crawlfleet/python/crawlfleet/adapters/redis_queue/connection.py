@@ -15,6 +15,7 @@ from typing import Final, Self, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 
 import redis
+from redis import CredentialProvider
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.retry import Retry
 
@@ -28,6 +29,8 @@ ANSWER_SECONDS: Final = 2.0
 #: A connection idle for longer is tried with a PING before it carries a call: a thawed Lambda's
 #: connections are often gone without its kernel knowing.
 IDLE_SECONDS: Final = 15
+#: How soon a password that the server refuses is asked for again.
+RENEWAL_SECONDS: Final = 5.0
 #: Repetitions of a repeatable call, and the longest pause before each.
 REPETITIONS: Final = 2
 LONGEST_PAUSE_SECONDS: Final = 0.2
@@ -55,6 +58,8 @@ class RedisConnection:
     Args:
         url: ``redis://`` or ``rediss://`` address.
         password: From the secret store, where the address carries none.
+        renew: Asks the secret store again. Called when the server refuses the password, which
+            then has been rotated; what it raises is the caller's to see.
         connect_seconds: How long opening a connection may take.
         answer_seconds: How long the server may be silent.
 
@@ -67,15 +72,19 @@ class RedisConnection:
         url: str,
         *,
         password: str | None = None,
+        renew: Callable[[], str] | None = None,
         connect_seconds: float = CONNECT_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
+        self._password = _Password(password) if password else None
+        self._renew = renew
+        self._renewed_at = float("-inf")
         self._retry = Retry(
             ExponentialWithJitterBackoff(cap=LONGEST_PAUSE_SECONDS, base=0.02),
             REPETITIONS,
             supported_errors=(redis.ConnectionError,),
         )
-        self.client = _client(url, password, connect_seconds, answer_seconds)
+        self.client = _client(url, self._password, connect_seconds, answer_seconds)
         self._used_at = time.time()
 
     def once(self, script: Script, keys: Sequence[str], *arguments: Argument) -> object:
@@ -135,6 +144,7 @@ class RedisConnection:
             yield
         except (redis.RedisError, OSError) as cause:
             self._start_anew()
+            self._consider(cause)
             raise StoreUnavailableError(PART, f"{type(cause).__name__}: {cause}") from cause
         except (ValueError, TypeError, LookupError, RecursionError) as cause:
             self._start_anew()
@@ -159,13 +169,23 @@ class RedisConnection:
             return execute("EVAL", script.source, len(keys), *keys, *arguments)
 
     def _repeated(self, call: Callable[[], T]) -> T:
-        answer = self._retry.call_with_retry(call, lambda _: None)
+        answer = self._retry.call_with_retry(call, self._consider)
         self._used_at = time.time()
         return answer
 
     def _start_anew(self) -> None:
         """Close idle connections: after a failover they lead to a server that only reads."""
         self.client.connection_pool.disconnect(inuse_connections=False)
+
+    def _consider(self, cause: Exception) -> None:
+        """Ask for the password anew if the server refuses the one in use, but not all the time."""
+        if self._password is None or self._renew is None:
+            return
+        if not isinstance(cause, redis.AuthenticationError):
+            return
+        if time.monotonic() - self._renewed_at > RENEWAL_SECONDS:
+            self._password.value = self._renew()
+            self._renewed_at = time.monotonic()
 
     def _revive(self) -> None:
         """Replace a connection that died of idleness, before a call that must not be repeated.
@@ -176,6 +196,16 @@ class RedisConnection:
         if abs(now - self._used_at) > IDLE_SECONDS:
             self._repeated(self.client.ping)
         self._used_at = now
+
+
+class _Password(CredentialProvider):
+    """The password that new connections use."""
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    def get_credentials(self) -> tuple[str]:
+        return (self.value,)
 
 
 def whole(answer: object) -> int:
@@ -208,14 +238,14 @@ def _nonsense() -> StoreUnavailableError:
 
 
 def _client(
-    url: str, password: str | None, connect_seconds: float, answer_seconds: float
+    url: str, password: _Password | None, connect_seconds: float, answer_seconds: float
 ) -> redis.Redis:
     try:
         if urlsplit(url).scheme not in _SCHEMES:
             raise ValueError  # noqa: TRY301  one answer for every kind of bad address
         return redis.Redis.from_url(
             url,
-            password=password,
+            credential_provider=password,
             protocol=2,
             decode_responses=False,
             socket_connect_timeout=connect_seconds,
