@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec
 from pymongo import UpdateMany
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
@@ -26,6 +27,7 @@ from crawlfleet.policy.routing import Shard
 
 #: What a claim does not need to know of a request.
 _UNREAD: Final = {"log": 0, "call": 0, "error": 0, "due": 0}
+_UNREADABLE: Final = "the stored body cannot be read"
 _CLAIMABLE: Final = {"$in": [int(State.PENDING), int(State.WAITING)]}
 
 
@@ -74,7 +76,7 @@ class MongoClaims:
                 owned = collection.find(
                     {"_id": match["_id"], "token": token}, projection=_UNREAD, hint=BY_ID
                 )
-                return list(_confirmed(collection, owned, alive, token))
+                return list(_confirmed(collection, owned, alive, token, now))
 
         done, failed = on_shards(by_shard(biz, alive.values(), _entry_key), claim_in)
         won = [claim for claims in done for claim in claims]
@@ -182,16 +184,17 @@ def _confirmed(
     documents: Iterable[Document],
     entries: dict[tuple[RequestId, int], Entry],
     token: str,
+    now: datetime,
 ) -> Iterator[Claim]:
     for document in documents:
         entry = entries.get((document["_id"], to_ms(document["ts"])))
         if entry is not None:
-            yield Claim(
-                request=request_of(document),
-                entry=entry,
-                token=token,
-                attempt=document["attempts"],
-            )
+            try:
+                request = request_of(document)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                _bury(collection, document, token, now)
+                continue
+            yield Claim(request=request, entry=entry, token=token, attempt=document["attempts"])
             continue
         # Its ts was another entry's of the same batch: no entry is of this request.
         collection.update_one(
@@ -203,3 +206,15 @@ def _confirmed(
                 "$pop": {"log": 1},
             },
         )
+
+
+def _bury(collection: Collection[Document], document: Document, token: str, now: datetime) -> None:
+    """Give up on a request that no worker can read, or it comes back to one after the other."""
+    collection.update_one(
+        {"_id": document["_id"], "token": token},
+        {
+            "$set": {"flag": int(State.DEAD), "error": _UNREADABLE},
+            "$unset": {"token": "", "due": ""},
+            "$push": pushed(event(now, State.DEAD, document["worker"], _UNREADABLE)),
+        },
+    )

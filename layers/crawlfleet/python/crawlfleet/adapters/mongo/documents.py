@@ -65,13 +65,21 @@ def read_id(stored: RequestId) -> RequestId:
 
 
 def request_of(document: Document) -> Request:
-    """The request in a document."""
+    """The request in a document.
+
+    Raises:
+        msgspec.DecodeError: its body is none.
+    """
+    return _request(document, _decoder.decode(document["data"]))
+
+
+def _request(document: Document, body: Body) -> Request:
     return Request(
         id=read_id(document["_id"]),
         tenant=document["tenant"],
         biz=document["biz"],
         queued_at=document["ts"],
-        body=_decoder.decode(document["data"]),
+        body=body,
         job=document.get("job"),
     )
 
@@ -100,8 +108,12 @@ def tracked_of(document: Document) -> Tracked:
         Event(at=line["at"], state=State(line["flag"]), by=line["by"], why=line["why"])
         for line in document.get("log", ())
     ]
+    try:
+        request = request_of(document)
+    except (msgspec.DecodeError, UnicodeDecodeError):  # one of a list must not hide the others
+        request = _request(document, Body(url="", rule="", rule_version=""))
     return Tracked(
-        request=request_of(document),
+        request=request,
         state=document["flag"],
         attempts=document.get("attempts", 0),
         timeline=(submitted, *lines),

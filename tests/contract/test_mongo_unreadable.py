@@ -1,0 +1,48 @@
+"""What stands in MongoDB and is none of ours: it stops nobody who works or looks beside it."""
+
+import pymongo
+import pytest
+
+from crawlfleet.adapters.mongo.store import MongoRequestStore
+from crawlfleet.model.request import State
+from tests.contract.store_cases import Fleet, a_biz, a_generation, done_with, nodes_at
+
+ONE_SHARD = a_generation(nodes=("east",), databases=("one",), shards=1)
+
+
+@pytest.fixture
+def fleet(mongo_uri, tenant):
+    with nodes_at(mongo_uri) as nodes:
+        yield Fleet(MongoRequestStore(nodes), tenant, a_biz(generations=(ONE_SHARD,)))
+
+
+@pytest.fixture(params=[b"", b"\xff\x00", b"\x81\xa3url\x01"], ids=["none", "noise", "a number"])
+def spoilt(request, fleet, mongo_uri, tenant):
+    """Three requests, of which the second one's body cannot be read."""
+    requests = fleet.submit(3)
+    with pymongo.MongoClient(mongo_uri) as client:
+        [name] = [n for n in client.list_database_names() if n.startswith(f"cf_{tenant}")]
+        [collection] = [c for c in client[name].list_collection_names() if c.endswith("_000")]
+        client[name][collection].update_one(
+            {"_id": requests[1].id}, {"$set": {"data": request.param}}
+        )
+    return requests
+
+
+def test_a_claim_buries_the_request_whose_body_cannot_be_read(fleet, spoilt):
+    claims = fleet.claim(spoilt)
+
+    assert [claim.request.id for claim in claims] == [spoilt[0].id, spoilt[2].id]
+    assert fleet.settle([done_with(claim) for claim in claims]) == set()
+    assert fleet.totals() == ({State.DONE: 2, State.DEAD: 1}, 0)
+
+
+def test_a_request_whose_body_cannot_be_read_is_listed_with_its_reason(fleet, spoilt):
+    fleet.claim(spoilt)
+
+    [dead] = fleet.find(state=State.DEAD)
+
+    assert dead == fleet.get(spoilt[1])
+    assert dead.error == "the stored body cannot be read"
+    assert [event.state for event in dead.timeline][-1] is State.DEAD
+    assert len(fleet.find()) == 3
