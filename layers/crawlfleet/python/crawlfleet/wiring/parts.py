@@ -9,6 +9,7 @@ from aws_lambda_powertools import Logger
 from crawlfleet.adapters.aws import client
 from crawlfleet.adapters.secrets import Secrets
 from crawlfleet.adapters.ssm_config import SsmConfig
+from crawlfleet.names import PRODUCT
 from crawlfleet.policy.configuration import RuleCheck, unchecked
 from crawlfleet.settings import Settings
 
@@ -37,6 +38,9 @@ class Parts:
         self.settings = settings
         self._check_rule = check_rule
         self.log = Logger(service=service, level=settings.log_level)
+        # What adapters log comes under the package's name; without a formatter of ours Lambda would
+        # print the sentence and drop the fields, the reasons among them.
+        Logger(service=PRODUCT, level=settings.log_level).append_keys(service=service)
 
     def warn(self, message: str, error: Exception) -> None:
         """Log what went wrong without stopping the work; facts are fields."""
