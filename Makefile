@@ -71,8 +71,20 @@ format: $(VENV)/.dev ## Rewrite files as `lint` wants them
 	$(BIN)/ruff format .
 
 .PHONY: synth
-synth: $(VENV)/.dev ## Synthesise the CDK app, without an account
-	$(BIN)/python -m infra.app
+synth: $(VENV)/.dev ## Synthesise the CDK app, without an account; STAGE=prod for another stage than dev
+	@$(if $(STAGE),CRAWLFLEET_STAGE="$(STAGE)") $(BIN)/python -m infra.app
+
+# The command of the CDK is no Python package; npx comes with the environment, as Node does.
+CDK := npx --yes aws-cdk@2.1148.1
+
+.PHONY: deploy
+deploy: $(VENV)/.dev ## Deploy a stage to the AWS account of your credentials; STAGE=prod, ARGS=... for cdk
+	cd infra && $(CDK) deploy --all -c stage="$(or $(STAGE),dev)" \
+		--outputs-file "../cdk.out/outputs-$(or $(STAGE),dev).json" $(ARGS)
+
+.PHONY: destroy
+destroy: $(VENV)/.dev ## Delete a deployed stage; one that keeps its state refuses
+	cd infra && $(CDK) destroy --all -c stage="$(or $(STAGE),dev)" $(ARGS)
 
 .PHONY: bench
 bench: $(VENV)/.dev $(BENCH_VENV)/.peers ## Measure against the floor and the peers

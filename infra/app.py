@@ -1,8 +1,8 @@
 """The CDK app: five stacks of one stage, synthesised without an account, a look-up or Docker.
 
-``python infra/app.py`` writes the templates to ``CDK_OUTDIR``, or ``cdk.out``; ``cdk deploy
---all`` in the folder ``infra`` runs the same file and deploys them. The stage is CDK's context
-``-c stage=prod``, else the environment's ``CRAWLFLEET_STAGE``, else ``dev``.
+``make synth`` writes the templates to ``CDK_OUTDIR``, or ``cdk.out``; ``make deploy``, which is
+``cdk deploy --all`` in the folder ``infra``, runs the same file and deploys them. The stage is
+CDK's context ``-c stage=prod``, else the environment's ``CRAWLFLEET_STAGE``, else ``dev``.
 """
 
 import json
@@ -23,6 +23,7 @@ from infra.stages import DEFAULT_STAGE, STAGES, Stage
 
 if TYPE_CHECKING:
     from aws_cdk import App
+    from aws_cdk.cx_api import CloudAssembly
 
 
 def app() -> "App":
@@ -82,6 +83,14 @@ def _find_node() -> None:
     os.environ["JSII_NODE"] = str(beside)
 
 
+def summary(assembly: "CloudAssembly") -> str:
+    """What was synthesised: each stack with its size and its template, in deployment order."""
+    lines = [f"{len(assembly.stacks)} stacks in {assembly.directory}"]
+    for stack in assembly.stacks:
+        count = len(stack.template["Resources"])
+        lines.append(f"  {stack.stack_name:<26} {count:>3} resources  {stack.template_file}")
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
-    assembly = app().synth()
-    sys.stdout.write(f"{len(assembly.stacks)} stacks in {assembly.directory}\n")
+    sys.stdout.write(summary(app().synth()) + "\n")

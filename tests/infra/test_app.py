@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from aws_cdk.cx_api import CloudAssembly
 
 from crawlfleet import names
 from infra import app
@@ -35,6 +36,17 @@ def test_every_template_fits_cloudformations_limit(assembly: Assembly):
     for stack in assembly.stacks():
         assert len(json.dumps(assembly.template(stack))) < 1_000_000
         assert len(assembly.template(stack)["Resources"]) < 500
+
+
+def test_synthesis_says_which_stacks_and_where_their_templates_are(assembly: Assembly):
+    said = app.summary(CloudAssembly(str(assembly.folder))).splitlines()
+
+    assert said[0] == f"5 stacks in {assembly.folder}"
+    for line in said[1:]:
+        stack, resources, _, template = line.split()
+        assert int(resources) > 0
+        assert (assembly.folder / template).name == f"{stack}.template.json"
+        assert (assembly.folder / template).exists()
 
 
 def test_an_unknown_stage_is_refused_with_the_known_ones(monkeypatch: pytest.MonkeyPatch):
