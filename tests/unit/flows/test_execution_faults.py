@@ -1,6 +1,7 @@
 """What nobody foresaw: no exception of any part stops a worker, or is tried again for ever."""
 
 import asyncio
+import time
 from datetime import timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from crawlfleet.model.request import Entry, State
 from crawlfleet.model.submission import Submission
 from crawlfleet.model.times import to_ms
 from crawlfleet.policy.retry import CUT_OFFS
-from tests.unit.flows.world import DOCS, START, Failing, Titles, World
+from tests.unit.flows.world import DOCS, START, Failing, Titles, World, make_tree
 
 
 @pytest.fixture(autouse=True)
@@ -233,3 +234,39 @@ def test_two_runs_of_one_invocation_do_not_share_leases(world):
         submitted(world, *URLS[2:4])
 
     assert len(tokens) == 2
+
+
+def test_pages_that_take_long_to_read_do_not_keep_leases_from_being_renewed(world, monkeypatch):
+    monkeypatch.setattr(execution, "BEAT_SECONDS", 0.001)
+    monkeypatch.setattr(execution, "SPELL_SECONDS", 0.01)
+    world.tree = make_tree(world.biz, concurrency=20, batch=20, lease_seconds=0.003)
+    submitted(world, *URLS)
+    happened = []
+
+    class Fetcher:
+        all_there = None
+
+        async def fetch(self, body, limits):
+            self.all_there = self.all_there or asyncio.Barrier(len(URLS))
+            await self.all_there.wait()
+            return await world.work(PAGES).fetcher.fetch(body, limits)
+
+    class Slow(Titles):
+        def extract(self, rule, page):
+            spent = time.perf_counter() + 0.02
+            while time.perf_counter() < spent:
+                pass
+            happened.append("read")
+            return super().extract(rule, page)
+
+    def renewed(*_):
+        happened.append("renewed")
+        return False
+
+    store = Raising(world.store, "renew", ValueError(), renewed)
+
+    report = work(world, PAGES, fetcher=Fetcher(), extractor=Slow(), store=store)
+
+    assert report.done == len(URLS)
+    first, last = happened.index("read"), len(happened) - happened[::-1].index("read")
+    assert happened[first:last].count("renewed") >= 3

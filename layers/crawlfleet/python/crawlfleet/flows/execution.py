@@ -16,7 +16,7 @@ import asyncio
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -58,6 +58,8 @@ SETTLE_SECONDS: Final = 0.2
 POLL_SECONDS: Final = 0.1
 TROUBLE_SECONDS: Final = 1.0
 BEAT_SECONDS: Final = 3.0
+#: Reading pages holds the event loop. After this long in one go, whoever else is due gets it.
+SPELL_SECONDS: Final = 0.25
 #: How often the account of the phases is written.
 ACCOUNT_SECONDS: Final = 5.0
 
@@ -104,6 +106,7 @@ class Worker:
         self._stem = f"{worker}.{secrets.token_hex(4)}"
         self._leases = 0
         self._turn = 0
+        self._spell = 0.0
 
     async def run(self) -> WorkReport:
         """Work until idle or nearly out of time; returns what was done."""
@@ -250,12 +253,15 @@ class Worker:
             phases["fetch"] += page.seconds
             phases["wait"] += max(0.0, fetched - started - page.seconds)
             self._report.bytes += len(page.body)
+            while self._spell > SPELL_SECONDS:  # noqa: ASYNC110  the loop's next round, no event
+                await asyncio.sleep(0)
+            reading = time.perf_counter()
             try:
                 found = self._ports.extractor.extract(held.rule, page)
             except ExtractError as error:
                 return Dead(f"ExtractError: {error}"[:500], page.status, page.body[:2_000])
             finally:
-                phases["extract"] += time.perf_counter() - fetched
+                phases["extract"] += self._has_read(time.perf_counter() - reading)
         except CrawlfleetError as error:
             return after_failure(error, held.claim.attempt, biz.retry, now(), self._ports.jitter())
         except Exception as error:  # noqa: BLE001  a page or a rule provoked what nobody foresaw
@@ -278,6 +284,20 @@ class Worker:
             ),
             page.status,
         )
+
+    def _has_read(self, seconds: float) -> float:
+        """Add to what the event loop was held for; it starts from nothing in the loop's next round.
+
+        A hundred pages that arrive at once and take seconds each would else keep the leases from
+        being renewed until all are read, and other workers would read them again.
+        """
+        if not self._spell:
+            asyncio.get_running_loop().call_soon(self._breathe)
+        self._spell += seconds
+        return seconds
+
+    def _breathe(self) -> None:
+        self._spell = 0.0
 
     # ---- settler -------------------------------------------------------------------------------
 
@@ -372,33 +392,42 @@ class Worker:
         renewed = accounted = time.perf_counter()
         while True:
             await self._pause(BEAT_SECONDS)
-            await self._call(self._ports.workers.beat, self._id, self._ports.clock())
+            held: list[Held] = []
             if time.perf_counter() - renewed >= renew_every:
                 renewed = time.perf_counter()
-                await self._renew()
+                held = self._holding.all()
+            # All in one go: while pages are read, each return to the event loop takes a while.
+            for one in await self._threaded(self._keep, held):
+                self._report.lost += self._holding.drop(one)
             if time.perf_counter() - accounted >= ACCOUNT_SECONDS:
                 accounted = time.perf_counter()
                 await self._account()
 
-    async def _renew(self) -> None:
-        until = from_ms(to_ms(self._ports.clock() + timedelta(seconds=self._limits.lease_seconds)))
-        for (lane, _), part in by_lane(self._holding.all()).items():
-            claims = [held.claim for held in part]
+    def _keep(self, held: Sequence[Held]) -> list[Held]:
+        """Beat, and renew the leases; returns what is another's now. Runs in a thread."""
+        now = self._ports.clock()
+        self._safely(self._ports.workers.beat, self._id, now)
+        until = from_ms(to_ms(now + timedelta(seconds=self._limits.lease_seconds)))
+        gone: list[Held] = []
+        for (lane, _), part in by_lane(held).items():
             try:
-                lost = await self._threaded(
-                    self._ports.store.renew, lane, part[0].biz, claims, until
-                )
-                tokens: dict[str, list[Entry]] = defaultdict(list)
-                for claim in claims:
-                    tokens[claim.token].append(claim.entry)
-                for token, entries in tokens.items():
-                    await self._threaded(self._ports.queue.renew, lane, token, entries, until)
+                lost = self._renew(lane, part[0].biz, [one.claim for one in part], until)
             except Exception as error:  # noqa: BLE001  the others' leases are to be renewed too
                 self._ports.warn("leases could not be renewed", error)
                 continue
-            for held in part:
-                if held.claim.request.id in lost and self._holding.drop(held):
-                    self._report.lost += 1
+            gone += [one for one in part if one.claim.request.id in lost]
+        return gone
+
+    def _renew(
+        self, lane: Lane, biz: Biz, claims: Sequence[Claim], until: datetime
+    ) -> set[RequestId]:
+        lost = self._ports.store.renew(lane, biz, claims, until)
+        tokens: dict[str, list[Entry]] = defaultdict(list)
+        for claim in claims:
+            tokens[claim.token].append(claim.entry)
+        for token, entries in tokens.items():
+            self._ports.queue.renew(lane, token, entries, until)
+        return lost
 
     # ---- the end -------------------------------------------------------------------------------
 
@@ -433,10 +462,14 @@ class Worker:
     async def _account(self) -> None:
         """Add the phases of every lane to the shared account."""
         phases, self._phases = self._phases, defaultdict(lambda: defaultdict(float))
-        for lane, seconds in phases.items():
-            await self._call(self._ports.queue.add_phases, lane, dict(seconds))
+        await self._threaded(self._add_phases, phases)
+        for seconds in phases.values():
             for phase, value in seconds.items():
                 self._report.phases[phase] = self._report.phases.get(phase, 0.0) + value
+
+    def _add_phases(self, phases: Mapping[Lane, Mapping[str, float]]) -> None:
+        for lane, seconds in phases.items():
+            self._safely(self._ports.queue.add_phases, lane, dict(seconds))
 
     # ---- small -----------------------------------------------------------------------------------
 
@@ -450,7 +483,10 @@ class Worker:
 
     async def _call(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
         """Call something whose failure must not stop the work."""
+        await self._threaded(lambda: self._safely(function, *args, **kwargs))
+
+    def _safely(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            await self._threaded(function, *args, **kwargs)
+            function(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  that is what this is for
             self._ports.warn("a part did not answer", error)
