@@ -37,9 +37,9 @@ POOL_SIZE: Final = 8
 #: What is accepted survives the primary.
 MAJORITY: Final = WriteConcern("majority")
 
-#: What the server says of a document that it will never take: nested too deeply, no BSON, a field
-#: name that it does not like, too large.
-NEVER_TAKEN: Final = frozenset({15, 22, 52, 56, 57, 10334, 17280})
+#: What the server says of what it will never take: nested too deeply, no BSON, a field name that it
+#: does not like, too large, or as a transaction too large for its cache.
+NEVER_TAKEN: Final = frozenset({15, 22, 52, 56, 57, 388, 10334, 17280})
 
 #: How the driver calls a replica set that it knows the primary of.
 _WITH_PRIMARY: Final = "ReplicaSetWithPrimary"
