@@ -1,6 +1,7 @@
 """The API over operations that a test makes: dispatch, and the last border."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from crawlfleet.errors import (
     Problem,
     StoreUnavailableError,
 )
+from crawlfleet.flows.tracking import Listing
+from crawlfleet.model.record import Record
 from crawlfleet.model.submission import Accepted, Refused
 
 
@@ -166,3 +169,51 @@ def test_parameters_are_read_whichever_form_a_proxy_sends(parameters):
     status, problem = ask(operations, an_event(path="/v1/docs/requests", **parameters))
 
     assert (status, problem["errors"][0]["field"]) == (400, "limit")
+
+
+def stored(count: int, text: str) -> list[Record]:
+    return [
+        Record(
+            request_id=number,
+            index=0,
+            biz="docs",
+            url="https://example.org/",
+            rule="page",
+            rule_version="1",
+            stored_at=datetime(2026, 3, 1, tzinfo=UTC),
+            fields={"text": text},
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("sign", ["x", '"', "文", "🕷"])
+def test_a_page_of_large_records_holds_as_many_as_a_lambda_can_answer(sign):
+    records = stored(1_000, sign * 10_000)
+    asked = []
+
+    def list_records(*_: Any, limit: int, **__: Any) -> Listing[Record]:
+        asked.append(limit)
+        return Listing(records[:limit], "next", more=limit < len(records))
+
+    event = an_event(path="/v1/docs/records", queryStringParameters={"limit": "1000"})
+    api = RestApi(lambda: NoOperations(list_records=list_records), [].append)
+    answer = api.answer(event, None)
+
+    assert len(json.dumps(answer)) < 6 * 1024 * 1024
+    page = json.loads(answer["body"])
+    assert (len(page["records"]), page["cursor"], page["more"]) == (asked[-1], "next", True)
+    assert asked[-1] >= 31
+
+
+def test_a_page_of_small_records_is_asked_for_once():
+    asked = []
+
+    def list_records(*_: Any, limit: int, **__: Any) -> Listing[Record]:
+        asked.append(limit)
+        return Listing(stored(limit, "x" * 500), None, more=False)
+
+    event = an_event(path="/v1/docs/records", queryStringParameters={"limit": "1000"})
+
+    assert ask(NoOperations(list_records=list_records), event)[0] == 200
+    assert asked == [1_000]

@@ -27,13 +27,14 @@ from crawlfleet.edge.problems import (
 )
 from crawlfleet.edge.routes import ROUTES, Route
 from crawlfleet.errors import CrawlfleetError, InvalidRequestError, NotFoundError, Problem
-from crawlfleet.model.record import Record
 from crawlfleet.model.request import Tracked
 from crawlfleet.model.schedule import Schedule
 from crawlfleet.model.submission import Accepted, Receipt, Refused, Submission
 from crawlfleet.model.totals import Stats
 
 JSON: Final = "application/json"
+#: A synchronous Lambda invocation answers with 6 MB at most, or not at all.
+ANSWER_LIMIT: Final = 6_000_000
 _SLUG: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _PATHS: Final = {
     route.path: re.compile(re.sub(r"{\w+}", "[^/]+", route.path) + "/*") for route in ROUTES
@@ -192,23 +193,23 @@ class RestApi:
 
     def _list_requests(self, tenant: str, biz: str) -> Response[str]:
         query = self._query()
-        page = self._operations.list_requests(
-            tenant,
-            biz,
-            state=query.get("state"),
-            since=inputs.since_in(query.get("since")),
-            cursor=query.get("cursor"),
-            limit=inputs.limit_in(query.get("limit")),
-        )
-        label = self._operations.label(tenant, biz)
-        return _json(
-            200,
-            views.RequestsView(
-                requests=[views.request_view(tracked, label) for tracked in page.items],
-                cursor=page.cursor,
-                more=page.more,
-            ),
-        )
+
+        def ask(limit: int) -> Page:
+            return self._operations.list_requests(
+                tenant,
+                biz,
+                state=query.get("state"),
+                since=inputs.since_in(query.get("since")),
+                cursor=query.get("cursor"),
+                limit=limit,
+            )
+
+        def view(page: Page) -> views.RequestsView:
+            label = self._operations.label(tenant, biz)
+            shown = [views.request_view(tracked, label) for tracked in page.items]
+            return views.RequestsView(requests=shown, cursor=page.cursor, more=page.more)
+
+        return _page(inputs.limit_in(query.get("limit")), ask, view)
 
     def _get_request(self, tenant: str, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
         tracked = self._operations.look_up(tenant, biz, id)
@@ -220,22 +221,21 @@ class RestApi:
 
     def _list_records(self, tenant: str, biz: str) -> Response[str]:
         query = self._query()
-        page = self._operations.list_records(
-            tenant,
-            biz,
-            request=query.get("request_id"),
-            cursor=query.get("cursor"),
-            limit=inputs.limit_in(query.get("limit")),
-        )
-        records: list[Record] = page.items
-        return _json(
-            200,
-            views.RecordsView(
-                records=[views.record_view(record) for record in records],
-                cursor=page.cursor,
-                more=page.more,
-            ),
-        )
+
+        def ask(limit: int) -> Page:
+            return self._operations.list_records(
+                tenant,
+                biz,
+                request=query.get("request_id"),
+                cursor=query.get("cursor"),
+                limit=limit,
+            )
+
+        def view(page: Page) -> views.RecordsView:
+            shown = [views.record_view(record) for record in page.items]
+            return views.RecordsView(records=shown, cursor=page.cursor, more=page.more)
+
+        return _page(inputs.limit_in(query.get("limit")), ask, view)
 
     def _get_stats(self, tenant: str, biz: str) -> Response[str]:
         return _json(200, views.stats_view(self._operations.stats(tenant, biz)))
@@ -343,6 +343,26 @@ class RestApi:
 
 def _json(status: int, view: views.View) -> Response[str]:
     return Response(status, JSON, msgspec.json.encode(view).decode())
+
+
+def _page(
+    limit: int, ask: Callable[[int], Page], view: Callable[[Page], views.View]
+) -> Response[str]:
+    """A page that the answer of a Lambda can hold: one of fewer entries where they are large."""
+    while True:
+        page = ask(limit)
+        answer = _json(200, view(page))
+        if len(page.items) <= 1 or _fits(str(answer.body)):
+            return answer
+        limit = len(page.items) // 2
+
+
+def _fits(body: str) -> bool:
+    """Whether a body, as the string it becomes in the answer's JSON, is within the limit.
+
+    A character is twelve there at most; only where that could be too much is it counted.
+    """
+    return len(body) * 12 <= ANSWER_LIMIT or len(json.dumps(body)) <= ANSWER_LIMIT
 
 
 def _problem(problem: ProblemDocument) -> Response[str]:

@@ -43,7 +43,7 @@ _CURSOR: Final = Parameter(
 )
 _LIMIT: Final = Parameter(
     name="limit",
-    meaning="Most entries of one page.",
+    meaning="Most entries of one page; it holds fewer where they are large.",
     shape={"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE, "default": PAGE},
 )
 _STATE: Final = Parameter(
