@@ -10,4 +10,4 @@ from crawlfleet.wiring.scheduler import scheduler
 
 def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, int]:  # noqa: ARG001  the tick says nothing
     """Do what is due now, however late or often this is called."""
-    return scheduler().tick()
+    return scheduler().tick(lambda: context.get_remaining_time_in_millis() / 1000)

@@ -105,7 +105,7 @@ def test_two_schedulers_at_the_same_moment_fire_once(world, clock):
 
     def run(scheduler: Scheduler) -> None:
         start.wait()
-        done.append(scheduler.tick())
+        done.append(scheduler.tick(lambda: 120.0))
 
     threads = [Thread(target=run, args=(scheduler,)) for scheduler in schedulers]
     for thread in threads:

@@ -1,5 +1,7 @@
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from crawlfleet.flows.recovery import RecoveryPorts, recover
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.request import Entry, State
@@ -16,9 +18,9 @@ def submitted(world: World, count: int, **changes: object) -> list[Entry]:
     return [Entry(receipt.id, "docs", to_ms(world.now)) for receipt in receipts]
 
 
-def run(world: World, **changes: object):
+def run(world: World, time_left: float = 120.0, **changes: object):
     ports = {"store": world.store, "queue": world.queue, "warn": world.warn} | changes
-    return recover(RecoveryPorts(**ports), world.tree, world.now)
+    return recover(RecoveryPorts(**ports), world.tree, world.now, lambda: time_left)
 
 
 def test_what_is_persisted_but_not_queued_is_queued(world):
@@ -113,3 +115,27 @@ def test_a_lane_that_fails_in_a_way_nobody_foresaw_does_not_stop_the_others(worl
 def test_a_lane_that_does_not_answer_does_not_stop_the_others(world):
     assert run(world, queue=Broken()).requeued == 0
     assert len(world.warnings) == len(world.tree.lanes())
+
+
+def test_a_round_ends_before_its_time_does_and_the_next_begins_elsewhere(world):
+    asked = []
+
+    class Watched:
+        def depth(self, lane):
+            asked.append(lane)
+            return world.queue.depth(lane)
+
+    run(world, time_left=5.0, queue=Watched())
+    assert asked == []
+    run(world, queue=Watched())
+    world.now += timedelta(minutes=1)
+    run(world, queue=Watched())
+
+    assert asked[0] != asked[2]
+    assert set(asked[:2]) == set(asked[2:]) == set(world.tree.lanes())
+
+
+def test_a_stage_without_bizs_has_nothing_to_recover(world):
+    world.tree = replace(world.tree, bizs={})
+
+    assert run(world).requeued == 0

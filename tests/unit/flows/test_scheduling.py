@@ -36,8 +36,10 @@ def put(world: World, **changes: object) -> Schedule:
     return put_schedule(world.schedules, world.tree, schedule(**changes), world.now)
 
 
-def tick(world: World, **changes: object) -> tuple[int, int]:
-    return run_due(world.submission(**changes), world.schedules, world.tree, world.now)
+def tick(world: World, time_left: float = 120.0, **changes: object) -> tuple[int, int]:
+    return run_due(
+        world.submission(**changes), world.schedules, world.tree, world.now, lambda: time_left
+    )
 
 
 def pending(world: World) -> int:
@@ -93,7 +95,7 @@ def test_two_schedulers_that_read_the_same_schedule_create_its_requests_once(wor
         def __getattr__(self, name):
             return getattr(world.schedules, name)
 
-    run_due(world.submission(), Late(), world.tree, world.now)
+    run_due(world.submission(), Late(), world.tree, world.now, lambda: 120.0)
     assert pending(world) == 2
 
 
@@ -187,6 +189,14 @@ def test_a_schedule_of_a_biz_that_is_gone_is_reported(world):
     assert "no biz" in world.warnings[0]
 
 
+def test_what_there_is_no_time_for_stays_due(world):
+    put(world)
+    world.now += timedelta(hours=1)
+
+    assert tick(world, time_left=5.0) == (0, 0)
+    assert tick(world) == (1, 2)
+
+
 def test_every_mistake_of_a_schedule_is_named_and_nothing_is_stored(world):
     with pytest.raises(InvalidRequestError) as caught:
         put(
@@ -248,7 +258,7 @@ def test_schedules_that_cannot_be_read_stop_the_tick():
     world = World()
 
     with pytest.raises(StoreUnavailableError):
-        run_due(world.submission(), Broken(), world.tree, START)
+        run_due(world.submission(), Broken(), world.tree, START, lambda: 120.0)
 
 
 def test_a_large_schedule_is_submitted_in_batches():

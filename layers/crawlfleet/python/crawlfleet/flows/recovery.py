@@ -20,6 +20,8 @@ from crawlfleet.ports import RequestQueue, RequestStore
 SLACK_SECONDS: Final = 5.0
 #: Leases that ended are taken back by the queue itself; recovery steps in when it did not.
 OVERDUE: Final = timedelta(seconds=30)
+#: With less time left than one lane of a silent node may cost, no other lane is begun.
+MARGIN_SECONDS: Final = 30.0
 #: Entries queued again in one round for one lane.
 BATCH: Final = 5_000
 
@@ -41,10 +43,20 @@ class Recovered:
     expired: int = 0
 
 
-def recover(ports: RecoveryPorts, tree: Tree, now: datetime) -> Recovered:
-    """One round over every lane. A lane that fails, however it does, is left for the next round."""
+def recover(
+    ports: RecoveryPorts, tree: Tree, now: datetime, time_left: Callable[[], float]
+) -> Recovered:
+    """One round over every lane. A lane that fails, however it does, is left for the next round.
+
+    A node that does not answer costs seconds a lane, so the round ends when less than
+    :data:`MARGIN_SECONDS` are left, and each minute's round begins with another lane.
+    """
     requeued = expired = 0
-    for lane in tree.lanes():
+    lanes = tree.lanes()
+    first = int(now.timestamp() // 60) % len(lanes) if lanes else 0
+    for lane in (*lanes[first:], *lanes[:first]):
+        if time_left() < MARGIN_SECONDS:
+            break
         _, biz = biz_of(tree, lane.tenant, lane.biz)
         try:
             expired += ports.store.expire(lane, biz, now)

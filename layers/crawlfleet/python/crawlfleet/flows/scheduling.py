@@ -5,7 +5,7 @@ after
 a crash, finds it and goes on with the same ids, so a request exists once however often this runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -23,21 +23,29 @@ from crawlfleet.policy.admission import Admission
 from crawlfleet.policy.cron import fires_due, next_fire
 from crawlfleet.ports import ScheduleStore
 
+#: The tick has other things to do than to wait for a silent node, schedule by schedule.
+MARGIN_SECONDS: Final = 60.0
 #: Schedules handled in one tick, and missed fire times created for one of them.
 SCHEDULES_A_TICK: Final = 1_000
 FIRES_A_TICK: Final = 60
 
 
 def run_due(
-    ports: SubmissionPorts, schedules: ScheduleStore, tree: Tree, now: datetime
+    ports: SubmissionPorts,
+    schedules: ScheduleStore,
+    tree: Tree,
+    now: datetime,
+    time_left: Callable[[], float],
 ) -> tuple[int, int]:
     """Create the requests of every due schedule; returns (fires, requests).
 
     A schedule that cannot be run (its biz or rule is gone, a part is down) is reported through
-    ``ports.warn`` and does not keep others from running.
+    ``ports.warn`` and does not keep others from running. What there is no time for stays due.
     """
     fires = requests = 0
     for due in schedules.due(now, SCHEDULES_A_TICK):
+        if time_left() < MARGIN_SECONDS:
+            break
         schedule = due
         try:
             for fire_at in fires_due(due, now, FIRES_A_TICK):

@@ -1,5 +1,6 @@
 """The scheduler: due schedules, recovery, staffing, each on its own."""
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from crawlfleet.adapters.mongo.schedules import MongoSchedules
@@ -21,16 +22,19 @@ class Scheduler:
         self._schedules = MongoSchedules(parts.nodes)
         self._recovery = RecoveryPorts(store=parts.store, queue=parts.queue, warn=parts.warn)
 
-    def tick(self) -> dict[str, int]:
-        """Do all three; one that fails does not keep the others from running."""
+    def tick(self, time_left: Callable[[], float]) -> dict[str, int]:
+        """Do all three; one that fails does not keep the others from running.
+
+        ``time_left`` is in seconds. Consumers come last, because the others make work for them.
+        """
         parts, tree = self._parts, self._parts.config.current()
         done: dict[str, int] = {}
         try:
-            fires, requests = run_due(self._submission, self._schedules, tree, now())
+            fires, requests = run_due(self._submission, self._schedules, tree, now(), time_left)
             done |= {"fires": fires, "requests": requests}
         except Exception as error:  # noqa: BLE001  recovery and staffing must go on
             parts.warn("schedules could not be run", error)
-        recovered = recover(self._recovery, tree, now())
+        recovered = recover(self._recovery, tree, now(), time_left)
         done |= {"requeued": recovered.requeued, "expired": recovered.expired}
         try:
             started = staff(parts.queue, parts.workers, parts.waker, tree, now)
