@@ -270,3 +270,42 @@ def test_pages_that_take_long_to_read_do_not_keep_leases_from_being_renewed(worl
     assert report.done == len(URLS)
     first, last = happened.index("read"), len(happened) - happened[::-1].index("read")
     assert happened[first:last].count("renewed") >= 3
+
+
+def test_a_worker_that_slept_through_its_lease_goes_on_with_the_page_it_was_at(world):
+    [an_id] = submitted(world, URLS[0])
+    asked = []
+
+    class Fetcher:
+        async def fetch(self, body, limits):
+            asked.append(body.url)
+            world.now += timedelta(minutes=10)  # stopped, and gone on later
+            while tracked(world, an_id).attempts < 2:  # noqa: ASYNC110  claimed in another thread
+                await asyncio.sleep(0.001)
+            return await world.work(PAGES).fetcher.fetch(body, limits)
+
+    report = work(world, PAGES, fetcher=Fetcher())
+
+    assert (asked, report.done, report.lost) == ([URLS[0]], 1, 0)
+    assert tracked(world, an_id).state == State.DONE
+    assert world.queue.depth(DOCS).leased == 0
+
+
+def test_an_outcome_that_was_claimed_anew_while_it_was_written_is_written_again(world):
+    [an_id] = submitted(world, URLS[0])
+    attempts = []
+
+    def claimed_anew(lane, biz, outcomes, *_):
+        attempts.append(outcomes[0][0].attempt)
+        if len(attempts) == 1:
+            world.now += timedelta(minutes=10)
+            while tracked(world, an_id).attempts < 2:
+                time.sleep(0.001)
+        return False
+
+    store = Raising(world.store, "settle", ValueError(), claimed_anew)
+
+    report = work(world, PAGES, store=store)
+
+    assert (report.done, report.lost, attempts) == (1, 0, [1, 2])
+    assert tracked(world, an_id).state == State.DONE

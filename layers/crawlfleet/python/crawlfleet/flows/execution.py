@@ -146,8 +146,8 @@ class Worker:
                 await self._pause(TROUBLE_SECONDS)
                 continue
             for held in taken:
-                self._holding.add(held)
-                self._todo.put_nowait(held)
+                if self._holding.add(held):
+                    self._todo.put_nowait(held)
             if taken:
                 idle_since = None
                 continue
@@ -327,9 +327,11 @@ class Worker:
             except Exception as error:  # noqa: BLE001  one of them must not keep the others waiting
                 well &= await self._settle_apart(part, outcomes, error)
                 continue
-            for held in part:
-                if self._holding.drop(held):
-                    self._count(outcomes[held], lost=held.claim.request.id in lost)
+            for held, (claim, outcome) in zip(part, pairs, strict=True):
+                if held.claim is not claim:  # it was claimed anew meanwhile: written next time
+                    self._settled.set()
+                elif self._holding.drop(held):
+                    self._count(outcome, lost=claim.request.id in lost)
             self._phases[lane]["store"] += time.perf_counter() - started
         return well
 
@@ -397,25 +399,26 @@ class Worker:
                 renewed = time.perf_counter()
                 held = self._holding.all()
             # All in one go: while pages are read, each return to the event loop takes a while.
-            for one in await self._threaded(self._keep, held):
-                self._report.lost += self._holding.drop(one)
+            for one, claim in await self._threaded(self._keep, held):
+                self._report.lost += one.claim is claim and self._holding.drop(one)
             if time.perf_counter() - accounted >= ACCOUNT_SECONDS:
                 accounted = time.perf_counter()
                 await self._account()
 
-    def _keep(self, held: Sequence[Held]) -> list[Held]:
+    def _keep(self, held: Sequence[Held]) -> list[tuple[Held, Claim]]:
         """Beat, and renew the leases; returns what is another's now. Runs in a thread."""
         now = self._ports.clock()
         self._safely(self._ports.workers.beat, self._id, now)
         until = from_ms(to_ms(now + timedelta(seconds=self._limits.lease_seconds)))
-        gone: list[Held] = []
+        gone: list[tuple[Held, Claim]] = []
         for (lane, _), part in by_lane(held).items():
+            claims = [one.claim for one in part]
             try:
-                lost = self._renew(lane, part[0].biz, [one.claim for one in part], until)
+                lost = self._renew(lane, part[0].biz, claims, until)
             except Exception as error:  # noqa: BLE001  the others' leases are to be renewed too
                 self._ports.warn("leases could not be renewed", error)
                 continue
-            gone += [one for one in part if one.claim.request.id in lost]
+            gone += [pair for pair in zip(part, claims, strict=True) if pair[1].request.id in lost]
         return gone
 
     def _renew(

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from crawlfleet.model.biz import Biz, FleetLimits
+from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Outcome
 from crawlfleet.model.request import Claim
@@ -27,6 +28,7 @@ class Holding:
 
     def __init__(self) -> None:
         self._held: dict[Held, Outcome | None] = {}
+        self._by_id: dict[tuple[Lane, RequestId], Held] = {}
         self._running: set[Held] = set()
         self.ended = 0
 
@@ -42,9 +44,18 @@ class Holding:
         """Whether more would only wait: in memory here, and out of reach of other workers."""
         return len(self._held) >= limits.concurrency + 3 * limits.batch
 
-    def add(self, held: Held) -> None:
-        """Take charge of a claimed request."""
+    def add(self, held: Held) -> bool:
+        """Take charge of a claimed request; False if it is being worked on here already.
+
+        A worker that was stopped for longer than its leases finds its own work again: that goes on,
+        under the new claim.
+        """
+        known = self._by_id.setdefault((held.lane, held.claim.request.id), held)
+        if known is not held:
+            known.claim = held.claim
+            return False
         self._held[held] = None
+        return True
 
     def start(self, held: Held) -> bool:
         """It is being worked on now; False if it is no longer ours to work on."""
@@ -65,6 +76,7 @@ class Holding:
         self._running.discard(held)
         if held not in self._held:
             return False
+        del self._by_id[held.lane, held.claim.request.id]
         if self._held.pop(held) is not None:
             self.ended -= 1
         return True
