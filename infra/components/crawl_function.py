@@ -65,7 +65,7 @@ class CrawlFunction(Construct):
             self,
             "Logs",
             log_group_name=f"/aws/lambda/{name}",
-            retention=_retention(stage.log_retention_days),
+            retention=retention(stage.log_retention_days),
             removal_policy=RemovalPolicy.DESTROY,
         )
         role = self._role(name, log_group)
@@ -137,7 +137,7 @@ class CrawlFunction(Construct):
         )
 
 
-def _retention(days: int) -> logs.RetentionDays:
+def retention(days: int) -> logs.RetentionDays:
     """CloudWatch's own steps of retention; any other number of days is refused."""
     steps = {
         7: logs.RetentionDays.ONE_WEEK,

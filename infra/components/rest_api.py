@@ -13,6 +13,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from crawlfleet import names
+from infra.components.crawl_function import retention
 from infra.fleet import FLEET
 from infra.stages import Stage
 
@@ -39,7 +40,7 @@ class RestApi(Construct):
             self,
             "AccessLog",
             log_group_name=f"/aws/apigateway/{names.PRODUCT}-{stage.name}",
-            retention=logs.RetentionDays.ONE_MONTH,
+            retention=retention(stage.log_retention_days),
             removal_policy=RemovalPolicy.DESTROY,
         )
         self.api = apigateway.RestApi(
@@ -62,6 +63,15 @@ class RestApi(Construct):
                 method_options=_open_routes(stage),
             ),
         )
+        # API Gateway makes this group itself where there is none, and keeps its lines for ever.
+        faults = logs.LogGroup(
+            self,
+            "ExecutionLog",
+            log_group_name=f"API-Gateway-Execution-Logs_{self.api.rest_api_id}/{stage.name}",
+            retention=retention(stage.log_retention_days),
+            removal_policy=RemovalPolicy.DESTROY,
+        )
+        self.api.deployment_stage.node.add_dependency(faults)
         for route in FLEET.routes:
             self.api.root.resource_for_path(route.path).add_method(
                 route.method,

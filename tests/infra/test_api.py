@@ -86,6 +86,20 @@ def test_request_bodies_are_not_logged(assembly: Assembly):
     assert {one["DataTraceEnabled"] for one in deployed["MethodSettings"]} == {False}
 
 
+def test_the_gateways_own_log_stands_before_the_stage_that_writes_it(assembly: Assembly):
+    groups = assembly.resources("api", "AWS::Logs::LogGroup")
+    deployed = assembly.only("api", "AWS::ApiGateway::Stage")
+
+    (own,) = [
+        key
+        for key, group in groups.items()
+        if "API-Gateway-Execution-Logs_" in json.dumps(group["Properties"]["LogGroupName"])
+    ]
+    assert own in deployed["DependsOn"]
+    name = groups[own]["Properties"]["LogGroupName"]["Fn::Join"][1]
+    assert name == ["API-Gateway-Execution-Logs_", deployed["Properties"]["RestApiId"], f"/{STAGE}"]
+
+
 @pytest.mark.parametrize("stack", ["compute", "api"])
 def test_every_log_group_forgets(assembly: Assembly, stack: str):
     groups = assembly.resources(stack, "AWS::Logs::LogGroup").values()
