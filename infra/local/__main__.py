@@ -10,12 +10,18 @@ from infra.local.server import Options, serve
 from infra.local.state import Addresses, StateFolder
 
 
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to 65535")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m infra.local", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     starting = argparse.ArgumentParser(add_help=False)
     starting.add_argument("--consumers", type=int, default=2, help="most consumers at once")
-    starting.add_argument("--port", type=int, default=0, help="port of the API; 0 chooses one")
+    starting.add_argument("--port", type=_port, default=0, help="port of the API; 0 chooses one")
     folder = argparse.ArgumentParser(add_help=False)
     folder.add_argument("--state", type=Path, default=Path(".crawlfleet"), help="state folder")
 

@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from infra.local.keys import ApiKeys
-from infra.local.parts import GRACE_SECONDS, GuardedProcess, PartError, python_environment
+from infra.local.parts import (
+    GRACE_SECONDS,
+    GuardedProcess,
+    PartError,
+    port_is_free,
+    python_environment,
+)
 from infra.local.state import Addresses, StateFolder
 
 #: All parts together, on a slow and busy machine.
@@ -175,6 +181,8 @@ def up(state: Path, *, consumers: int = 2, api_port: int = 0) -> Addresses:
         addresses = folder.read()
         where = f" at {addresses.api_url}" if addresses else ""
         raise PartError(f"it runs already{where}; `make status` shows it, `make down` stops it")
+    if api_port and not port_is_free(api_port):
+        raise PartError(f"port {api_port} is taken; name another, or none to have one chosen")
     log_path = folder.log_dir / "cloud.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603  ourselves

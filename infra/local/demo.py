@@ -8,6 +8,7 @@ bar while the consumers crawl, and what came out of it.
 import argparse
 import json
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -36,6 +37,10 @@ PAGES: Final = 220
 DEADLINE_SECONDS: Final = 600.0
 #: How often the progress bar looks.
 _LOOK_SECONDS: Final = 0.25
+#: How long it waits for the workers' account of their time.
+_PHASES_SECONDS: Final = 5.0
+#: How long the site has to answer at all, before anything is started.
+_CONNECT_SECONDS: Final = 10.0
 #: pydoc shows a module by importing it. These do something then: open a browser, print, draw.
 _ACTIVE_MODULES: Final = frozenset(
     {"antigravity", "this", "turtle", "idlelib", "turtledemo", "__main__"}
@@ -117,6 +122,7 @@ class Crawl:
         self._seen: set[str] = set()
         self._found: deque[str] = deque()
         self.ids: list[str] = []
+        self.refusals: list[str] = []
 
     def begin(self) -> None:
         """Submit the first page."""
@@ -132,6 +138,9 @@ class Crawl:
             entries = [{"url": url, "rule": "page"} for url in urls]
             answers = self._client.submit(self.site.biz, entries)
             self.ids += [answer.id for answer in answers if answer.id is not None]
+            self.refusals += [
+                f"{answer.url} was rejected: {answer.error}" for answer in answers if answer.error
+            ]
 
     @property
     def complete(self) -> bool:
@@ -179,10 +188,19 @@ def crawl(client: Client, site: Site, pages: int, console: Console) -> tuple[Cra
             progress.update(bar, completed=ended, rate=f"{ended / took:.0f}")
             if stats.unfinished == 0 and ended >= len(job.ids):
                 if job.complete or not _more_links(client, site, job, seen):
-                    return job, stats, took
+                    return job, _with_phases(client, site, stats), took
             elif took > DEADLINE_SECONDS:
                 return job, stats, took
             time.sleep(_LOOK_SECONDS)
+
+
+def _with_phases(client: Client, site: Site, stats: Stats) -> Stats:
+    """The same, once the workers have told where their time went, which they do in intervals."""
+    deadline = time.monotonic() + _PHASES_SECONDS
+    while "fetch" not in stats.phases and stats.records and time.monotonic() < deadline:
+        time.sleep(_LOOK_SECONDS)
+        stats = client.stats(site.biz)
+    return stats
 
 
 def _more_links(client: Client, site: Site, job: Crawl, seen: set[str]) -> bool:
@@ -214,20 +232,34 @@ def show(console: Console, summary: Summary, stats: Stats, client: Client, job: 
         table.add_row(name.replace("_", " "), f"{value:,}")
     console.print(table)
 
+    if stats.phases:
+        _show_phases(console, stats)
+    some = list(_some(client.records(job.site.biz), 3))
+    if some:
+        console.print("\n[bold]Some of the records[/bold]")
+    for record in some:
+        console.print_json(json.dumps(_shortened(record)))
+    if job.ids:
+        _show_timeline(console, client.get(job.site.biz, job.ids[-1]))
+    for refusal in job.refusals[:5]:
+        console.print(refusal, style="red", soft_wrap=True, highlight=False, markup=False)
+
+
+def _show_phases(console: Console, stats: Stats) -> None:
     spent = sum(stats.phases.values()) or 1.0
-    phases = Table(title="Where the workers' time went (pages are fetched side by side)")
+    console.print(
+        "\n[bold]Where the workers' time went[/bold], all pages added up; "
+        "`wait` is for a turn at the host",
+        soft_wrap=True,
+        highlight=False,
+    )
+    phases = Table()
     for column in ("phase", "seconds", "share", ""):
         phases.add_column(column, justify="left" if column in ("phase", "") else "right")
     for phase, seconds in sorted(stats.phases.items(), key=lambda item: -item[1]):
         share = seconds / spent
         phases.add_row(phase, f"{seconds:.2f}", f"{share:.0%}", "█" * round(share * 30))
     console.print(phases)
-
-    console.print("\n[bold]Three records[/bold]")
-    for record in _some(client.records(job.site.biz), 3):
-        console.print_json(json.dumps(_shortened(record)))
-    if job.ids:
-        _show_timeline(console, client.get(job.site.biz, job.ids[-1]))
 
 
 def _show_timeline(console: Console, status: RequestStatus) -> None:
@@ -263,8 +295,8 @@ def run(url: str | None, pages: int, *, as_json: bool) -> int:
         with LocalCloud(folder / "cloud") as cloud, _site(url, folder) as site:
             console.print(f"  API      {cloud.api_url}")
             rules = f"{SAMPLES.parent.name}/{SAMPLES.name}/bizs/default/{site.biz}.yaml"
-            console.print(f"  rules    {rules}, pushed to the config centre")
-            console.print(f"  site     {site.start}\n")
+            console.print(f"  rules    {rules}, pushed to the config centre", soft_wrap=True)
+            console.print(f"  site     {site.start}\n", soft_wrap=True)
             with Client(cloud.api_url, cloud.api_key) as client:
                 job, stats, seconds = crawl(client, site, pages, console)
                 summary = summary_of(job, stats, seconds)
@@ -272,7 +304,23 @@ def run(url: str | None, pages: int, *, as_json: bool) -> int:
     console.print("\neverything is stopped; `make up` keeps it running")
     if as_json:
         sys.stdout.write(json.dumps(asdict(summary)) + "\n")
-    return 0 if summary.done == summary.submitted else 1
+    return 0 if summary.done == summary.submitted > 0 else 1
+
+
+def _unfit(url: str) -> str | None:
+    """Why nothing can be crawled there, if that can be told before everything is started."""
+    try:
+        parts = urlsplit(url)
+        place = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+    except ValueError:
+        return f"{url!r} is no URL"
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        return f"must be an http or https URL with a host, not {url!r}"
+    try:
+        socket.create_connection(place, timeout=_CONNECT_SECONDS).close()
+    except OSError as error:
+        return f"nobody answers at {place[0]}, port {place[1]}: {error.strerror or error}"
+    return None
 
 
 @contextmanager
@@ -293,6 +341,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--json", action="store_true", help="the summary as JSON on the last line")
     options = parser.parse_args(arguments)
+    if options.pages < 1:
+        parser.error("argument --pages: must be at least 1")
+    if options.url is not None and (problem := _unfit(options.url)):
+        parser.error(f"argument --url: {problem}")
     # What a closed terminal or `kill` sends ends the demo the way Ctrl-C does: nothing stays
     # running.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -25,7 +25,7 @@ from infra.local.invoke_api import InvokeApi
 from infra.local.keys import DEFAULT_KEY_ID, ApiKeys
 from infra.local.lambda_service import LambdaService, LocalFunction
 from infra.local.mongo_server import MongoServer
-from infra.local.parts import LOOPBACK, python_environment
+from infra.local.parts import LOOPBACK, PartError, python_environment
 from infra.local.redis_server import RedisServer
 from infra.local.seeding import seed_config
 from infra.local.state import STAGE, Addresses, Lock, StateFolder
@@ -141,7 +141,10 @@ async def _listen(stack: AsyncExitStack, application: web.Application, port: int
     runner = web.AppRunner(application, access_log=None, handler_cancellation=False)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
-    await web.TCPSite(runner, LOOPBACK, port, shutdown_timeout=_GRACE_SECONDS).start()
+    try:
+        await web.TCPSite(runner, LOOPBACK, port, shutdown_timeout=_GRACE_SECONDS).start()
+    except OSError as error:
+        raise PartError(f"port {port} cannot be listened on: {error.strerror}") from error
 
 
 async def _serve(options: Options, folder: StateFolder) -> None:

@@ -181,6 +181,19 @@ def test_up_outlives_its_caller_and_down_stops_it(tmp_path):
     assert not StateFolder(tmp_path).is_served()
 
 
+def test_a_port_that_is_taken_or_none_is_refused_in_a_line(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        taken = run("up", "--state", tmp_path, "--port", port)
+    wrong = run("up", "--state", tmp_path, "--port", 65536)
+
+    assert (taken.returncode, wrong.returncode) == (1, 2)
+    assert taken.stderr == (
+        f"error: port {port} is taken; name another, or none to have one chosen\n"
+    )
+    assert "65536 is no port" in wrong.stderr
+
+
 def test_a_cloud_that_cannot_start_says_why(tmp_path, monkeypatch):
     monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1/0")
     (tmp_path / "config.json").write_text("{broken")

@@ -71,9 +71,9 @@ def down(state: Path | None, as_json: bool, arguments: Sequence[str]) -> int:
 def demo(url: str | None, as_json: bool, arguments: Sequence[str]) -> int:
     """Crawl a site from start to finish on this machine.
 
-    Starts everything, submits at least 200 pages, crawls them, shows what came out and where the
-    time went, and leaves nothing running. With --json the last line is a JSON object. Further
-    arguments go to `python -m infra.local.demo`.
+    Starts everything, submits 220 pages, crawls them, shows what came out and where the time went,
+    and leaves nothing running. With --json the last line is a JSON object. Further arguments go to
+    `python -m infra.local.demo`: --pages.
     """
     options = [*(["--url", url] if url else []), *(["--json"] if as_json else [])]
     return _run(_checkout(), ["infra.local.demo", *options, *arguments])
