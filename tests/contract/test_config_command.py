@@ -70,6 +70,7 @@ def test_a_push_shows_what_changes_and_asks(run, folder):
     accepted = run("push", folder, "--stage", "prod", answer="y\n")
 
     assert refused.exit_code == 1
+    assert "nothing was changed" in refused.stderr
     assert "-  per_host: 4\n+  per_host: 7" in refused.output
     assert accepted.exit_code == 0
     assert revision not in accepted.output
@@ -112,6 +113,34 @@ def test_validate_needs_no_aws(folder, monkeypatch):
 
     assert result.exit_code == 0
     assert result.output == "3 documents, valid\n"
+
+
+def test_a_mistake_is_told_once_and_validate_speaks_of_no_change(folder):
+    edit(folder / "bizs/acme/shop.yaml", "sku: {json: $.sku, required: true}", "sku: {}")
+
+    result = CliRunner().invoke(program, ["config", "validate", str(folder)])
+
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        (
+            "bizs/acme/shop: rules.stock.fields.sku: needs exactly one of css, xpath, json, regex,"
+            " fact, or fields"
+        ),
+        "1 mistake",
+    ]
+
+
+def test_a_stage_elsewhere_needs_to_be_told_where(folder, monkeypatch, tmp_path):
+    for name in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+    result = CliRunner().invoke(program, ["config", "diff", str(folder), "--stage", "prod"])
+
+    assert result.exit_code == 2
+    assert "AWS: You must specify a region: set AWS_PROFILE" in result.stderr
 
 
 def test_validate_names_what_can_be_read_beside_what_cannot(folder):
@@ -182,6 +211,7 @@ def test_what_another_pushed_while_one_was_asked_is_not_overwritten(run, folder,
     def answer(*args, **options):
         edit_of_another = read_folder(SHOP) | {"tenants/late": "{}"}
         command.write_tree(boto3.client("ssm"), "prod", edit_of_another)
+        return True
 
     monkeypatch.setattr(command.click, "confirm", answer)
     result = run("push", folder, "--stage", "prod")

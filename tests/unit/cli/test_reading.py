@@ -236,6 +236,28 @@ def test_an_interrupted_export_leaves_nothing_half_done(crawlfleet, library, mon
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_that_cannot_be_written_is_named_before_anything_is_read(
+    crawlfleet, library, tmp_path
+):
+    for option in ("--output", "--cursor-file"):
+        done = crawlfleet("records", BIZ, option, str(tmp_path / "none" / "file"))
+
+        assert done.code == 2
+        assert f"there is no folder '{tmp_path / 'none'}'" in done.err
+
+
+def test_what_the_system_refuses_is_said_in_a_line(crawlfleet, library, monkeypatch, tmp_path):
+    def refused(*_, **__):
+        raise PermissionError(13, "Permission denied", "out.csv")
+
+    monkeypatch.setattr("pathlib.Path.replace", refused)
+
+    done = crawlfleet("records", BIZ, "--format", "csv", "-o", str(tmp_path / "out.csv"))
+
+    assert done.code == 2
+    assert done.err.splitlines()[-1] == "crawlfleet: out.csv: Permission denied"
+
+
 def test_options_that_exclude_each_other_are_refused(crawlfleet, library):
     assert crawlfleet("records", BIZ, "--json", "--format", "csv").code == 2
     assert crawlfleet("records", BIZ, "--fields", "title").code == 2

@@ -30,7 +30,7 @@ from crawlfleet.adapters.ssm_writer import (
     read_documents,
     write_tree,
 )
-from crawlfleet.cli.console import note, printable
+from crawlfleet.cli.console import counted, note, printable
 from crawlfleet.cli.failures import Exit
 from crawlfleet.cli.folder import file_of, read_folder, render, scan_folder, write_folder
 from crawlfleet.errors import ConfigError, Problem, StoreConflictError, StoreError
@@ -90,7 +90,8 @@ def stage_client(
     one, from the file that `crawlfleet up` writes, in the working directory or above it.
 
     Raises:
-        ConfigError: the local stage was never up, or its file leads away from this machine.
+        ConfigError: the local stage was never up, or its file leads away from this machine; or
+            the environment does not say where AWS is.
     """
     environ = os.environ if environ is None else environ
     options: dict[str, Any] = {"timeout_seconds": 10.0, "attempts": 10}
@@ -101,7 +102,14 @@ def stage_client(
             "aws_access_key_id": "local",
             "aws_secret_access_key": "local",
         }
-    client: SsmApi = aws.client("ssm", **options)
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        client: SsmApi = aws.client("ssm", **options)
+    except BotoCoreError as error:
+        remedy = "set AWS_PROFILE, or AWS_DEFAULT_REGION and credentials"
+        problem = Problem("AWS", f"{str(error).rstrip('.')}: {remedy}")
+        raise ConfigError((problem,)) from error
     return client
 
 
@@ -144,12 +152,16 @@ def config() -> None:
 @_json
 def validate(folder: Path, as_json: bool) -> None:
     """Check every file of FOLDER; needs no AWS."""
-    with _told(as_json):
+    with _told(as_json, changes=False):
         problems = validate_folder(folder)
         if problems:
             raise ConfigError(problems)
         documents = sorted(read_folder(folder))
-        _say(as_json, {"valid": True, "documents": documents}, f"{len(documents)} documents, valid")
+        _say(
+            as_json,
+            {"valid": True, "documents": documents},
+            f"{counted(len(documents), 'document')}, valid",
+        )
 
 
 @config.command()
@@ -170,7 +182,7 @@ def push(folder: Path, stage: str, delete: bool, yes: bool, as_json: bool) -> No
         prepared = prepare()
         if not yes and (prepared.put or prepared.deleted):
             _show(_differences(prepared.before, prepared.after, stage, str(folder)), err=True)
-            click.confirm(f"Put this in force on {stage}?", abort=True, err=True)
+            _confirm(f"Put this in force on {stage}?")
             # Thinking takes time, and a new generation must still be far enough ahead.
             shown, prepared = prepared, prepare()
             if prepared.revision != shown.revision:
@@ -179,7 +191,7 @@ def push(folder: Path, stage: str, delete: bool, yes: bool, as_json: bool) -> No
         done = carry_out(client, stage, prepared, now=now, progress=_progress(as_json))
         written = {"revision": done.revision, "written": done.written, "deleted": done.deleted}
         changed = len(done.written) + len(done.deleted)
-        sentence = f"revision {done.revision}: {changed} documents changed"
+        sentence = f"revision {done.revision}: {counted(changed, 'document')} changed"
         _say(as_json, written, sentence if changed else f"nothing to do; {sentence}")
 
 
@@ -200,7 +212,7 @@ def pull(folder: Path, stage: str, yes: bool, as_json: bool) -> None:
         lost = [str(file_of(folder, path)) for path in changed if path in here]
         if lost and not yes:
             click.echo("\n".join(lost), err=True)
-            click.confirm("Overwrite these, with any comments in them?", abort=True, err=True)
+            _confirm("Overwrite these, with any comments in them?")
         files = [str(file) for file in write_folder(folder, changed)]
         _say(as_json, {"files": files}, "\n".join(files) or "nothing to do")
 
@@ -211,7 +223,7 @@ def pull(folder: Path, stage: str, yes: bool, as_json: bool) -> None:
 @_json
 def diff(folder: Path, stage: str, as_json: bool) -> None:
     """Show what pushing FOLDER (with --delete) would change. Exits with 1 when something would."""
-    with _told(as_json):
+    with _told(as_json, changes=False):
         wanted = read_folder(folder)
         stored = read_documents(stage_client(stage), stage)
         lines = list(_differences(stored, wanted, stage, str(folder)))
@@ -264,13 +276,20 @@ def _progress(as_json: bool) -> Callable[[str], None] | None:
     return lambda path: note(f"  {path}")
 
 
+def _confirm(question: str) -> None:
+    """Ask; whoever says no ends the command, having changed nothing."""
+    if not click.confirm(question, err=True):
+        note("nothing was changed")
+        click.get_current_context().exit(Exit.FAILED)
+
+
 def _say(as_json: bool, facts: Mapping[str, object], sentence: str) -> None:
     click.echo(json.dumps(facts) if as_json else sentence)
 
 
 @contextmanager
-def _told(as_json: bool) -> Iterator[None]:
-    """Turn our errors into what is printed and the exit code."""
+def _told(as_json: bool, *, changes: bool = True) -> Iterator[None]:
+    """Turn our errors into what is printed and the exit code; ``changes`` for those that write."""
     try:
         yield
     except ConfigError as error:
@@ -279,8 +298,8 @@ def _told(as_json: bool) -> Iterator[None]:
             click.echo(json.dumps({"valid": False, "problems": problems}))
         for problem in () if as_json else error.problems:
             note(str(problem))
-        count = len(error.problems)
-        note(f"{count} mistake{'s' if count != 1 else ''}; nothing was changed")
+        mistakes = counted(len(error.problems), "mistake")
+        note(f"{mistakes}; nothing was changed" if changes else mistakes)
         click.get_current_context().exit(Exit.BAD_INPUT)
     except StoreError as error:
         if as_json:

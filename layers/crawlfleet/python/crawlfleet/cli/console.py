@@ -32,6 +32,15 @@ def note(message: str) -> None:
     click.echo(printable(message), err=True)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "document"), counted(2, "document")
+    ('1 document', '2 documents')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def printable(text: str) -> str:
     r"""The text with control characters (but new lines and tabs) made visible.
 

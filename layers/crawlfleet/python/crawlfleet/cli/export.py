@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from crawlfleet.sdk.client import Client
 
 
+def _in_a_folder(
+    _context: click.Context, _option: click.Parameter, path: Path | None
+) -> Path | None:
+    """Refuse a path whose folder is missing, before anything is asked for."""
+    if path is not None and not path.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {str(path.parent)!r}")
+    return path
+
+
 @click.command()
 @click.argument("biz")
 @click.option("--follow", is_flag=True, help="Go on with new ones as they come, until Ctrl-C.")
@@ -30,6 +39,7 @@ if TYPE_CHECKING:
     "--output",
     "-o",
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=_in_a_folder,
     help="Write to this file. Replaced when all is there; with --follow or a cursor it grows.",
 )
 @click.option("--request", "request_id", metavar="ID", help="Only those of this request.")
@@ -39,6 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--cursor-file",
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=_in_a_folder,
     help="Go on from the cursor in this file if it is there, and keep the new one in it.",
 )
 @speaks_to_api

@@ -72,7 +72,7 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
         (
             NotFoundError,
             Exit.NOT_FOUND,
-            "Requests expire. See `crawlfleet requests BIZ` or `crawlfleet schedule list BIZ`.",
+            "See `crawlfleet requests BIZ` or `crawlfleet schedule list BIZ`; requests expire.",
         ),
         (
             UnknownBizError,

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import click
 
 from crawlfleet import __version__
-from crawlfleet.cli.failures import tell
+from crawlfleet.cli.failures import Exit, tell
 from crawlfleet.errors import CrawlfleetError
 
 _INTERRUPTED: Final = 130
@@ -118,6 +118,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output has seen enough; Python would complain while closing it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        # A file that we were told to read or write; what the network does is no OSError by now.
+        place = f"{error.filename}: " if error.filename else ""
+        click.echo(f"crawlfleet: {place}{error.strerror or error}", err=True)
+        return Exit.BAD_INPUT if error.filename else Exit.FAILED
     return code if isinstance(code, int) else 0
 
 

@@ -103,7 +103,8 @@ class WaitTimeoutError(CrawlfleetError):
         self.pending = pending
         self.finished = finished
         self.unfinished = unfinished
-        super().__init__(f"{unfinished} requests were not finished within {seconds:g} seconds")
+        what = "1 request was" if unfinished == 1 else f"{unfinished} requests were"
+        super().__init__(f"{what} not finished within {seconds:g} seconds")
 
 
 _KINDS: Final[Mapping[str, type[RejectedError]]] = {
