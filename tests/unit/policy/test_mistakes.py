@@ -63,6 +63,7 @@ def test_every_mistake_is_named_with_its_place():
     ]
     assert Problem("ttl_seconds", "expected `int` >= 60 (5)") in problems
     assert Problem("generations[1].databases", "is missing") in problems
+    assert Problem("rules.ok.source", 'is none of html, xml, json, text ("pdf")') in problems
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,8 @@ def _biz_problems(biz: Biz, check_rule: RuleCheck) -> Iterator[Problem]:
         place = join("rules", name)
         found = shape_problems(rule)
         if not any(f"more than {MAX_DEPTH} deep" in problem.message for problem in found):
-            found += _checked(rule, check_rule)
+            blamed = {problem.field for problem in found}  # one mistake is told once
+            found += [each for each in _checked(rule, check_rule) if each.field not in blamed]
         for problem in dict.fromkeys(found):
             yield Problem(f"{place}.{problem.field}" if problem.field else place, problem.message)
 

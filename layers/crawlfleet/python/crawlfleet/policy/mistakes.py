@@ -8,6 +8,7 @@ exactly what is wrong, and where.
 
 import types
 from collections.abc import Iterator
+from enum import Enum
 from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 import msgspec
@@ -78,7 +79,7 @@ def _walk(value: object, shape: Any, path: str) -> Iterator[Problem]:
             found = True
             yield problem
         if not found:  # its parts are right, so it is the thing itself
-            yield Problem(path, _message(error, value, path))
+            yield Problem(path, _message(error, value, path, shape))
 
 
 def _inside(value: object, shape: Any, path: str) -> Iterator[Problem]:
@@ -129,8 +130,10 @@ def _bare(shape: Any, value: object) -> Any:
     return shape
 
 
-def _message(error: Exception, value: object, path: str) -> str:
+def _message(error: Exception, value: object, path: str, shape: Any = None) -> str:
     text = _lowered(str(error).partition(" - at `")[0])
+    if text.startswith("invalid enum value"):
+        text = "is none of " + ", ".join(_members(shape))
     last = path.replace("[", ".").split(".")
     if isinstance(value, str | int | float | None) and not _UNQUOTED.intersection(last):
         quoted = msgspec.json.encode(value).decode()
@@ -138,6 +141,14 @@ def _message(error: Exception, value: object, path: str) -> str:
             quoted = quoted[:_QUOTED_CHARACTERS] + "..."
         text += f" ({quoted})"
     return text
+
+
+def _members(shape: Any) -> Iterator[str]:
+    """What may be said where one of an enumeration is wanted."""
+    if isinstance(shape, type) and issubclass(shape, Enum):
+        yield from (str(member.value) for member in shape)
+    for part in get_args(shape):
+        yield from _members(part)
 
 
 def _lowered(text: str) -> str:
