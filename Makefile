@@ -27,7 +27,7 @@ help: ## Show what there is
 # ---- run ---------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: $(VENV)/.runtime ## Crawl 200 pages from start to finish; URL=https://... for a site of yours, JSON=1 for scripts
+demo: $(VENV)/.runtime ## Crawl 220 pages from start to finish; URL=https://... for a site of yours, JSON=1 for scripts
 	@$(BIN)/crawlfleet demo $(if $(URL),--url "$(URL)") $(if $(JSON),--json)
 
 .PHONY: up
@@ -112,6 +112,11 @@ $(VENV)/.runtime: requirements/runtime.txt requirements/servers.txt pyproject.to
 		|| command -v redis-server; } || $(BIN)/python -c 'import sys; sys.exit(sys.version_info >= (3, 13))'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation --editable .
+# A script beside a checkout called crawlfleet would take that folder for the package: Python looks
+# where the editable install points last, along its path first.
+	@$(BIN)/python -c 'import pathlib, sys, sysconfig; \
+		pathlib.Path(sysconfig.get_path("purelib"), "crawlfleet.pth").write_text(sys.argv[1] + "\n")' \
+		"$(CURDIR)/layers/crawlfleet/python"
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
