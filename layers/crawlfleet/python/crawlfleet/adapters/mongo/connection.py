@@ -74,6 +74,8 @@ def border(within: float = OPERATION_SECONDS) -> Iterator[None]:
     except (ConfigurationError, InvalidURI) as error:
         raise StoreError(f"{PART}: the node's URI is not usable: {type(error).__name__}") from error
     except OperationFailure as error:
+        # Logs print causes too; this one quotes what it was given, a tenant's headers included.
+        error.args = (_brief(error),)
         if _codes(error) & NEVER_TAKEN:
             raise UnstorableError(f"{PART} cannot hold it: {_brief(error)}") from error
         raise StoreUnavailableError(PART, f"{type(error).__name__}: {_brief(error)}") from error
