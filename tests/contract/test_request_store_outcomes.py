@@ -65,6 +65,19 @@ def test_a_waiting_request_is_claimed_again_and_then_done(fleet: Fleet) -> None:
     assert [int(e.state) for e in tracked.timeline] == [0, 2, 3, 2, 1]
 
 
+def test_a_waiting_request_is_not_claimed_before_its_time(fleet: Fleet) -> None:
+    requests = fleet.submit(3)
+    claims = fleet.claim(requests, "t1")
+    fleet.settle([(claim, Retry(NOW + 10 * SECOND, "slow")) for claim in claims[:2]])
+
+    early = fleet.claim(requests, "repeat", NOW + 9 * SECOND)  # its entry was in the queue twice
+    due = fleet.claim(requests, "t2", NOW + 10 * SECOND)
+
+    assert early == []
+    assert {claim.request.id for claim in due} == {claim.request.id for claim in claims[:2]}
+    assert {claim.attempt for claim in due} == {2}
+
+
 def test_a_late_worker_writes_nothing_records_included(fleet: Fleet) -> None:
     requests = fleet.submit(20)
     late = fleet.claim(requests, "late")

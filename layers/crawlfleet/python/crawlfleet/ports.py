@@ -200,8 +200,8 @@ class RequestStore(Protocol):
     ) -> list[Claim]:
         """Own each request that matches id, biz, ts and a claimable state, atomically.
 
-        Claimable: pending, waiting, or leased with a lease that has ended. Entries that are gone,
-        final or owned by another are missing from the answer.
+        Claimable: pending, waiting until ``now`` at most, or leased with a lease that has ended.
+        Entries that are gone, final, not due or owned by another are missing from the answer.
         """
         ...
 

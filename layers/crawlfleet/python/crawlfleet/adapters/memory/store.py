@@ -21,7 +21,7 @@ from crawlfleet.model.record import Record
 from crawlfleet.model.request import Claim, Entry, Event, Inserted, Request, State, Tracked
 from crawlfleet.model.times import to_ms
 
-_CLAIMABLE = (State.PENDING, State.WAITING)
+_CANCELLABLE = (State.PENDING, State.WAITING)
 _UNFINISHED = (State.PENDING, State.WAITING, State.LEASED)
 #: Events kept of a request's timeline, after the submission.
 _LOG_LENGTH = 50
@@ -128,7 +128,7 @@ class MemoryRequestStore:
                     or entry.ts != to_ms(kept.request.queued_at)
                 ):
                     continue
-                if kept.state in _CLAIMABLE or _lease_ended(kept, now):
+                if kept.state == State.PENDING or _is_due(kept, now):
                     kept.attempts += 1
                     kept.worker, kept.token, kept.due_at = worker, token, until
                     kept.note(now, State.LEASED, worker, "claimed")
@@ -218,7 +218,7 @@ class MemoryRequestStore:
             kept = self._of(lane).requests.get(request_id)
             if kept is None:
                 return None
-            if kept.state in _CLAIMABLE:
+            if kept.state in _CANCELLABLE:
                 kept.due_at = None
                 kept.note(now, State.CANCELLED, by, "cancelled")
             return kept.tracked()
@@ -317,7 +317,7 @@ class MemoryRequestStore:
                 if (
                     kept.request.queued_at <= oldest
                     and kept.state in _UNFINISHED
-                    and (kept.state != State.LEASED or _lease_ended(kept, now))
+                    and (kept.state != State.LEASED or _is_due(kept, now))
                 ):
                     kept.token = kept.due_at = None
                     kept.error = "not processed within its time to live"
@@ -342,8 +342,10 @@ def _clean(error: str) -> str:
     return error[:_LONGEST_ERROR].encode("utf-8", "replace").decode("utf-8")
 
 
-def _lease_ended(kept: _Kept, now: datetime) -> bool:
-    return kept.state == State.LEASED and kept.due_at is not None and kept.due_at <= now
+def _is_due(kept: _Kept, now: datetime) -> bool:
+    """Whether its lease has ended, or its wait."""
+    waits = kept.state in (State.LEASED, State.WAITING)
+    return waits and kept.due_at is not None and kept.due_at <= now
 
 
 def _place(ms: int, request_id: RequestId) -> tuple[int, int, int, str]:

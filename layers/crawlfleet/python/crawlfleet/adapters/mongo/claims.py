@@ -28,7 +28,7 @@ from crawlfleet.policy.routing import Shard
 #: What a claim does not need to know of a request.
 _UNREAD: Final = {"log": 0, "call": 0, "error": 0, "due": 0}
 _UNREADABLE: Final = "the stored body cannot be read"
-_CLAIMABLE: Final = {"$in": [int(State.PENDING), int(State.WAITING)]}
+_CLAIMABLE_WHEN_DUE: Final = {"$in": [int(State.WAITING), int(State.LEASED)]}
 
 
 class MongoClaims:
@@ -68,10 +68,10 @@ class MongoClaims:
             with border():
                 collection = self._shards.requests(lane, biz, shard)
                 match = _matching(lane, part)
-                free = {**match, "flag": _CLAIMABLE}
+                free = {**match, "flag": int(State.PENDING)}
                 taken = collection.update_many(free, change, hint=BY_ID).modified_count
                 if taken < len(part):
-                    ended = {**match, "flag": int(State.LEASED), "due": {"$lte": now}}
+                    ended = {**match, "flag": _CLAIMABLE_WHEN_DUE, "due": {"$lte": now}}
                     collection.update_many(ended, change, hint=BY_ID)
                 owned = collection.find(
                     {"_id": match["_id"], "token": token}, projection=_UNREAD, hint=BY_ID
