@@ -89,6 +89,9 @@ def main(arguments: list[str]) -> int:
     except PartError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
     return 0
 
 

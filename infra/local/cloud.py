@@ -194,15 +194,21 @@ def up(state: Path, *, consumers: int = 2, api_port: int = 0) -> Addresses:
             start_new_session=True,
         )
     deadline = time.monotonic() + START_SECONDS
-    while True:
-        addresses = folder.read()
-        if addresses is not None and addresses.pid == process.pid:
-            return addresses
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.terminate()
-            tail = log_path.read_text(errors="replace")[-_LOG_TAIL_CHARACTERS:]
-            raise PartError(f"the local cloud did not start; {log_path} ends with:\n{tail}")
-        time.sleep(_LOOK_SECONDS)
+    try:
+        while True:
+            addresses = folder.read()
+            if addresses is not None and addresses.pid == process.pid:
+                return addresses
+            if process.poll() is not None or time.monotonic() > deadline:
+                process.terminate()
+                tail = log_path.read_text(errors="replace")[-_LOG_TAIL_CHARACTERS:]
+                raise PartError(f"the local cloud did not start; {log_path} ends with:\n{tail}")
+            time.sleep(_LOOK_SECONDS)
+    except KeyboardInterrupt:
+        # It is in a session of its own, so Ctrl-C has not reached it.
+        process.terminate()
+        process.wait()
+        raise
 
 
 def down(state: Path) -> bool:

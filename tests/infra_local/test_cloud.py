@@ -181,6 +181,21 @@ def test_up_outlives_its_caller_and_down_stops_it(tmp_path):
     assert not StateFolder(tmp_path).is_served()
 
 
+def test_ctrl_c_during_the_start_leaves_nothing_running(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-m", "infra.local", "up", "--state", str(tmp_path)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as starting:
+        eventually((tmp_path / "logs/redis.log").exists, what="Redis was not started")
+        starting.send_signal(signal.SIGINT)
+        _, said = starting.communicate(timeout=60)
+
+    assert (starting.returncode, said) == (130, "\nstopped\n")
+    assert not StateFolder(tmp_path).is_served()
+
+
 def test_a_port_that_is_taken_or_none_is_refused_in_a_line(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
