@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.flows import execution
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
@@ -13,12 +14,13 @@ from crawlfleet.model.request import Entry, State
 from crawlfleet.model.submission import Submission
 from crawlfleet.model.times import to_ms
 from crawlfleet.policy.retry import CUT_OFFS
-from tests.unit.flows.world import DOCS, START, Failing, Titles, World, make_tree
+from tests.unit.flows.world import DOCS, OTHER, START, Failing, Titles, World, make_tree
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
+    monkeypatch.setattr(execution, "REST_SECONDS", 0.1)
     monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
     monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
 
@@ -309,3 +311,29 @@ def test_an_outcome_that_was_claimed_anew_while_it_was_written_is_written_again(
 
     assert (report.done, report.lost, attempts) == (1, 0, [1, 2])
     assert tracked(world, an_id).state == State.DONE
+
+
+def test_a_lane_whose_node_is_away_does_not_hold_up_the_others(world, monkeypatch):
+    monkeypatch.setattr(execution, "REST_SECONDS", 60)
+    submit(world.submission(), world.tree, "acme", "docs", [Submission(url=URLS[0])], world.now)
+    submitted(world, *URLS)  # four batches
+    down = Raising(
+        world.store, "claim", StoreUnavailableError("x", "away"), lambda lane, *_: lane == OTHER
+    )
+    left = [600.0]
+
+    def done():
+        return world.store.totals(DOCS, world.biz, START)[0][State.DONE]
+
+    async def run():
+        ports = world.work(PAGES, store=down, remaining=lambda: left[0])
+        running = asyncio.create_task(Worker(ports, "w").run())
+        async with asyncio.timeout(10):
+            while done() < len(URLS):  # noqa: ASYNC110  what is waited for is in other threads
+                await asyncio.sleep(0.001)
+            tried = len(world.warnings)
+            left[0] = 0.0
+            await running
+        return tried
+
+    assert asyncio.run(run()) == 1

@@ -57,6 +57,8 @@ SETTLE_SECONDS: Final = 0.2
 #: Pauses between looks at an empty queue, and after a part did not answer.
 POLL_SECONDS: Final = 0.1
 TROUBLE_SECONDS: Final = 1.0
+#: A lane whose requests cannot be claimed is left alone for this long: others have work too.
+REST_SECONDS: Final = 5.0
 BEAT_SECONDS: Final = 3.0
 #: Reading pages holds the event loop. After this long in one go, whoever else is due gets it.
 SPELL_SECONDS: Final = 0.25
@@ -106,6 +108,7 @@ class Worker:
         self._stem = f"{worker}.{secrets.token_hex(4)}"
         self._leases = 0
         self._turn = 0
+        self._resting: dict[Lane, float] = {}
         self._spell = 0.0
 
     async def run(self) -> WorkReport:
@@ -187,7 +190,7 @@ class Worker:
         self._turn += 1
         for step in range(len(lanes)):
             place = (self._turn + step) % len(lanes)
-            if not loads[place].ready:
+            if not loads[place].ready or self._resting.get(lanes[place], 0.0) > started:
                 continue
             lane, biz = biz_of(tree, lanes[place].tenant, lanes[place].biz)
             self._leases += 1
@@ -198,7 +201,11 @@ class Worker:
             if entries:
                 leased = time.perf_counter()
                 self._phases[lane]["lease"] += leased - started
-                taken = self._claim(lane, biz, token, entries)
+                try:
+                    taken = self._claim(lane, biz, token, entries)
+                except Exception:
+                    self._resting[lane] = time.perf_counter() + REST_SECONDS
+                    raise
                 self._phases[lane]["claim"] += time.perf_counter() - leased
                 self._turn = place
                 return taken
