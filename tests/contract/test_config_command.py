@@ -53,6 +53,20 @@ def test_a_folder_is_pushed_pulled_and_the_same(run, folder, tmp_path):
     assert compared.output == ""
 
 
+def test_what_stays_and_no_longer_fits_is_told_from_the_folder(run, folder):
+    run("push", folder, "--stage", "prod", "--yes")
+    (folder / "bizs/acme/shop.yaml").unlink()
+    edit(folder / "stage.yaml", "  - east\n", "")
+
+    refused = run("push", folder, "--stage", "prod", "--yes")
+
+    assert refused.exit_code == 2
+    assert (
+        "east is no node of the stage (not in this folder: --delete removes it)" in refused.stderr
+    )
+    assert run("push", folder, "--stage", "prod", "--yes", "--delete").exit_code == 0
+
+
 def test_a_second_push_has_nothing_to_do(run, folder):
     first = json.loads(run("push", folder, "--stage", "prod", "--yes", "--json").stdout)
     second = json.loads(run("push", folder, "--stage", "prod", "--json").stdout)

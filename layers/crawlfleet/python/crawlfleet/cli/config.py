@@ -35,7 +35,7 @@ from crawlfleet.cli.failures import Exit
 from crawlfleet.cli.folder import file_of, read_folder, render, scan_folder, write_folder
 from crawlfleet.errors import ConfigError, Problem, StoreConflictError, StoreError
 from crawlfleet.names import ENV_STAGE
-from crawlfleet.policy.configuration import RuleCheck, adopt
+from crawlfleet.policy.configuration import RuleCheck, adopt, shape_of
 
 #: The stage on one's own machine, and the file in which `crawlfleet up` says where it is.
 LOCAL_STAGE: Final = "local"
@@ -177,7 +177,12 @@ def push(folder: Path, stage: str, delete: bool, yes: bool, as_json: bool) -> No
 
         def prepare() -> Plan:
             now = datetime.now(UTC)
-            return plan(client, stage, documents, check_rule=check, now=now, delete=delete)
+            try:
+                return plan(client, stage, documents, check_rule=check, now=now, delete=delete)
+            except ConfigError as error:
+                if delete:
+                    raise
+                raise ConfigError(_told_apart(error.problems, documents)) from error
 
         prepared = prepare()
         if not yes and (prepared.put or prepared.deleted):
@@ -238,6 +243,17 @@ def diff(folder: Path, stage: str, as_json: bool) -> None:
             _show(lines)
     if lines:
         click.get_current_context().exit(Exit.FAILED)
+
+
+def _told_apart(problems: tuple[Problem, ...], documents: Mapping[str, str]) -> Iterator[Problem]:
+    """The problems, and of those in documents that the folder lacks, how to be rid of them."""
+    for problem in problems:
+        document, inside, _ = problem.field.partition(": ")
+        if inside and document not in documents and shape_of(document) is not None:
+            remedy = "not in this folder: --delete removes it"
+            yield Problem(problem.field, f"{problem.message} ({remedy})")
+        else:
+            yield problem
 
 
 def _sound_folder(folder: Path) -> dict[str, str]:
