@@ -163,6 +163,18 @@ def test_an_interrupted_run_says_so(crawlfleet, api, monkeypatch):
     assert crawlfleet("submit", BIZ, URL).code == 130
 
 
+def test_an_interrupted_wait_says_where_the_requests_are(crawlfleet, api, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("crawlfleet.sdk.Client.wait", interrupted)
+
+    done = crawlfleet("submit", BIZ, URL, "--wait")
+
+    assert done.code == 130
+    assert f"work on 1 request goes on: crawlfleet requests {BIZ} --since 10m" in done.err
+
+
 def test_progress_is_drawn_on_a_terminal_only(capfdbinary, monkeypatch):
     from crawlfleet.cli.console import progress
 

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from crawlfleet.cli.connection import speaks_to_api
-from crawlfleet.cli.console import draw, emit, note, progress, table
+from crawlfleet.cli.console import counted, draw, emit, note, progress, table
 from crawlfleet.cli.entries import Entries
 from crawlfleet.cli.failures import Exit
 from crawlfleet.errors import CrawlfleetError
@@ -160,6 +160,11 @@ def submit(
             _wait(fleet, biz, timeout, report)
     except CrawlfleetError as error:
         report.error = error
+    except KeyboardInterrupt:
+        if report.accepted:
+            accepted = counted(report.accepted, "request")
+            note(f"work on {accepted} goes on: crawlfleet requests {biz} --since 10m")
+        raise
     if report.error is not None and not (report.accepted or report.rejected or as_json):
         raise report.error
     if as_json:
