@@ -337,3 +337,17 @@ def test_a_lane_whose_node_is_away_does_not_hold_up_the_others(world, monkeypatc
         return tried
 
     assert asyncio.run(run()) == 1
+
+
+def test_pages_are_not_read_faster_than_their_outcomes_are_written(world, monkeypatch):
+    monkeypatch.setattr(execution, "HEAVY_BYTES", 0)
+    submitted(world, *URLS[:6])
+    written = []
+
+    def count(lane, biz, outcomes, *_):
+        written.append(len(outcomes))
+        return False
+
+    report = work(world, PAGES, store=Raising(world.store, "settle", ValueError(), count))
+
+    assert (report.done, written) == (6, [1] * 6)

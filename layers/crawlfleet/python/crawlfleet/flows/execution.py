@@ -62,6 +62,10 @@ REST_SECONDS: Final = 5.0
 BEAT_SECONDS: Final = 3.0
 #: Reading pages holds the event loop. After this long in one go, whoever else is due gets it.
 SPELL_SECONDS: Final = 0.25
+#: No page is read while outcomes that are still to be written take more than about this.
+HEAVY_BYTES: Final = 64_000_000
+#: What a record takes beside its text.
+RECORD_BYTES: Final = 500
 #: How often the account of the phases is written.
 ACCOUNT_SECONDS: Final = 5.0
 
@@ -260,8 +264,7 @@ class Worker:
             phases["fetch"] += page.seconds
             phases["wait"] += max(0.0, fetched - started - page.seconds)
             self._report.bytes += len(page.body)
-            while self._spell > SPELL_SECONDS:  # noqa: ASYNC110  the loop's next round, no event
-                await asyncio.sleep(0)
+            await self._turn_to_read()
             reading = time.perf_counter()
             try:
                 found = self._ports.extractor.extract(held.rule, page)
@@ -274,6 +277,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001  a page or a rule provoked what nobody foresaw
             self._ports.warn("a request failed in a way nobody foresaw", error)
             return Dead(f"{type(error).__name__}: {error}"[:500])
+        held.weight = len(page.body) + len(found) * RECORD_BYTES
         stored_at = from_ms(to_ms(now()))
         return Done(
             tuple(
@@ -291,6 +295,15 @@ class Worker:
             ),
             page.status,
         )
+
+    async def _turn_to_read(self) -> None:
+        while True:
+            if self._holding.weight > HEAVY_BYTES:
+                await self._pause(POLL_SECONDS)
+            elif self._spell > SPELL_SECONDS:
+                await asyncio.sleep(0)
+            else:
+                return
 
     def _has_read(self, seconds: float) -> float:
         """Add to what the event loop was held for; it starts from nothing in the loop's next round.

@@ -12,15 +12,19 @@ from crawlfleet.model.rule import Rule
 
 
 class Held:
-    """One claimed request, the biz as it was configured at the claim, and its frozen rule."""
+    """One claimed request, the biz as it was configured at the claim, and its frozen rule.
 
-    __slots__ = ("biz", "claim", "lane", "rule")
+    ``weight`` is about how many bytes its outcome takes until that is written.
+    """
+
+    __slots__ = ("biz", "claim", "lane", "rule", "weight")
 
     def __init__(self, lane: Lane, biz: Biz, claim: Claim, rule: Rule | None) -> None:
         self.lane = lane
         self.biz = biz
         self.claim = claim
         self.rule = rule
+        self.weight = 0
 
 
 class Holding:
@@ -31,6 +35,7 @@ class Holding:
         self._by_id: dict[tuple[Lane, RequestId], Held] = {}
         self._running: set[Held] = set()
         self.ended = 0
+        self.weight = 0
 
     def __len__(self) -> int:
         return len(self._held)
@@ -68,7 +73,9 @@ class Holding:
         """It has an outcome, still to be written. Of a request no longer held nothing is kept."""
         self._running.discard(held)
         if held in self._held:
-            self.ended += self._held[held] is None
+            if self._held[held] is None:
+                self.ended += 1
+                self.weight += held.weight
             self._held[held] = outcome
 
     def drop(self, held: Held) -> bool:
@@ -79,6 +86,7 @@ class Holding:
         del self._by_id[held.lane, held.claim.request.id]
         if self._held.pop(held) is not None:
             self.ended -= 1
+            self.weight -= held.weight
         return True
 
     def outcomes(self) -> list[tuple[Held, Outcome]]:
