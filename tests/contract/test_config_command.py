@@ -101,9 +101,14 @@ def test_one_mistake_refuses_the_push_with_code_2_and_every_mistake(run, folder)
 
     assert for_people.exit_code == for_scripts.exit_code == 2
     fields = {problem["field"] for problem in json.loads(for_scripts.stdout)["problems"]}
-    assert fields == {"stage.yml", "bizs/acme/shop: ttl_seconds", "tenants/acme: descriptoin"}
+    assert fields == {
+        "stage.yml",
+        "bizs/acme/shop: generations[2].nodes[1]",
+        "bizs/acme/shop: ttl_seconds",
+        "tenants/acme: descriptoin",
+    }
     assert all(field in for_people.stderr for field in fields)
-    assert "3 mistakes; nothing was changed" in for_people.stderr
+    assert "4 mistakes; nothing was changed" in for_people.stderr
     assert read_documents(boto3.client("ssm"), "prod") == {}
 
 

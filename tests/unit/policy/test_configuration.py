@@ -369,3 +369,47 @@ def test_a_rule_of_any_depth_is_that_bizs_problem_alone(depth):
     assert len(verdict.problems) == 1
     assert verdict.problems[0].field.startswith("bizs/default/shop")
     assert list(verdict.tree.bizs["default"]) == ["docs"]
+
+
+def test_mistakes_of_every_kind_in_one_document_are_named_at_once():
+    document = {
+        "ttl_seconds": "a day",
+        "retries": 3,
+        "generations": [
+            {"starts_at": "2026-02-01T00:00:00Z", "nodes": ["mars"], "databases": ["d", "d"]},
+            {"starts_at": "2026-01-01T00:00:00Z", "nodes": ["main"], "databases": ["d"]},
+        ],
+        "states": {"done": 100, "x": 5},
+        "rules": {
+            "one": {"fields": {"a": {"css": "a", "xpath": "//a"}}},
+            "two": {"fields": {"a": {"css": 7}}},
+        },
+    }
+    documents = {"stage": "{}", "bizs/default/shop": json.dumps(document)}
+
+    verdict = adopt("1", documents, None, {}, lambda _: [Problem("fields.a.css", "is no CSS")])
+
+    prefix = "bizs/default/shop: "
+    assert {problem.field.removeprefix(prefix) for problem in verdict.problems} == {
+        "ttl_seconds",
+        "retries",
+        "states.x",
+        "rules.two.fields.a.css",
+        "generations[0].databases[1]",
+        "generations[0].nodes[0]",
+        "generations[1].starts_at",
+        "states.done",
+        "rules.one.fields.a",
+        "rules.one.fields.a.css",
+    }
+    assert "shop" not in verdict.tree.bizs.get("default", {})
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "5", "{", '{"generations": 5}', '{"rules": []}', "null"]
+)
+def test_what_is_hardly_a_document_is_refused_without_an_accident(text):
+    verdict = adopt("1", {"stage": "{}", "bizs/default/shop": text}, None, {}, unchecked)
+
+    assert verdict.problems
+    assert verdict.tree.bizs == {}

@@ -21,7 +21,7 @@ from crawlfleet.model.biz import Biz, Stage, Tenant, Tree
 from crawlfleet.model.request import State
 from crawlfleet.model.rule import Rule
 from crawlfleet.names import CONFIG_BIZS, CONFIG_STAGE, CONFIG_TENANTS, DEFAULT_TENANT
-from crawlfleet.policy.mistakes import decode, join
+from crawlfleet.policy.mistakes import decode, join, right_fields
 from crawlfleet.policy.route_change import change_problems
 from crawlfleet.policy.rule_shape import MAX_DEPTH, shape_problems
 
@@ -37,11 +37,16 @@ _LABELS: Final = frozenset(state.label for state in State)
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """A document as it reads by itself. With problems, ``value`` is None."""
+    """A document as it reads by itself.
+
+    With problems, ``value`` is None; ``readable`` is then what could be read of a biz, so that what
+    it names elsewhere is judged all the same.
+    """
 
     text: str
     value: Document | None
     problems: tuple[Problem, ...] = ()
+    readable: Biz | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,14 +124,22 @@ def read_document(path: str, text: str, check_rule: RuleCheck) -> Reading:
         return Reading(text=text, value=None, problems=(problem,))
     value: Document | None
     value, problems = decode(text, shape)
-    if isinstance(value, Stage):
-        problems = tuple(_stage_problems(value))
-    elif isinstance(value, Tenant):
-        problems = tuple(_repeated("api_keys", value.api_keys))
-    elif isinstance(value, Biz):
-        problems = tuple(_biz_problems(value, check_rule))
+    readable: Document | None = value
+    if value is None and shape is Biz:
+        readable = Biz(**{"generations": (), "rules": {}, **right_fields(text, Biz)})
+    if isinstance(readable, Stage):
+        problems += tuple(_stage_problems(readable))
+    elif isinstance(readable, Tenant):
+        problems += tuple(_repeated("api_keys", readable.api_keys))
+    elif isinstance(readable, Biz):
+        problems += tuple(_biz_problems(readable, check_rule))
     if problems:
-        return Reading(text=text, value=None, problems=tuple(placed(path, problems)))
+        return Reading(
+            text=text,
+            value=None,
+            problems=tuple(placed(path, problems)),
+            readable=readable if isinstance(readable, Biz) else None,
+        )
     return Reading(text=text, value=value)
 
 
@@ -257,8 +270,9 @@ def _judge_places(
     """Bizs that name what is not there, a tenant or a node, fall back to the last good version."""
     found: list[Problem] = []
     for path, candidate in candidates.items():
-        biz = candidate.value
-        if not isinstance(biz, Biz) or readings[path].value is None:
+        reading = readings[path]
+        biz = reading.readable if reading.value is None else candidate.value
+        if not isinstance(biz, Biz):
             continue
         tenant = path.split("/")[1]
         problems: list[Problem] = []

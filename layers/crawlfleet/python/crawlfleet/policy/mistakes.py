@@ -58,6 +58,40 @@ def _unreadable(error: Exception) -> Problem:
     return Problem("", "is no UTF-8" if isinstance(error, UnicodeError) else _lowered(str(error)))
 
 
+def right_fields(content: str | bytes, shape: type[msgspec.Struct]) -> dict[str, Any]:
+    """What of a wrong document is right: its fields by name, mappings without their wrong entries.
+
+    For those who check what the types cannot say, so that one mistake does not hide another.
+
+    >>> from crawlfleet.model.biz import Tenant
+    >>> right_fields('{"api_keys": ["k"], "description": 5}', Tenant)
+    {'api_keys': ('k',)}
+    """
+    try:
+        value = msgspec.json.decode(content)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    found: dict[str, Any] = {}
+    for field in msgspec.structs.fields(shape):
+        if not isinstance(value, dict) or field.encode_name not in value:
+            continue
+        given = value[field.encode_name]
+        bare = _bare(field.type, given)
+        if isinstance(given, dict) and get_origin(bare) is dict:
+            given = {key: item for key, item in given.items() if _is({key: item}, bare)}
+        if _is(given, field.type):
+            found[field.name] = msgspec.convert(given, field.type)
+    return found
+
+
+def _is(value: object, shape: Any) -> bool:
+    try:
+        msgspec.convert(value, shape, strict=True)
+    except (msgspec.ValidationError, RecursionError):
+        return False
+    return True
+
+
 def join(path: str, name: str) -> str:
     """The path of a field below another one.
 
