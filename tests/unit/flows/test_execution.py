@@ -9,7 +9,7 @@ from crawlfleet.errors import (
     PageGoneError,
     ThrottledError,
 )
-from crawlfleet.flows import execution
+from crawlfleet.flows import execution, leasing
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.request import Entry, State
@@ -21,7 +21,7 @@ from tests.unit.flows.world import DOCS, OTHER, START, Failing, World, make_tree
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
-    monkeypatch.setattr(execution, "REST_SECONDS", 0.05)
+    monkeypatch.setattr(leasing, "REST_SECONDS", 0.05)
     monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
     monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
 

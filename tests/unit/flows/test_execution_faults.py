@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows import execution
+from crawlfleet.flows import attempting, execution, leasing
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.request import Entry, State
@@ -20,7 +20,7 @@ from tests.unit.flows.world import DOCS, OTHER, START, Failing, Titles, World, m
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
-    monkeypatch.setattr(execution, "REST_SECONDS", 0.1)
+    monkeypatch.setattr(leasing, "REST_SECONDS", 0.1)
     monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
     monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
 
@@ -240,7 +240,7 @@ def test_two_runs_of_one_invocation_do_not_share_leases(world):
 
 def test_pages_that_take_long_to_read_do_not_keep_leases_from_being_renewed(world, monkeypatch):
     monkeypatch.setattr(execution, "BEAT_SECONDS", 0.001)
-    monkeypatch.setattr(execution, "SPELL_SECONDS", 0.01)
+    monkeypatch.setattr(attempting, "SPELL_SECONDS", 0.01)
     world.tree = make_tree(world.biz, concurrency=20, batch=20, lease_seconds=0.003)
     submitted(world, *URLS)
     happened = []
@@ -314,7 +314,7 @@ def test_an_outcome_that_was_claimed_anew_while_it_was_written_is_written_again(
 
 
 def test_a_lane_whose_node_is_away_does_not_hold_up_the_others(world, monkeypatch):
-    monkeypatch.setattr(execution, "REST_SECONDS", 60)
+    monkeypatch.setattr(leasing, "REST_SECONDS", 60)
     submit(world.submission(), world.tree, "acme", "docs", [Submission(url=URLS[0])], world.now)
     submitted(world, *URLS)  # four batches
     down = Raising(
@@ -340,7 +340,7 @@ def test_a_lane_whose_node_is_away_does_not_hold_up_the_others(world, monkeypatc
 
 
 def test_pages_are_not_read_faster_than_their_outcomes_are_written(world, monkeypatch):
-    monkeypatch.setattr(execution, "HEAVY_BYTES", 0)
+    monkeypatch.setattr(attempting, "HEAVY_BYTES", 0)
     submitted(world, *URLS[:6])
     written = []
 

@@ -11,9 +11,9 @@ from crawlfleet.adapters.memory.schedules import MemorySchedules
 from crawlfleet.adapters.memory.store import MemoryRequestStore
 from crawlfleet.adapters.memory.workers import MemoryWorkers
 from crawlfleet.errors import ExtractError, StoreUnavailableError
-from crawlfleet.flows.execution import WorkPorts
 from crawlfleet.flows.submission import SubmissionPorts
 from crawlfleet.flows.tracking import TrackingPorts
+from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.biz import (
     Biz,
     FleetLimits,

@@ -12,7 +12,8 @@ import msgspec
 from crawlfleet.adapters.http_fetcher import AiohttpFetcher
 from crawlfleet.adapters.mongo.rules import MongoRules
 from crawlfleet.extract import RuleExtractor, check_rule
-from crawlfleet.flows.execution import Worker, WorkPorts
+from crawlfleet.flows.execution import Worker
+from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts, now

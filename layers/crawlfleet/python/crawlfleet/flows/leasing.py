@@ -1,0 +1,183 @@
+"""A worker's leases: taken, kept, settled, handed back.
+
+The half of a worker that talks to the store and the queue. It blocks, so the event loop runs it in
+threads; between the two stand values only. MongoDB is written first, Redis follows.
+"""
+
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from crawlfleet.flows.configuration import biz_of
+from crawlfleet.flows.holding import Held, by_lane
+from crawlfleet.flows.phases import Phases
+from crawlfleet.flows.work_ports import WorkPorts
+from crawlfleet.model.biz import Biz, FleetLimits
+from crawlfleet.model.ids import RequestId
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.outcome import Outcome, Retry
+from crawlfleet.model.request import Claim, Entry
+from crawlfleet.model.rule import Rule
+from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.model.worker import WorkReport
+
+#: A lane whose requests cannot be claimed is left alone for this long: others have work too.
+REST_SECONDS: Final = 5.0
+
+
+class Leasing:
+    """The leases of one worker.
+
+    Args:
+        ports: The world.
+        worker: The worker's id.
+        limits: How much is taken at once, and for how long.
+        report: Counts what is taken and what is dropped.
+        phases: Seconds by lane and phase; adds those of lease and claim.
+    """
+
+    def __init__(
+        self,
+        ports: WorkPorts,
+        worker: str,
+        limits: FleetLimits,
+        report: WorkReport,
+        phases: Phases,
+    ) -> None:
+        self._ports = ports
+        self._id = worker
+        self._limits = limits
+        self._report = report
+        self._phases = phases
+        # Lambda may run one invocation twice, under one id; their leases must not be one.
+        self._stem = f"{worker}.{secrets.token_hex(4)}"
+        self._leases = 0
+        self._turn = 0
+        self._resting: dict[Lane, float] = {}
+
+    def take(self) -> list[Held]:
+        """Lease and claim one batch from the next lane that has any."""
+        tree = self._ports.config.current()
+        lanes = tree.lanes()
+        if not lanes:
+            return []
+        started = time.perf_counter()
+        loads = self._ports.queue.loads(lanes, self._ports.clock())
+        self._turn += 1
+        for step in range(len(lanes)):
+            place = (self._turn + step) % len(lanes)
+            if not loads[place].ready or self._resting.get(lanes[place], 0.0) > started:
+                continue
+            lane, biz = biz_of(tree, lanes[place].tenant, lanes[place].biz)
+            self._leases += 1
+            token = f"{self._stem}.{self._leases}"
+            now, until = self._term()
+            entries = self._ports.queue.lease(lane, token, self._limits.batch, now, until)
+            if entries:
+                leased = time.perf_counter()
+                self._phases.add(lane, "lease", leased - started)
+                try:
+                    taken = self._claim(lane, biz, token, entries)
+                except Exception:
+                    self._resting[lane] = time.perf_counter() + REST_SECONDS
+                    raise
+                self._phases.add(lane, "claim", time.perf_counter() - leased)
+                self._turn = place
+                return taken
+        return []
+
+    def _claim(self, lane: Lane, biz: Biz, token: str, entries: Sequence[Entry]) -> list[Held]:
+        now, until = self._term()
+        try:
+            claims = self._ports.store.claim(lane, biz, entries, self._id, now, until, token)
+        except Exception:
+            self._ports.queue.give_back(lane, token, entries)
+            raise
+        self._report.leased += len(claims)
+        won = {claim.entry.id for claim in claims}
+        if len(claims) < len(entries):
+            # Gone, final, or somebody else's: the entry was a repeat and is dropped.
+            dropped = [entry for entry in entries if entry.id not in won]
+            self._report.skipped += len(dropped)
+            self._ports.queue.finish(lane, token, dropped, 0, now)
+        try:
+            return [Held(lane, biz, claim, self._rule(lane, claim)) for claim in claims]
+        except Exception:
+            self.release(lane, biz, claims, "handed back: its rule could not be looked up")
+            raise
+
+    def _rule(self, lane: Lane, claim: Claim) -> Rule | None:
+        body = claim.request.body
+        return self._ports.rules.frozen(lane, body.rule, body.rule_version)
+
+    def settle(
+        self, lane: Lane, biz: Biz, outcomes: Sequence[tuple[Claim, Outcome]]
+    ) -> set[RequestId]:
+        """Write outcomes to the truth, then to the index; returns what is another's now."""
+        now = self._ports.clock()
+        lost = self._ports.store.settle(lane, biz, outcomes, self._id, now)
+        finished: dict[str, list[Entry]] = defaultdict(list)
+        delayed: dict[str, list[tuple[Entry, datetime]]] = defaultdict(list)
+        for claim, outcome in outcomes:
+            if claim.request.id in lost:
+                continue
+            if isinstance(outcome, Retry):
+                delayed[claim.token].append((claim.entry, outcome.due_at))
+            else:
+                finished[claim.token].append(claim.entry)
+        try:
+            for token, entries in finished.items():
+                self._ports.queue.finish(lane, token, entries, len(entries), now)
+            for token, pairs in delayed.items():
+                self._ports.queue.delay(lane, token, pairs)
+        except Exception as error:  # noqa: BLE001
+            # The truth is written. The index forgets these entries when their leases end.
+            self._ports.warn("leases could not be finished", error)
+        return lost
+
+    def keep(self, held: Sequence[Held]) -> list[tuple[Held, Claim]]:
+        """Beat, and renew the leases; returns what is another's now."""
+        now, until = self._term()
+        try:
+            self._ports.workers.beat(self._id, now)
+        except Exception as error:  # noqa: BLE001  the leases are to be renewed all the same
+            self._ports.warn("the worker's heart-beat did not arrive", error)
+        gone: list[tuple[Held, Claim]] = []
+        for (lane, _), part in by_lane(held).items():
+            claims = [one.claim for one in part]
+            try:
+                lost = self._renew(lane, part[0].biz, claims, until)
+            except Exception as error:  # noqa: BLE001  the others' leases are to be renewed too
+                self._ports.warn("leases could not be renewed", error)
+                continue
+            gone += [pair for pair in zip(part, claims, strict=True) if pair[1].request.id in lost]
+        return gone
+
+    def _renew(
+        self, lane: Lane, biz: Biz, claims: Sequence[Claim], until: datetime
+    ) -> set[RequestId]:
+        lost = self._ports.store.renew(lane, biz, claims, until)
+        for token, entries in _by_token(claims).items():
+            self._ports.queue.renew(lane, token, entries, until)
+        return lost
+
+    def _term(self) -> tuple[datetime, datetime]:
+        """Now, and when a lease taken or renewed now ends."""
+        now = self._ports.clock()
+        return now, from_ms(to_ms(now + timedelta(seconds=self._limits.lease_seconds)))
+
+    def release(self, lane: Lane, biz: Biz, claims: Sequence[Claim], why: str) -> None:
+        """Make claimed requests pending again, and their entries the next to be served."""
+        self._ports.store.release(lane, biz, claims, self._id, why, self._ports.clock())
+        for token, entries in _by_token(claims).items():
+            self._ports.queue.give_back(lane, token, entries)
+
+
+def _by_token(claims: Iterable[Claim]) -> dict[str, list[Entry]]:
+    tokens: dict[str, list[Entry]] = defaultdict(list)
+    for claim in claims:
+        tokens[claim.token].append(claim.entry)
+    return tokens
