@@ -2,6 +2,7 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
+from crawlfleet.flows import recovery
 from crawlfleet.flows.recovery import RecoveryPorts, recover
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.request import Entry, State
@@ -139,3 +140,17 @@ def test_a_stage_without_bizs_has_nothing_to_recover(world):
     world.tree = replace(world.tree, bizs={})
 
     assert run(world).requeued == 0
+
+
+def test_more_than_one_call_carries_comes_back_in_its_order(world, monkeypatch):
+    monkeypatch.setattr(recovery, "CHUNK", 2)
+    entries = []
+    for _ in range(5):
+        entries += submitted(world, 1, queue=Broken())
+        world.now += timedelta(seconds=1)
+    world.now += timedelta(seconds=30)
+
+    assert run(world).requeued == 5
+    assert run(world).requeued == 0
+    until = world.now + timedelta(seconds=9)
+    assert world.queue.lease(DOCS, "t", 9, world.now, until) == entries

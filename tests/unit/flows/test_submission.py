@@ -1,6 +1,8 @@
 import pytest
+from msgspec.structs import replace
 
 from crawlfleet.errors import (
+    ConfigError,
     ConflictError,
     InvalidRequestError,
     StoreUnavailableError,
@@ -174,3 +176,12 @@ def test_a_batch_of_which_nothing_is_admitted_asks_for_no_ids(world):
     send(world, "ftp://x/", "ftp://y/")
 
     assert world.ids.last == before
+
+
+def test_a_biz_whose_document_was_never_right_is_no_unknown_one(world):
+    world.tree = replace(world.tree, bizs={}, refused=frozenset({("default", "docs")}))
+
+    with pytest.raises(ConfigError, match="bizs/default/docs"):
+        send(world, URL)
+    with pytest.raises(UnknownBizError):
+        send(world, URL, tenant="acme")

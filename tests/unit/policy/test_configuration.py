@@ -153,6 +153,7 @@ def test_a_bad_biz_is_unavailable_alone_when_it_was_never_good():
     verdict = judge(texts(bizs__default__shop=biz(queue=""), bizs__default__docs=biz()))
 
     assert list(verdict.tree.bizs["default"]) == ["docs"]
+    assert verdict.tree.refused == {("default", "shop")}
 
 
 def test_a_removed_document_is_no_longer_in_force():

@@ -1,6 +1,6 @@
 """Finding a biz in the configuration: the first step of nearly every journey."""
 
-from crawlfleet.errors import UnknownBizError
+from crawlfleet.errors import ConfigError, Problem, UnknownBizError
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.lane import Lane
 
@@ -10,8 +10,11 @@ def biz_of(tree: Tree, tenant: str, name: str) -> tuple[Lane, Biz]:
 
     Raises:
         UnknownBizError: this tenant has none of that name, whoever else has.
+        ConfigError: it has one, whose document was never right.
     """
     biz = tree.bizs.get(tenant, {}).get(name)
+    if biz is None and (tenant, name) in tree.refused:
+        raise ConfigError([Problem(f"bizs/{tenant}/{name}", "has no valid document")])
     if biz is None:
         message = f"there is no biz called {name[:64]!r}"
         raise UnknownBizError(message)

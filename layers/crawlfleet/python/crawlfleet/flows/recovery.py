@@ -22,8 +22,9 @@ SLACK_SECONDS: Final = 5.0
 OVERDUE: Final = timedelta(seconds=30)
 #: With less time left than one lane of a silent node may cost, no other lane is begun.
 MARGIN_SECONDS: Final = 30.0
-#: Entries queued again in one round for one lane.
-BATCH: Final = 5_000
+#: Entries queued again in one round for one lane, and in one call.
+BATCH: Final = 100_000
+CHUNK: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +67,11 @@ def recover(
             # Those overdue may be in the queue since an earlier round, where nobody works: the same
             # bound keeps them from being queued in every round.
             missing = [entry for entry in entries if entry.ts < to_ms(before)]
-            if missing:
-                ports.queue.requeue(lane, missing)
-                requeued += len(missing)
+            # Each call puts its entries before all others, so the oldest go last; whoever dies on
+            # the way leaves the oldest out, and those are what the next round looks for.
+            for start in reversed(range(0, len(missing), CHUNK)):
+                ports.queue.requeue(lane, missing[start : start + CHUNK])
+            requeued += len(missing)
         except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
             ports.warn(f"{lane.tenant}/{lane.biz} could not be recovered", error)
     return Recovered(requeued=requeued, expired=expired)

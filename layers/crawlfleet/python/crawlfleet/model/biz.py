@@ -139,12 +139,16 @@ class Stage(_Document, frozen=True, kw_only=True):
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole configuration of a stage at one ``revision``; bizs by tenant, then by name."""
+    """The whole configuration of a stage at one ``revision``; bizs by tenant, then by name.
+
+    ``refused`` are bizs, as (tenant, name), that have a document but never had a right one.
+    """
 
     revision: str
     stage: Stage
     tenants: dict[str, Tenant]
     bizs: dict[str, dict[str, Biz]]
+    refused: frozenset[tuple[str, str]] = frozenset()
 
     def lanes(self) -> tuple[Lane, ...]:
         """Every lane of the stage, in a stable order."""

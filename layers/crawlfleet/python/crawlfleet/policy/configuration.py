@@ -339,13 +339,18 @@ def _claims(candidates: Mapping[str, _Candidate]) -> dict[_Claim, set[str]]:
 def _tree(revision: str, stage: Stage, candidates: Mapping[str, _Candidate]) -> Tree:
     tenants: dict[str, Tenant] = {DEFAULT_TENANT: Tenant()}
     bizs: dict[str, dict[str, Biz]] = {}
+    refused = set()
     for path, candidate in candidates.items():
         _, tenant, *names = path.split("/")
         if isinstance(candidate.value, Tenant):
             tenants[tenant] = candidate.value
         elif isinstance(candidate.value, Biz):
             bizs.setdefault(tenant, {})[names[0]] = candidate.value
-    return Tree(revision=revision, stage=stage, tenants=tenants, bizs=bizs)
+        elif names:
+            refused.add((tenant, names[0]))
+    return Tree(
+        revision=revision, stage=stage, tenants=tenants, bizs=bizs, refused=frozenset(refused)
+    )
 
 
 def _find(tree: Tree | None, path: str) -> Document | None:
