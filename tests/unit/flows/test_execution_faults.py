@@ -15,6 +15,7 @@ from crawlfleet.model.submission import Submission
 from crawlfleet.model.times import to_ms
 from crawlfleet.policy.retry import CUT_OFFS
 from tests.unit.flows.world import DOCS, OTHER, START, Failing, Titles, World, make_tree
+from tests.waiting import eventually
 
 
 @pytest.fixture(autouse=True)
@@ -301,8 +302,7 @@ def test_an_outcome_that_was_claimed_anew_while_it_was_written_is_written_again(
         attempts.append(outcomes[0][0].attempt)
         if len(attempts) == 1:
             world.now += timedelta(minutes=10)
-            while tracked(world, an_id).attempts < 2:
-                time.sleep(0.001)
+            eventually(lambda: tracked(world, an_id).attempts == 2)
         return False
 
     store = Raising(world.store, "settle", ValueError(), claimed_anew)

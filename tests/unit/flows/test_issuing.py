@@ -16,14 +16,14 @@ from crawlfleet.model.ids import issued_at
 from tests.unit.flows.world import START, Broken, Failing
 
 
-class Time:
+class Clock:
     def __init__(self) -> None:
         self.now = START
 
     def __call__(self):
         return self.now
 
-    def sleep(self, seconds: float) -> None:
+    def go_on(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
 
 
@@ -31,9 +31,9 @@ def ids_of(block):
     return [first + n for first, size in block.runs for n in range(size)]
 
 
-def make(authorities, time=None):
-    time = time or Time()
-    return Issuer(authorities, "test", time, time.sleep), time
+def make(authorities, clock=None):
+    clock = clock or Clock()
+    return Issuer(authorities, "test", clock, clock.go_on), clock
 
 
 def test_a_block_has_as_many_ids_as_were_asked_for_and_each_once():
@@ -45,56 +45,56 @@ def test_a_block_has_as_many_ids_as_were_asked_for_and_each_once():
 
 
 def test_ids_grow_and_carry_their_time():
-    issuer, time = make([MemoryWorkerNumbers()])
+    issuer, clock = make([MemoryWorkerNumbers()])
 
     first = ids_of(issuer.issue(3))
-    time.sleep(5)
+    clock.go_on(5)
     second = ids_of(issuer.issue(3))
 
     assert first + second == sorted(first + second)
-    assert abs(issued_at(second[0]) - time.now) <= timedelta(seconds=1)
+    assert abs(issued_at(second[0]) - clock.now) <= timedelta(seconds=1)
 
 
 def test_a_block_is_valid_for_less_long_than_the_lease():
-    issuer, time = make([MemoryWorkerNumbers()])
+    issuer, clock = make([MemoryWorkerNumbers()])
 
     block = issuer.issue(1)
 
-    assert time.now < block.expires_at <= time.now + BLOCK_LIFE < time.now + TERM
+    assert clock.now < block.expires_at <= clock.now + BLOCK_LIFE < clock.now + TERM
 
 
 def test_a_thawed_environment_revalidates_before_it_issues():
     numbers = MemoryWorkerNumbers(numbers=range(1))
-    frozen, time = make([numbers])
+    frozen, clock = make([numbers])
     before = ids_of(frozen.issue(5))
-    time.sleep(TERM.total_seconds() + 1)
-    other, _ = make([numbers], time)
+    clock.go_on(TERM.total_seconds() + 1)
+    other, _ = make([numbers], clock)
     meanwhile = ids_of(other.issue(5))
 
     with pytest.raises(WorkerNumbersExhaustedError):
         frozen.issue(5)
 
-    time.sleep(TERM.total_seconds() + 1)
+    clock.go_on(TERM.total_seconds() + 1)
     after = ids_of(frozen.issue(5))
     assert len({*before, *meanwhile, *after}) == 15
 
 
 def test_a_small_step_back_of_the_clock_is_waited_for():
-    issuer, time = make([MemoryWorkerNumbers()])
+    issuer, clock = make([MemoryWorkerNumbers()])
     before = ids_of(issuer.issue(5))
-    time.now -= timedelta(milliseconds=900)
-    stepped = time.now
+    clock.now -= timedelta(milliseconds=900)
+    stepped = clock.now
 
     after = ids_of(issuer.issue(5))
 
-    assert time.now > stepped
+    assert clock.now > stepped
     assert not set(before) & set(after)
 
 
 def test_a_large_step_back_of_the_clock_is_refused():
-    issuer, time = make([MemoryWorkerNumbers()])
+    issuer, clock = make([MemoryWorkerNumbers()])
     issuer.issue(5)
-    time.now -= timedelta(minutes=5)
+    clock.now -= timedelta(minutes=5)
 
     with pytest.raises(ClockSteppedBackError):
         issuer.issue(5)
@@ -148,11 +148,11 @@ def test_a_number_that_can_never_be_kept_is_given_up_on():
 )
 def test_ids_never_repeat_whatever_the_clock_does(steps):
     numbers = MemoryWorkerNumbers(numbers=range(2))
-    time = Time()
-    issuers = [make([numbers], time)[0] for _ in range(3)]
+    clock = Clock()
+    issuers = [make([numbers], clock)[0] for _ in range(3)]
     seen: set[int] = set()
     for who, count, milliseconds in steps:
-        time.now += timedelta(milliseconds=milliseconds)
+        clock.now += timedelta(milliseconds=milliseconds)
         try:
             ids = ids_of(issuers[who].issue(count))
         except IdsError:
