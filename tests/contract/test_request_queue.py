@@ -328,8 +328,12 @@ def test_the_load_is_what_a_lease_would_find_and_what_is_held(
     queue.delay(lane, "c", [(due, NOW + timedelta(seconds=1)), (later, LATER)])
 
     now, soon = NOW, NOW + timedelta(seconds=2)
-    assert queue.loads([lane, other], now) == [Load(ready=2, leased=2), Load(ready=0, leased=0)]
-    assert queue.loads([lane], soon) == [Load(ready=4, leased=1)]
+    next_ts, last_ts = to_ms(NOW) + 1_000, to_ms(LATER)
+    assert queue.loads([lane, other], now) == [
+        Load(ready=2, leased=2, next_ts=next_ts),
+        Load(ready=0, leased=0),
+    ]
+    assert queue.loads([lane], soon) == [Load(ready=4, leased=1, next_ts=last_ts)]
     assert set(lease(queue, lane, "d", 9, soon)) == {due, ending, *entries(2, first=4)}
     assert queue.loads([], now) == []
     assert held not in {due, ending, later}

@@ -12,6 +12,7 @@ from crawlfleet.errors import (
 from crawlfleet.flows import execution, leasing
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
+from crawlfleet.model.outcome import Page
 from crawlfleet.model.request import Entry, State
 from crawlfleet.model.submission import Submission
 from crawlfleet.model.times import to_ms
@@ -362,3 +363,36 @@ def test_the_account_of_time_names_the_phases(world):
 
     assert {"lease", "claim", "fetch", "extract", "store"} <= report.phases.keys()
     assert set(world.queue.phases(DOCS)) == set(report.phases)
+
+
+def test_a_worker_stays_for_a_retry_that_is_due_soon_and_for_no_other(world):
+    [soon, later] = submitted(world, "https://example.org/soon", "https://example.org/later")
+    began = world.now
+    answers = {
+        "https://example.org/soon": [ConnectFailedError("refused"), b"x"],
+        "https://example.org/later": [ThrottledError("wait", retry_after_seconds=3_000)],
+    }
+
+    class Site:
+        async def fetch(self, body, limits):
+            given = answers[body.url].pop(0)
+            if isinstance(given, Exception):
+                raise given
+            return Page(url=body.url, status=200, headers={}, body=given)
+
+    class Leaving:
+        """Each time the worker looks whether it may go, four seconds have passed."""
+
+        def leave(self, worker):
+            world.now += timedelta(seconds=4)
+            world.workers.leave(worker)
+
+        def __getattr__(self, name):
+            return getattr(world.workers, name)
+
+    report = work(world, {}, fetcher=Site(), workers=Leaving(), jitter=lambda: 0.5)
+
+    assert (report.done, report.retried) == (1, 2)
+    assert tracked(world, soon).state == State.DONE
+    assert tracked(world, later).state == State.WAITING
+    assert world.now - began < timedelta(seconds=60)

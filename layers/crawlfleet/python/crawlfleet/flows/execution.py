@@ -29,12 +29,15 @@ from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.biz import FleetLimits
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Dead, Done, Outcome, Retry
+from crawlfleet.model.times import to_ms
 from crawlfleet.model.worker import WorkReport
 
 #: With this much of the Lambda's time left no more is leased and waiting work is handed back.
 HAND_BACK: Final = timedelta(seconds=25)
 #: With this much left downloads that still run are given up.
 GIVE_UP: Final = timedelta(seconds=10)
+#: A worker stays for a retry that is due within this. Without one, the next tick finds it.
+LINGER: Final = timedelta(seconds=10)
 #: Outcomes are stored when there are this many, or the oldest is this old.
 SETTLE_COUNT: Final = 100
 SETTLE_SECONDS: Final = 0.2
@@ -129,11 +132,13 @@ class Worker:
         await self._call(self._ports.workers.leave, self._id)
         lanes = self._ports.config.current().lanes()
         try:
-            loads = await self._threaded(self._ports.queue.loads, lanes, self._ports.clock())
+            now = self._ports.clock()
+            loads = await self._threaded(self._ports.queue.loads, lanes, now)
         except Exception as error:  # noqa: BLE001  the tick finds what this one cannot see
             self._ports.warn("whether there is more work is not known", error)
             return True
-        if not any(load.ready for load in loads):
+        soon = to_ms(now + LINGER)
+        if not any(load.ready or (load.next_ts or soon) < soon for load in loads):
             return True
         await self._call(self._ports.workers.beat, self._id, self._ports.clock())
         return False

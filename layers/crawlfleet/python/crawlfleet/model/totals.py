@@ -15,11 +15,12 @@ class Depth(msgspec.Struct, frozen=True, kw_only=True):
 class Load(msgspec.Struct, frozen=True, kw_only=True):
     """Work of a lane at one moment: what a lease would find, and what workers hold.
 
-    Retries that are not due yet are in neither: nobody need be there for them.
+    Retries that are not due yet are in neither; ``next_ts`` is when the next one is.
     """
 
     ready: int
     leased: int
+    next_ts: int | None = None
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):

@@ -151,7 +151,9 @@ class MemoryQueue:
                 ended = sum(until <= at for until in queue.leases.values())
                 due = sum(until <= at for until in queue.delayed.values())
                 ready = len(queue.queued) + ended + due
-                found.append(Load(ready=ready, leased=len(queue.leases) - ended))
+                following = min((due for due in queue.delayed.values() if due > at), default=None)
+                leased = len(queue.leases) - ended
+                found.append(Load(ready=ready, leased=leased, next_ts=following))
             return found
 
     def rates(self, lane: Lane, now: datetime) -> tuple[Rates, Rates]:

@@ -164,8 +164,7 @@ class RedisQueue:
             return []
         keys = [lane_keys(lane)[:3] for lane in lanes]
         answers = several(self._redis.again_for_each(_LOAD, keys, to_ms(now)), len(lanes))
-        pairs = [several(answer, 2) for answer in answers]
-        return [Load(ready=whole(ready), leased=whole(leased)) for ready, leased in pairs]
+        return [_load(several(answer, 3)) for answer in answers]
 
     def rates(self, lane: Lane, now: datetime) -> tuple[Rates, Rates]:
         """Submitted and processed requests per second over the last full 1, 5 and 60 seconds."""
@@ -227,6 +226,15 @@ def _read_canonical(lines: bytes) -> list[Entry] | None:
     except msgspec.DecodeError:
         return None
     return entries if _encoder.encode_lines(entries) == lines + b"\n" else None
+
+
+def _load(answer: list[object]) -> Load:
+    ready, leased, following = answer
+    return Load(
+        ready=whole(ready),
+        leased=whole(leased),
+        next_ts=None if following is None else int(float(text(following))),
+    )
 
 
 def _depth(answer: list[object]) -> Depth:
