@@ -94,6 +94,8 @@ def test_a_cancelled_request_is_never_downloaded(world, site):
 
 
 def test_a_page_that_is_gone_is_a_dead_letter_and_a_broken_one_waits_for_its_turn(world, site):
+    # The worker does not stay that long for another attempt.
+    world.fresh({"acme": {"docs": biz(retry={"base_seconds": 600})}})
     gone, broken = submit(world, f"{site}/gone", f"{site}/broken")
 
     report = world.work()

@@ -250,7 +250,10 @@ def thaw() -> None:
 def a_world(
     redis_url: str, mongo_uri: str, *, poll_seconds: float = 0.0, own_mongo: bool = False
 ) -> Iterator[World]:
-    """The stage on these servers; every call sees the newest configuration unless told not to."""
+    """The stage on these servers; every call sees the newest configuration unless told not to.
+
+    There is one world at a time: a module uses the fixture ``world`` or makes worlds of its own.
+    """
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         for name, value in CREDENTIALS.items():
             patch.setenv(name, value)
