@@ -66,15 +66,12 @@ class Grants:
         reads_redis_secret: The Redis AUTH token.
         reads_node_secrets: MongoDB URIs, named by ``names.node_secret``.
         invokes: Functions it calls, by name.
-        emits_metrics: Writes embedded-metric-format lines to its log; needs no permission on AWS,
-            and tells the local cloud whose output to read for metrics.
     """
 
     reads_config: bool = True
     reads_redis_secret: bool = True
     reads_node_secrets: bool = True
     invokes: tuple[str, ...] = ()
-    emits_metrics: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +241,7 @@ FLEET: Final = Fleet(
             memory_mb=1024,
             timeout_seconds=900,
             vendor=("core", "web", "extract"),
-            grants=Grants(emits_metrics=True),
+            grants=Grants(),
             # The event is a wake-up call; the next tick calls again, so old ones are worth nothing.
             asynchronous=AsynchronousInvocation(retry_attempts=0, max_event_age_seconds=120),
         ),
@@ -272,7 +269,7 @@ FLEET: Final = Fleet(
             memory_mb=512,
             timeout_seconds=60,
             vendor=("core",),
-            grants=Grants(emits_metrics=True),
+            grants=Grants(),
             asynchronous=_TICK,
         ),
     ),

@@ -4,7 +4,7 @@ from crawlfleet.flows.sampling import SamplingPorts, sample
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.submission import Submission
 from crawlfleet.model.totals import NodeHealth
-from tests.unit.flows.world import DOCS, START, Broken, Metrics, World
+from tests.unit.flows.world import DOCS, START, Broken, Metrics, World, make_biz, make_tree
 
 
 class Looks:
@@ -87,3 +87,17 @@ def test_a_part_that_is_down_does_not_keep_the_rest_from_being_measured(world):
 
     assert metrics.put_metrics == []
     assert len(world.warnings) == 3
+
+
+def test_a_biz_that_will_not_keep_its_plan_is_late():
+    world = World(tree=make_tree(make_biz(planned_seconds=60)))
+    entries = [Submission(url=f"https://example.org/{n}") for n in range(30)]
+    submit(world.submission(), world.tree, "default", "docs", entries, world.now)
+    leased = world.queue.lease(DOCS, "t", 10, world.now, world.now + timedelta(seconds=60))
+    world.queue.finish(DOCS, "t", leased, 10, world.now)
+    world.now += timedelta(seconds=10)
+
+    _, metrics = run(world)
+
+    assert metrics.value("Late", tenant="default") == [1]
+    assert metrics.value("Late", tenant="acme") == [0]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from crawlfleet.errors import UnknownTenantError
 from crawlfleet.model.biz import FleetLimits, Stage, Tenant, Thresholds, Tree
 from crawlfleet.model.totals import Depth, Load, NodeHealth
-from crawlfleet.policy.health import breaches
+from crawlfleet.policy.health import breaches, is_late
 from crawlfleet.policy.scaling import queued_before, wanted_consumers
 from crawlfleet.policy.tenancy import tenant_of
 
@@ -75,3 +75,40 @@ def test_each_figure_beyond_its_threshold_is_a_sentence():
     found = breaches(look, Thresholds())
 
     assert [sentence.split()[0] for sentence in found] == ["StorageBytes", "SlowOperations"]
+
+
+def test_a_replica_that_is_not_well_is_a_sentence():
+    look = NodeHealth(part="mongodb", name="main", up=True, figures={"MembersUnwell": 1.0})
+
+    assert breaches(look, Thresholds()) == ["MembersUnwell is 1, more than 0"]
+
+
+@pytest.mark.parametrize(
+    ("oldest", "queued", "per_second", "planned", "late"),
+    [
+        (61, 5, 9.0, None, True),
+        (10, 5_000, 0.1, None, False),
+        (10, 101, 1.0, 100, True),
+        (10, 99, 1.0, 100, False),
+        (50, 5, 0.0, 40, True),
+        (50, 5, 0.0, 55, False),
+        (0, 0, 0.0, 1, False),
+    ],
+    ids=[
+        "older than the stage bears",
+        "no plan",
+        "longer than planned",
+        "within the plan",
+        "nothing moves",
+        "nothing moves yet",
+        "nothing waits",
+    ],
+)
+def test_a_biz_is_late_by_age_or_by_forecast(oldest, queued, per_second, planned, late):
+    assert late is is_late(
+        oldest_seconds=oldest,
+        longest_seconds=60,
+        queued=queued,
+        per_second=per_second,
+        planned_seconds=planned,
+    )

@@ -2,7 +2,8 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final, Protocol
 
@@ -136,23 +137,24 @@ class _Stock:
         return taken
 
 
-class _border:  # noqa: N801  reads as the verb it is, beside the other adapters' borders
+@contextmanager
+def _border() -> Iterator[None]:
     """Translate what botocore raises."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
-        if kind is None or error is None:
-            return
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailableError(PART, type(error).__name__) from error
+    except Exception as error:
+        # Imported here: whoever got this far has it loaded, and others start without it.
         from botocore.exceptions import BotoCoreError, ClientError
 
         if isinstance(error, ClientError):
             code = error.response.get("Error", {}).get("Code", "unknown")
-            raise StoreUnavailableError(
-                PART, f"the function could not be invoked: {code}"
-            ) from error
-        if isinstance(error, BotoCoreError | OSError):
+            message = f"the function could not be invoked: {code}"
+            raise StoreUnavailableError(PART, message) from error
+        if isinstance(error, BotoCoreError):
             raise StoreUnavailableError(PART, type(error).__name__) from error
+        raise
 
 
 def _reason(payload: bytes) -> str:

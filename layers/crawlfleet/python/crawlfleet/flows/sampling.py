@@ -15,7 +15,7 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.model.metric import Metric, Unit
 from crawlfleet.model.request import State
 from crawlfleet.model.totals import NodeHealth
-from crawlfleet.policy.health import breaches
+from crawlfleet.policy.health import breaches, is_late
 from crawlfleet.policy.scaling import wanted_consumers
 from crawlfleet.ports import Health, MetricSink, RequestQueue, RequestStore, Workers
 
@@ -40,7 +40,7 @@ def sample(ports: SamplingPorts, tree: Tree, now: datetime) -> list[NodeHealth]:
     for lane in tree.lanes():
         _, biz = biz_of(tree, lane.tenant, lane.biz)
         try:
-            _sample_lane(ports, lane, biz, now)
+            _sample_lane(ports, lane, biz, tree.stage.thresholds, now)
         except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
             ports.warn(f"{lane.tenant}/{lane.biz} could not be sampled", error)
     try:
@@ -50,7 +50,9 @@ def sample(ports: SamplingPorts, tree: Tree, now: datetime) -> list[NodeHealth]:
     return looks
 
 
-def _sample_lane(ports: SamplingPorts, lane: Lane, biz: Biz, now: datetime) -> None:
+def _sample_lane(
+    ports: SamplingPorts, lane: Lane, biz: Biz, thresholds: Thresholds, now: datetime
+) -> None:
     dimensions = {"tenant": lane.tenant, "biz": lane.biz}
     depth = ports.queue.depth(lane)
     submitted, processed = ports.queue.rates(lane, now)
@@ -69,6 +71,14 @@ def _sample_lane(ports: SamplingPorts, lane: Lane, biz: Biz, now: datetime) -> N
         metrics.append(Metric(f"ProcessedRate{span}", getattr(processed, field), Unit.PER_SECOND))
     if processed.per_60s:
         metrics.append(Metric("TimeToFinish", depth.queued / processed.per_60s, Unit.SECONDS))
+    late = is_late(
+        oldest_seconds=oldest,
+        longest_seconds=thresholds.oldest_waiting_seconds,
+        queued=depth.queued,
+        per_second=processed.per_60s,
+        planned_seconds=biz.planned_seconds,
+    )
+    metrics.append(Metric("Late", int(late)))
     metrics += [Metric(f"State{State(f).label.title()}", counts.get(f, 0)) for f in State]
     ports.metrics.put(metrics, dimensions, now)
 

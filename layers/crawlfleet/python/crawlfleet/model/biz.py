@@ -78,7 +78,8 @@ class Biz(_Document, frozen=True, kw_only=True):
     """A business type. Its name and its tenant come from the document's place in the tree.
 
     A request not processed ``ttl_seconds`` after it was queued is counted as expired and never
-    worked on; MongoDB removes it, and finished ones, ``expiry_grace_seconds`` later.
+    worked on; MongoDB removes it, and finished ones, ``expiry_grace_seconds`` later. A backlog that
+    will take longer than ``planned_seconds`` at the present rate is reported as late.
     """
 
     description: str = ""
@@ -116,7 +117,7 @@ class FleetLimits(_Document, frozen=True, kw_only=True):
 
 
 class Thresholds(_Document, frozen=True, kw_only=True):
-    """Beyond these the monitor calls a node unhealthy (SPEC.md A11)."""
+    """Beyond these the monitor calls a node unhealthy, or a biz late (SPEC.md A11)."""
 
     storage_bytes: Count = 400_000_000_000
     memory_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.85

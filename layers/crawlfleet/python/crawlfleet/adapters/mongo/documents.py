@@ -30,16 +30,6 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Body)
 
 
-def pack(body: Body) -> bytes:
-    """The body as ``data`` holds it."""
-    return _encoder.encode(body)
-
-
-def unpack(data: bytes) -> Body:
-    """The body that ``data`` holds."""
-    return _decoder.decode(data)
-
-
 def new_document(request: Request, call: int) -> Document:
     """A request as it is first stored, by the insertion ``call``."""
     document: Document = {
