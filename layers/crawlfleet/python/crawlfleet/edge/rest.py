@@ -140,7 +140,7 @@ class RestApi:
     Args:
         operations: Gives what the API works on; asked at each call until it succeeds, so that a
             part that cannot be opened is a problem document too.
-        log: Is told of faults nobody foresaw.
+        log: Is told of every fault that is not the caller's: what is answered with 5xx.
     """
 
     def __init__(
