@@ -10,6 +10,8 @@
     │  ├─ UnknownRuleError        the biz has no rule of that name
     │  ├─ NotFoundError           no request, schedule or route under that name
     │  ├─ ConflictError           the thing is in a state that forbids the change
+    │  ├─ KeyReusedError          the idempotency key stands for another submission
+    │  ├─ BacklogFullError        the biz has as much as it may: come back later
     │  └─ QuotaExceededError      the tenant has used up what it was given
     ├─ FetchError             the web's answer
     │  ├─ FetchTimeoutError*      connecting, the first byte or the whole took too long
@@ -91,6 +93,21 @@ class NotFoundError(RejectedError):
 
 class ConflictError(RejectedError):
     """The thing exists, in a state that forbids the change."""
+
+
+class KeyReusedError(RejectedError):
+    """The idempotency key, or the client's id, stands for another submission."""
+
+
+class BacklogFullError(RejectedError):
+    """The biz has as much, or gets it as fast, as it may; nothing was stored.
+
+    ``retry_after_seconds`` is when it makes sense to ask again.
+    """
+
+    def __init__(self, message: str, *, retry_after_seconds: float) -> None:
+        self.retry_after_seconds = retry_after_seconds
+        super().__init__(message)
 
 
 class QuotaExceededError(RejectedError):

@@ -7,20 +7,24 @@ returned.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
-from crawlfleet.model.biz import Biz, FetchLimits, Tree
+from crawlfleet.model.biz import Biz, FetchLimits, IntakeLimits, Tree
 from crawlfleet.model.ids import IdKind, RequestId
+from crawlfleet.model.journal import JournalLine
+from crawlfleet.model.keyed import Keyed
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.ledger import Correction, Ledger
+from crawlfleet.model.letter import LetterFilter
 from crawlfleet.model.metric import Metric
 from crawlfleet.model.outcome import Outcome, Page
 from crawlfleet.model.record import Record
-from crawlfleet.model.request import Body, Claim, Entry, Inserted, Request, Tracked
+from crawlfleet.model.request import Body, Claim, Entry, Inserted, Mark, Request, Tracked
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.schedule import Fire, Schedule
-from crawlfleet.model.totals import Depth, Load, NodeHealth, Rates
-from crawlfleet.model.worker import HeldNumber
+from crawlfleet.model.totals import Depth, Load, NodeHealth, Pressure, Rates
+from crawlfleet.model.worker import HeldNumber, Pulse
 
 
 class Clock(Protocol):
@@ -169,6 +173,88 @@ class Workers(Protocol):
         ...
 
 
+class LeaseBook(Protocol):
+    """Who holds what of a lane, as the queue knows it. Costs grow with what is leased, not queued.
+
+    A token begins with its worker's id (policy.tokens).
+    """
+
+    def leases(self, lane: Lane, worker: str | None = None) -> list[tuple[str, Entry]]:
+        """Leased entries with their tokens: of one worker, or of all."""
+        ...
+
+    def relist(self, lane: Lane, token: str, entries: Sequence[Entry], until: datetime) -> None:
+        """List as leased what the store says the token owns and the queue has forgotten."""
+        ...
+
+
+class QueueFilling(Protocol):
+    """Filling a lane's queue from the truth after Redis has lost some or all of it."""
+
+    def mark(self, lane: Lane) -> Mark:
+        """Which server holds the queue now, and what was written there when it was filled."""
+        ...
+
+    def clear(self, lane: Lane, nonce: str) -> None:
+        """Drop what is queued and delayed (not what is leased), and begin a filling."""
+        ...
+
+    def fill(self, lane: Lane, nonce: str, entries: Sequence[Entry], reached: int) -> bool:
+        """Append, oldest first, and note how far this has come. False: another has begun anew."""
+        ...
+
+    def fill_delayed(
+        self, lane: Lane, nonce: str, entries: Sequence[tuple[Entry, datetime]]
+    ) -> bool:
+        """The same for what waits for its time."""
+        ...
+
+    def filled(self, lane: Lane, nonce: str) -> bool:
+        """The queue is complete."""
+        ...
+
+
+class Intake(Protocol):
+    """Back-pressure: whether a lane takes more now."""
+
+    def admit(
+        self, lane: Lane, count: int, limits: IntakeLimits, memory_ratio: float, now: datetime
+    ) -> Pressure:
+        """Ask for ``count`` more, and count them towards the rate if there is room."""
+        ...
+
+
+class Watch(Protocol):
+    """The accrual failure detector's view of the workers, over all lanes of the stage.
+
+    Time is the server's, so that a worker's clock does not make it look dead.
+    """
+
+    def take_turn(self, name: str, holder: str, every: timedelta, term: timedelta) -> bool:
+        """Whether the holder is to do ``name`` now.
+
+        True for one at a time, and at most once ``every``. A holder that does not come back loses
+        its turn after ``term``.
+        """
+        ...
+
+    def end_turn(self, name: str, holder: str) -> None:
+        """The holder is done; no effect if the turn is another's now."""
+        ...
+
+    def pulses(self, silent_for: timedelta | None = None) -> list[Pulse]:
+        """Known workers; only those silent for at least ``silent_for`` where that is given.
+
+        Calling it is watching: what was silent while nobody watched, or while Redis was away, is
+        not held against a worker.
+        """
+        ...
+
+    def bury(self, worker: str) -> bool:
+        """The worker is dead; False if it was not known any more. If it beats again it is new."""
+        ...
+
+
 class Waker(Protocol):
     """Starts consumers."""
 
@@ -282,6 +368,129 @@ class RequestStore(Protocol):
 
     def expire(self, lane: Lane, biz: Biz, now: datetime) -> int:
         """Mark, and count for ever, what passed its TTL unprocessed; returns how many."""
+        ...
+
+
+class Ledgers(Protocol):
+    """The ledgers of bizs and jobs."""
+
+    def totals(self, lane: Lane, biz: Biz, now: datetime, job: str | None = None) -> Ledger:
+        """O(1): counters, and an index count of what is in flight.
+
+        ``pending`` is what remains, so that the difference is always 0.
+        """
+        ...
+
+    def audit(self, lane: Lane, biz: Biz, now: datetime, job: str | None = None) -> Ledger:
+        """Every term counted by itself, of each node at one moment."""
+        ...
+
+    def reconcile(self, lane: Lane, biz: Biz, now: datetime) -> list[Correction]:
+        """Book what MongoDB may have removed uncounted while no recovery ran; then note this one.
+
+        To be called after :meth:`RequestStore.expire`. Nothing is booked unless the time since the
+        last call is longer than the grace that expired requests have.
+        """
+        ...
+
+
+class Disowning(Protocol):
+    """What recovery takes from whom, and what it fills queues from."""
+
+    def disown(
+        self,
+        lane: Lane,
+        biz: Biz,
+        entries: Sequence[Entry],
+        worker: str,
+        by: str,
+        why: str,
+        now: datetime,
+    ) -> int:
+        """Make pending what ``worker`` owns of these; its tokens are worth nothing from then on."""
+        ...
+
+    def pending(
+        self, lane: Lane, biz: Biz, *, since: int, before: datetime, now: datetime, limit: int
+    ) -> list[Entry]:
+        """Pending entries with ``ts`` from ``since`` (epoch ms) on, oldest first.
+
+        A full page does not end within a millisecond unless all of it is of that one.
+        """
+        ...
+
+    def waiting(
+        self, lane: Lane, biz: Biz, *, now: datetime, limit: int
+    ) -> list[tuple[Entry, datetime]]:
+        """Entries that wait for their next attempt, and when it is due; soonest first."""
+        ...
+
+    def remembered_mark(self, lane: Lane, biz: Biz) -> Mark | None:
+        """Which Redis held the lane's whole queue when that was last looked at."""
+        ...
+
+    def remember_mark(self, lane: Lane, biz: Biz, mark: Mark) -> None:
+        """Keep that."""
+        ...
+
+
+class Journal(Protocol):
+    """What happened to a lane as a whole, for people who ask why."""
+
+    def note(self, lane: Lane, line: JournalLine) -> None:
+        """Keep a line, for a month."""
+        ...
+
+    def lines(self, lane: Lane, since: datetime, until: datetime, limit: int) -> list[JournalLine]:
+        """The lines of a span, oldest first."""
+        ...
+
+
+class DeadLetters(Protocol):
+    """Requests that were given up on."""
+
+    def find(
+        self,
+        lane: Lane,
+        biz: Biz,
+        letters: LetterFilter,
+        *,
+        after: tuple[int, str] | None,
+        limit: int,
+        now: datetime,
+    ) -> list[Tracked]:
+        """Dead letters by time of queueing, oldest first, each with its last answer."""
+        ...
+
+    def replay(
+        self,
+        lane: Lane,
+        biz: Biz,
+        ids: Sequence[RequestId],
+        rule_version: Mapping[str, str],
+        by: str,
+        now: datetime,
+    ) -> list[Entry]:
+        """Make dead letters pending, as if never tried; returns those that were dead.
+
+        ``rule_version`` has, by rule's name, the version they are to be read with; a rule that is
+        not in it keeps the version it had.
+        """
+        ...
+
+    def purge(self, lane: Lane, biz: Biz, ids: Sequence[RequestId], by: str, now: datetime) -> int:
+        """Remove dead letters; in the ledger they stay dead. Returns how many were removed."""
+        ...
+
+
+class SubmissionKeys(Protocol):
+    """What makes a repeated submission one (SPEC.md D13)."""
+
+    def open(self, lane: Lane, keyed: Sequence[Keyed], until: datetime) -> list[Keyed]:
+        """Keep each under its key, until then at least; returns what stands, in the same order.
+
+        A key that is kept already answers with what it was first given.
+        """
         ...
 
 

@@ -74,6 +74,18 @@ class RetryLimits(_Document, frozen=True, kw_only=True):
     max_seconds: Seconds = 3600.0
 
 
+class IntakeLimits(_Document, frozen=True, kw_only=True):
+    """How much, and how fast, a biz takes. Beyond it a submission is answered with 429.
+
+    ``max_backlog`` counts what is queued, leased and delayed. ``per_second`` may be exceeded by
+    ``burst`` at once; None is no limit.
+    """
+
+    max_backlog: Count = 5_000_000
+    per_second: Annotated[float, Meta(gt=0)] | None = None
+    burst: Count = 1_000
+
+
 class Biz(_Document, frozen=True, kw_only=True):
     """A business type. Its name and its tenant come from the document's place in the tree.
 
@@ -94,6 +106,7 @@ class Biz(_Document, frozen=True, kw_only=True):
     rules: Annotated[dict[RuleName, Rule], Meta(min_length=1, max_length=500)]
     fetch: FetchLimits = FetchLimits()
     retry: RetryLimits = RetryLimits()
+    intake: IntakeLimits = IntakeLimits()
     states: dict[Slug, Annotated[int, Meta(ge=100, le=2**31 - 1)]] = {}
 
 
@@ -116,6 +129,21 @@ class FleetLimits(_Document, frozen=True, kw_only=True):
     idle_seconds: Annotated[float, Meta(ge=0)] = 2.0
 
 
+class DetectorLimits(_Document, frozen=True, kw_only=True):
+    """When a silent worker is taken to be dead (policy.liveness).
+
+    ``threshold`` is phi; ``pause_seconds`` is what a healthy worker may be silent for beyond what
+    its history says; ``deviation_seconds`` the least that its beats are taken to vary by.
+    ``detached_seconds`` without Redis a worker gives back what it has not begun.
+    """
+
+    beat_seconds: Annotated[float, Meta(gt=0, le=10)] = 1.0
+    threshold: Annotated[float, Meta(ge=1, le=30)] = 8.0
+    pause_seconds: Annotated[float, Meta(ge=0)] = 2.0
+    deviation_seconds: Seconds = 0.3
+    detached_seconds: Seconds = 60.0
+
+
 class Thresholds(_Document, frozen=True, kw_only=True):
     """Beyond these the monitor calls a node unhealthy, or a biz late (SPEC.md A11)."""
 
@@ -130,12 +158,16 @@ class Stage(_Document, frozen=True, kw_only=True):
 
     ``allow_private_addresses`` switches off the check that keeps the worker away from loopback,
     private, link-local and metadata addresses. Only a stage on one's own machine does that.
+    Submissions are answered with 429 while Redis uses more than ``redis_memory_ratio`` of its
+    ``maxmemory``.
     """
 
     home_node: Slug = "main"
     nodes: Annotated[tuple[Slug, ...], Meta(min_length=1, max_length=64)] = ("main",)
     allow_private_addresses: bool = False
     fleet: FleetLimits = FleetLimits()
+    detector: DetectorLimits = DetectorLimits()
+    redis_memory_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.85
     thresholds: Thresholds = Thresholds()
 
 

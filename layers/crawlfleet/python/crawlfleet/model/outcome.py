@@ -24,6 +24,19 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
         return self.headers.get("content-type", "").lower()
 
 
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a site answered to an attempt that failed, as far as people need it to find out why.
+
+    ``headers`` are the few that matter; ``sample`` is the beginning of the body.
+    """
+
+    url: str
+    status: int = 0
+    headers: dict[str, str] = {}
+    seconds: float = 0.0
+    sample: bytes = b""
+
+
 class Done(msgspec.Struct, frozen=True):
     """The page was read; these are its records (possibly none)."""
 

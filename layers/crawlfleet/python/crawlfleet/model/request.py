@@ -94,6 +94,19 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """Which Redis holds a lane's queue, and whether it holds all of it.
+
+    ``server`` is the run of the server process: it changes with a restart, a failover and a
+    restored snapshot. ``nonce`` was written when the queue was last filled; None after a flush.
+    ``reached`` is how far an unfinished filling has come, as ``ts`` in epoch milliseconds.
+    """
+
+    server: str
+    nonce: str | None = None
+    reached: int | None = None
+
+
 class Tracked(msgspec.Struct, frozen=True, kw_only=True):
     """Everything known about a request, as the read API shows it (SPEC.md A8)."""
 

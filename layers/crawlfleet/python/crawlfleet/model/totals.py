@@ -23,6 +23,24 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     next_ts: int | None = None
 
 
+class Pressure(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands against taking more: nothing, or one of these.
+
+    ``backlog`` is what is queued, leased and delayed; ``wait_seconds`` how long the rate asks to
+    wait; ``memory_full`` that Redis has no room.
+    """
+
+    backlog: int
+    backlog_full: bool = False
+    memory_full: bool = False
+    wait_seconds: float = 0.0
+
+    @property
+    def admitted(self) -> bool:
+        """Whether more is taken."""
+        return not (self.backlog_full or self.memory_full or self.wait_seconds > 0)
+
+
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """Requests per second over the last full 1, 5 and 60 seconds (SPEC.md A10)."""
 

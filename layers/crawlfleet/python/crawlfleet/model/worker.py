@@ -1,5 +1,7 @@
 """Workers: the numbers under which ids are issued, and what one consumer invocation did."""
 
+from enum import StrEnum
+
 import msgspec
 
 
@@ -30,3 +32,47 @@ class WorkReport(msgspec.Struct, kw_only=True):
     seconds: float = 0.0
     phases: dict[str, float] = msgspec.field(default_factory=dict)
     stopped_because: str = ""
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker says of itself with each beat; ``held`` is requests by ``tenant/biz``."""
+
+    started_ms: int = 0
+    held: dict[str, int] = {}
+    done: int = 0
+
+
+class Pulse(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker as the watch sees it.
+
+    ``silent_ms`` is the time since its last beat, of which only what was watched counts: while
+    Redis did not answer nobody could beat. ``intervals`` are the latest pauses between its beats,
+    in milliseconds, the newest last.
+    """
+
+    worker: str
+    silent_ms: int
+    intervals: tuple[int, ...] = ()
+    card: Card = Card()
+
+
+class Health(StrEnum):
+    """What the detector makes of a worker."""
+
+    ALIVE = "alive"
+    SUSPECTED = "suspected"
+    DEAD = "dead"
+
+
+class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker as people see it.
+
+    ``phi`` is how unlikely it is that it still lives, as a power of ten: of suspicions at 8, one in
+    100 million is wrong.
+    """
+
+    worker: str
+    health: Health
+    phi: float
+    silent_ms: int
+    card: Card
