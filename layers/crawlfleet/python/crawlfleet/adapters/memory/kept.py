@@ -1,0 +1,110 @@
+"""What the twins of MongoDB keep, shared by those that work on the same requests.
+
+:class:`KeptState` is one world: the request store, its ledgers, dead letters and recovery take the
+same one, and hold its lock while they work.
+"""
+
+import threading
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from crawlfleet.model.ids import RequestId
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.record import Record
+from crawlfleet.model.request import Event, Request, State, Tracked
+
+#: Events kept of a request's timeline, after the submission.
+_LOG_LENGTH: Final = 50
+_LONGEST_ERROR: Final = 2_000
+
+
+@dataclass(slots=True)
+class Kept:
+    """A request as it stands."""
+
+    request: Request
+    state: int = State.PENDING
+    attempts: int = 0
+    log: list[Event] = field(default_factory=list)
+    worker: str | None = None
+    token: str | None = None
+    error: str | None = None
+    records: int = 0
+    due_at: datetime | None = None
+
+    def note(self, at: datetime, state: State, by: str, why: str) -> None:
+        """Change the state, and write down who did it, when and why."""
+        self.state = state
+        self.log.append(Event(at=at, state=state, by=by, why=why[:500]))
+        del self.log[:-_LOG_LENGTH]
+
+    def tracked(self) -> Tracked:
+        """The request as the read API shows it."""
+        submitted = Event(
+            at=self.request.queued_at, state=State.PENDING, by="router", why="submitted"
+        )
+        return Tracked(
+            request=self.request,
+            state=self.state,
+            attempts=self.attempts,
+            timeline=(submitted, *self.log),
+            worker=self.worker,
+            error=self.error,
+            records=self.records,
+            due_at=self.due_at,
+        )
+
+
+@dataclass(slots=True)
+class KeptLane:
+    """What is kept of one biz of one tenant.
+
+    ``counters`` are the terms of the ledger that are counted for ever (``submitted``, ``done``,
+    ``dead``, ``cancelled``, ``expired``): of the whole biz under None, and of each job by its name.
+    """
+
+    requests: dict[RequestId, Kept] = field(default_factory=dict)
+    records: dict[tuple[RequestId, int], Record] = field(default_factory=dict)
+    counters: dict[str | None, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+    def count(self, job: str | None, term: str, by: int = 1) -> None:
+        """Count a request of the job, or of none, for the biz and for the job."""
+        for whose in {None, job}:
+            self.counters[whose][term] += by
+
+
+class KeptState:
+    """Every lane, and the lock under which they are worked on."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[tuple[str, str], KeptLane] = {}
+        self.lock = threading.RLock()
+
+    def of(self, lane: Lane) -> KeptLane:
+        """The lane's part."""
+        return self._lanes.setdefault((lane.tenant, lane.biz), KeptLane())
+
+
+def clean(error: str) -> str:
+    """An error as MongoDB would hold it."""
+    return error[:_LONGEST_ERROR].encode("utf-8", "replace").decode("utf-8")
+
+
+def is_due(kept: Kept, now: datetime) -> bool:
+    """Whether its lease has ended, or its wait."""
+    waits = kept.state in (State.LEASED, State.WAITING)
+    return waits and kept.due_at is not None and kept.due_at <= now
+
+
+def place(ms: int, request_id: RequestId) -> tuple[int, int, int, str]:
+    """Integer ids come before hex ones, as in MongoDB."""
+    if isinstance(request_id, int):
+        return ms, 0, request_id, ""
+    return ms, 1, 0, request_id
+
+
+def typed(text: str) -> RequestId:
+    """An id from its text in a cursor."""
+    return int(text) if text.isdigit() and len(text) < 20 else text
