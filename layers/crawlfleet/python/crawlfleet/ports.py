@@ -415,7 +415,8 @@ class Disowning(Protocol):
     ) -> list[Entry]:
         """Pending entries with ``ts`` from ``since`` (epoch ms) on, oldest first.
 
-        A full page does not end within a millisecond unless all of it is of that one.
+        A page has ``limit`` entries and the rest of the last one's millisecond, so the next begins
+        one after it. A page below the limit is the last one.
         """
         ...
 
@@ -442,7 +443,7 @@ class Journal(Protocol):
         ...
 
     def lines(self, lane: Lane, since: datetime, until: datetime, limit: int) -> list[JournalLine]:
-        """The lines of a span, oldest first."""
+        """The lines of a span that includes ``since`` and not ``until``, oldest first."""
         ...
 
 

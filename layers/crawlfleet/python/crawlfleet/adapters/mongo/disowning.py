@@ -1,0 +1,168 @@
+"""What recovery takes from dead workers, and what it fills queues from (ports.Disowning)."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+from pymongo import ASCENDING
+from pymongo.collection import Collection
+
+from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
+from crawlfleet.adapters.mongo.documents import event, pushed, read_id
+from crawlfleet.adapters.mongo.parts import by_shard, on_shards
+from crawlfleet.adapters.mongo.shards import BY_DUE, BY_ID, BY_STATE, Shards
+from crawlfleet.model.biz import Biz
+from crawlfleet.model.ids import RequestId
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Entry, Mark, State
+from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.routing import Shard, live_shards
+
+_FIELDS: Final = ("_id", "ts")
+T = TypeVar("T")
+
+
+class MongoDisowning:
+    """ports.Disowning.
+
+    A node that does not answer leaves its own requests out, for the next round of recovery; it is
+    an error only where no node answered.
+
+    Marks are kept in the control database, one document a lane. In the shards they would have to
+    be looked for in every generation, and a new one would make each queue be filled anew.
+    """
+
+    def __init__(self, nodes: MongoNodes) -> None:
+        self._nodes = nodes
+        self._shards = Shards(nodes)
+
+    def disown(
+        self,
+        lane: Lane,
+        biz: Biz,
+        entries: Sequence[Entry],
+        worker: str,
+        by: str,
+        why: str,
+        now: datetime,
+    ) -> int:
+        """See ports.Disowning.disown: one update a shard.
+
+        Attempts stay counted: a request that ends its workers must not do so for ever.
+        """
+        change: Document = {
+            "$set": {"flag": int(State.PENDING)},
+            "$unset": {"token": "", "due": ""},
+            "$push": pushed(event(now, State.PENDING, by, why)),
+        }
+
+        def disown_in(shard: Shard, part: list[Entry]) -> int:
+            match = {
+                "_id": {"$in": [entry.id for entry in part]},
+                "flag": int(State.LEASED),
+                "worker": worker,
+            }
+            with border():
+                requests = self._shards.requests(lane, biz, shard)
+                return requests.update_many(match, change, hint=BY_ID).modified_count
+
+        mine = [entry for entry in entries if entry.biz == lane.biz]
+        done, failed = on_shards(by_shard(biz, mine, lambda e: (e.id, from_ms(e.ts))), disown_in)
+        if failed and not done:
+            raise failed[0][1]
+        return sum(done)
+
+    def pending(
+        self, lane: Lane, biz: Biz, *, since: int, before: datetime, now: datetime, limit: int
+    ) -> list[Entry]:
+        """See ports.Disowning.pending: the index of states alone answers.
+
+        A collection belongs to one biz of one tenant, so the index need not say whose it is.
+        """
+        alive = now - timedelta(seconds=biz.ttl_seconds)
+        span = {"$gte": from_ms(since), "$lt": before, "$gt": alive}
+
+        def look(shard: Shard) -> list[Entry]:
+            requests = self._shards.requests(lane, biz, shard, made_sure=True)
+            found = _entries(requests, lane, span, limit)
+            if len(found) == limit:
+                last = found[-1].ts
+                # No limit here: a millisecond that is cut in two could not be gone on from.
+                rest = _entries(requests, lane, {**span, "$eq": from_ms(last)})
+                found = [entry for entry in found if entry.ts < last] + rest
+            return found
+
+        found = sorted(self._everywhere(biz, now, look), key=_place)
+        if len(found) > limit:
+            last = found[limit - 1].ts
+            found = [entry for entry in found if entry.ts <= last]
+        return found
+
+    def waiting(
+        self, lane: Lane, biz: Biz, *, now: datetime, limit: int
+    ) -> list[tuple[Entry, datetime]]:
+        """See ports.Disowning.waiting: the index of due times, as small as what is in flight."""
+        match = {
+            "due": {"$exists": True},
+            "flag": int(State.WAITING),
+            "ts": {"$gt": now - timedelta(seconds=biz.ttl_seconds)},
+        }
+
+        def look(shard: Shard) -> list[tuple[Entry, datetime]]:
+            requests = self._shards.requests(lane, biz, shard, made_sure=True)
+            cursor = requests.find(match, projection=[*_FIELDS, "due"], hint=BY_DUE)
+            ordered = cursor.sort("due", ASCENDING).limit(limit)
+            return [(_entry(lane, document), document["due"]) for document in ordered]
+
+        found = self._everywhere(biz, now, look)
+        return sorted(found, key=lambda one: (one[1], _place(one[0])))[:limit]
+
+    def remembered_mark(self, lane: Lane, biz: Biz) -> Mark | None:  # noqa: ARG002  as the port says
+        """See ports.Disowning.remembered_mark."""
+        with border():
+            found = self._nodes.control("marks").find_one({"_id": _key(lane)})
+        if found is None:
+            return None
+        return Mark(server=found["server"], nonce=found["nonce"], reached=found["reached"])
+
+    def remember_mark(self, lane: Lane, biz: Biz, mark: Mark) -> None:  # noqa: ARG002  as the port says
+        """See ports.Disowning.remember_mark."""
+        kept = {"server": mark.server, "nonce": mark.nonce, "reached": mark.reached}
+        with border():
+            self._nodes.control("marks").replace_one({"_id": _key(lane)}, kept, upsert=True)
+
+    @staticmethod
+    def _everywhere(biz: Biz, now: datetime, look: Callable[[Shard], list[T]]) -> list[T]:
+        """What the shards that answer have to say, one after the other."""
+
+        def ask(shard: Shard, _: list[None]) -> list[T]:
+            with border():
+                return look(shard)
+
+        done, failed = on_shards({shard: [] for shard in live_shards(biz, now)}, ask)
+        if failed and not done:
+            raise failed[0][1]
+        return [one for part in done for one in part]
+
+
+def _entries(
+    requests: Collection[Document], lane: Lane, span: Document, limit: int = 0
+) -> list[Entry]:
+    match = {"flag": int(State.PENDING), "ts": span}
+    cursor = requests.find(match, projection=_FIELDS, hint=BY_STATE)
+    ordered = cursor.sort([("ts", ASCENDING), ("_id", ASCENDING)]).limit(limit)
+    return [_entry(lane, document) for document in ordered]
+
+
+def _entry(lane: Lane, document: Document) -> Entry:
+    return Entry(read_id(document["_id"]), lane.biz, to_ms(document["ts"]))
+
+
+def _place(entry: Entry) -> tuple[int, int, RequestId]:
+    """Integer ids come before hex ones, as in MongoDB; the two are never compared."""
+    return entry.ts, int(isinstance(entry.id, str)), entry.id
+
+
+def _key(lane: Lane) -> str:
+    # None of the three may contain a slash.
+    return f"{lane.tenant}/{lane.biz}/{lane.queue}"

@@ -1,0 +1,336 @@
+"""ports.Disowning over memory and a real MongoDB."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import NamedTuple
+
+import pymongo.monitoring
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from crawlfleet.adapters.memory.disowning import MemoryDisowning
+from crawlfleet.adapters.memory.store import MemoryRequestStore
+from crawlfleet.adapters.mongo.connection import MongoNodes
+from crawlfleet.adapters.mongo.disowning import MongoDisowning
+from crawlfleet.adapters.mongo.store import MongoRequestStore
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.outcome import Retry
+from crawlfleet.model.request import Entry, Mark, Request, State
+from crawlfleet.model.times import to_ms
+from crawlfleet.ports import Disowning
+from tests.contract.broken_servers import closed_port
+from tests.contract.store_cases import (
+    MINUTE,
+    NOW,
+    Fleet,
+    NodesOnOneServer,
+    a_biz,
+    a_generation,
+    a_request,
+    done_with,
+    entries_of,
+    nodes_at,
+    snowflakes,
+    uuids,
+)
+
+MS = timedelta(milliseconds=1)
+
+
+class Both(NamedTuple):
+    """A lane, and recovery's view of the same store."""
+
+    fleet: Fleet
+    disowning: Disowning
+
+    def disown(self, requests: list[Request], worker: str = "worker") -> int:
+        entries = entries_of(requests)
+        return self.disowning.disown(
+            self.fleet.lane, self.fleet.biz, entries, worker, "recovery", "worker is dead", NOW
+        )
+
+    def pending(self, *, since=0, before=NOW + MINUTE, now=NOW, limit=1000) -> list[Entry]:
+        return self.disowning.pending(
+            self.fleet.lane, self.fleet.biz, since=since, before=before, now=now, limit=limit
+        )
+
+    def pages(self, limit: int) -> list[list[Entry]]:
+        """Every page, as a queue is filled from them."""
+        found: list[list[Entry]] = []
+        since = 0
+        while True:
+            found.append(self.pending(since=since, limit=limit))
+            if len(found[-1]) < limit:
+                return found
+            since = found[-1][-1].ts + 1
+
+
+@pytest.fixture(params=["memory", "mongo"])
+def both(request: pytest.FixtureRequest, tenant: str) -> Iterator[Both]:
+    if request.param == "memory":
+        store = MemoryRequestStore()
+        yield Both(Fleet(store, tenant), MemoryDisowning(store.state))
+        return
+    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
+        yield Both(Fleet(MongoRequestStore(nodes), tenant), MongoDisowning(nodes))
+
+
+def test_disowned_requests_are_pending_again_and_say_who_took_them(both: Both) -> None:
+    requests = both.fleet.submit(20)
+    both.fleet.claim(requests)
+
+    assert both.disown(requests) == 20
+
+    for request in requests:
+        tracked = both.fleet.get(request)
+        assert (tracked.state, tracked.attempts, tracked.due_at) == (State.PENDING, 1, None)
+        last = tracked.timeline[-1]
+        assert (last.state, last.by, last.why) == (State.PENDING, "recovery", "worker is dead")
+
+
+def test_the_old_worker_can_do_nothing_more(both: Both) -> None:
+    requests = both.fleet.submit(6)
+    claims = both.fleet.claim(requests)
+    both.disown(requests)
+    ids = {r.id for r in requests}
+
+    assert both.fleet.settle([done_with(c, {"n": 1}) for c in claims]) == ids
+    assert both.fleet.renew(claims, NOW + MINUTE) == ids
+    both.fleet.release(claims)
+
+    assert both.fleet.totals() == ({State.PENDING: 6}, 0)
+    assert {both.fleet.get(r).attempts for r in requests} == {1}
+    assert both.fleet.get(requests[0]).timeline[-1].why == "worker is dead"
+
+
+def test_the_next_worker_owns_them_and_the_attempt_that_was_cut_off_counts(both: Both) -> None:
+    requests = both.fleet.submit(6)
+    both.fleet.claim(requests)
+    both.disown(requests)
+
+    claims = both.fleet.claim(requests, "next", worker="next")
+
+    assert {c.attempt for c in claims} == {2}
+    assert both.disown(requests) == 0  # the dead worker owns nothing of these any more
+    assert both.fleet.settle([done_with(c, {"n": 1}) for c in claims], worker="next") == set()
+
+
+def test_only_what_the_worker_owns_is_taken(both: Both) -> None:
+    mine, others, waiting, done, queued = (both.fleet.submit(2, NOW + n * MS) for n in range(5))
+    both.fleet.claim(mine)
+    both.fleet.claim(others, "other", worker="other")
+    claims = both.fleet.claim(waiting + done, "third")
+    both.fleet.settle([(c, Retry(NOW + MINUTE, "later")) for c in claims[:2]])
+    settled = both.fleet.settle([done_with(c) for c in claims[2:]])
+
+    taken = both.disown(mine + others + waiting + done + queued)
+
+    assert settled == set()
+    assert taken == 2
+    assert both.fleet.totals()[0] == {
+        State.PENDING: 4,
+        State.LEASED: 2,
+        State.WAITING: 2,
+        State.DONE: 2,
+    }
+    assert both.disown(mine) == 0
+
+
+def test_an_entry_of_another_biz_or_of_another_tenant_is_none(both: Both) -> None:
+    requests = both.fleet.submit(3)
+    both.fleet.claim(requests)
+    elsewhere = Lane("other", both.fleet.lane.biz, "main")
+    foreign = [Entry(r.id, "else", to_ms(NOW)) for r in requests]
+    entries = entries_of(requests)
+
+    def disown(lane: Lane, some: list[Entry]) -> int:
+        return both.disowning.disown(lane, both.fleet.biz, some, "worker", "r", "w", NOW)
+
+    assert disown(elsewhere, entries) == 0
+    assert disown(both.fleet.lane, foreign) == 0
+    assert disown(both.fleet.lane, []) == 0
+    assert both.fleet.totals()[0] == {State.LEASED: 3}
+
+
+def test_pending_requests_come_oldest_first_and_nothing_else(both: Both) -> None:
+    late = both.fleet.submit(5, NOW + MS)
+    early = both.fleet.submit(5, NOW - MINUTE)
+    both.fleet.claim(late[:1])
+    both.fleet.cancel(early[0])
+
+    wanted = entries_of([*early[1:], *late[1:]])
+
+    assert both.pending() == wanted
+    assert both.pending(since=to_ms(NOW)) == wanted[4:]
+    assert both.pending(since=to_ms(NOW + MS)) == wanted[4:]
+    assert both.pending(since=to_ms(NOW + 2 * MS)) == []
+    assert both.pending(before=NOW + MS) == wanted[:4]
+    ttl = timedelta(seconds=both.fleet.biz.ttl_seconds)
+    assert both.pending(now=NOW - MINUTE + ttl) == wanted[4:]
+
+
+def test_integer_ids_come_before_others_of_their_millisecond(both: Both) -> None:
+    requests = [a_request(both.fleet.lane, i) for i in [*uuids(3, NOW), *snowflakes(3)]]
+    both.fleet.insert(requests)
+
+    found = [entry.id for entry in both.pending()]
+
+    assert found == [*sorted(r.id for r in requests[3:]), *sorted(r.id for r in requests[:3])]
+
+
+def test_a_page_ends_with_its_last_millisecond_however_many_share_it(both: Both) -> None:
+    first, crowd, last = (both.fleet.submit(n, NOW + k * MS) for k, n in enumerate((3, 60, 2)))
+
+    pages = both.pages(limit=5)
+
+    assert [len(page) for page in pages] == [63, 2]
+    assert [e for page in pages for e in page] == entries_of([*first, *crowd, *last])
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    crowds=st.lists(st.integers(1, 12), min_size=1, max_size=6),
+    limit=st.integers(1, 20),
+    number=st.integers(1, 10**6),
+)
+def test_pages_hold_each_request_once_in_order_and_end(
+    both: Both, crowds: list[int], limit: int, number: int
+) -> None:
+    fleet = Fleet(both.fleet.store, f"{both.fleet.lane.tenant[:8]}{number}", both.fleet.biz)
+    mine = Both(fleet, both.disowning)
+    stored = {e.id for page in mine.pages(1000) for e in page}
+    for index, crowd in enumerate(crowds):
+        at = NOW + index * MS
+        requests = [a_request(fleet.lane, i, at) for i in uuids(crowd, at)]
+        fleet.insert(requests)
+        stored |= {r.id for r in requests}
+
+    found = [entry for page in mine.pages(limit) for entry in page]
+
+    assert sorted(e.id for e in found) == sorted(stored)
+    assert found == sorted(found, key=lambda e: (e.ts, e.id))
+
+
+def test_what_waits_comes_with_the_time_it_is_due_soonest_first(both: Both) -> None:
+    requests = both.fleet.submit(6)
+    claims = both.fleet.claim(requests)
+    both.fleet.settle([(c, Retry(NOW + (9 - n) * MINUTE, "x")) for n, c in enumerate(claims[:5])])
+    entries = {c.request.id: c.entry for c in claims}
+    wanted = [
+        (entries[c.request.id], NOW + (9 - n) * MINUTE)
+        for n, c in reversed(list(enumerate(claims[:5])))
+    ]
+
+    def waiting(limit: int, now=NOW):
+        return both.disowning.waiting(both.fleet.lane, both.fleet.biz, now=now, limit=limit)
+
+    assert waiting(100) == wanted
+    assert waiting(2) == wanted[:2]
+    assert waiting(100, NOW + timedelta(seconds=both.fleet.biz.ttl_seconds)) == []
+
+
+def test_a_mark_is_remembered_for_its_lane_alone(both: Both) -> None:
+    lane, biz = both.fleet.lane, both.fleet.biz
+    mark = Mark(server="run-1", nonce="n1", reached=17)
+    both.disowning.remember_mark(lane, biz, mark)
+    both.disowning.remember_mark(Lane(lane.tenant, lane.biz, "fast"), biz, Mark(server="run-2"))
+
+    newer = a_biz(generations=(*biz.generations, a_generation(starts_at=NOW, nodes=("south",))))
+
+    assert both.disowning.remembered_mark(lane, newer) == mark
+    assert both.disowning.remembered_mark(Lane("other", lane.biz, "main"), biz) is None
+    assert both.disowning.remembered_mark(Lane(lane.tenant, "other", "main"), biz) is None
+    both.disowning.remember_mark(lane, biz, Mark(server="run-3", nonce="n3"))
+    assert both.disowning.remembered_mark(lane, biz) == Mark(server="run-3", nonce="n3")
+
+
+def test_one_node_away_leaves_its_own_requests_out(mongo_uri: str, tenant: str) -> None:
+    with nodes_at(mongo_uri) as nodes:
+        fleet = Fleet(MongoRequestStore(nodes), tenant)
+        requests = fleet.submit(60)
+        waiting = fleet.submit(60, NOW + MS)
+        fleet.settle([(c, Retry(NOW, "x")) for c in fleet.claim(waiting)])
+
+    def only_east(node: str) -> str:
+        return mongo_uri if node == "east" else f"mongodb://{address}/"
+
+    with closed_port() as address:
+        half = NodesOnOneServer(uri_of=only_east, home=lambda: "east")
+        both = Both(Fleet(MongoRequestStore(half), tenant), MongoDisowning(half))
+        try:
+            there = both.pending()
+            due = both.disowning.waiting(fleet.lane, fleet.biz, now=NOW, limit=100)
+            both.fleet.claim(requests)
+            taken = both.disown(requests)
+        finally:
+            half.close()
+
+    assert 10 < len(there) < 50
+    assert 10 < len(due) < 50
+    assert taken == len(there)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda b: b.disown([a_request(b.fleet.lane, 1)]),
+        lambda b: b.pending(),
+        lambda b: b.disowning.waiting(b.fleet.lane, b.fleet.biz, now=NOW, limit=5),
+        lambda b: b.disowning.remembered_mark(b.fleet.lane, b.fleet.biz),
+        lambda b: b.disowning.remember_mark(b.fleet.lane, b.fleet.biz, Mark(server="s")),
+    ],
+    ids=["disown", "pending", "waiting", "remembered_mark", "remember_mark"],
+)
+def test_every_node_away_is_an_error(tenant: str, call: Callable[[Both], object]) -> None:
+    biz = a_biz(generations=(a_generation(nodes=("east",), databases=("one",), shards=1),))
+    with closed_port() as address:
+        nodes = MongoNodes(uri_of=lambda _: f"mongodb://{address}/", home=lambda: "east")
+        both = Both(Fleet(MongoRequestStore(nodes), tenant, biz), MongoDisowning(nodes))
+        try:
+            with pytest.raises(StoreUnavailableError):
+                call(both)
+        finally:
+            nodes.close()
+
+
+def test_filling_reads_the_index_and_no_document(mongo_uri: str, tenant: str) -> None:
+    """What the queries look like to the server, which answers what it read for them."""
+    biz = a_biz(generations=(a_generation(nodes=("east",), databases=("one",), shards=1),))
+    asked: list[dict] = []
+
+    class Listener(pymongo.monitoring.CommandListener):
+        def started(self, event):
+            if event.command_name == "find":
+                asked.append(dict(event.command))
+
+        def succeeded(self, event):
+            pass
+
+        def failed(self, event):
+            pass
+
+    with nodes_at(mongo_uri) as nodes:
+        client = pymongo.MongoClient(mongo_uri, tz_aware=True, event_listeners=[Listener()])
+        nodes._clients["east"] = client
+        both = Both(Fleet(MongoRequestStore(nodes), tenant, biz), MongoDisowning(nodes))
+        both.fleet.submit(500)
+        claims = both.fleet.claim(both.fleet.submit(20, NOW + MS))
+        both.fleet.settle([(c, Retry(NOW, "x")) for c in claims])
+        asked.clear()
+        both.pending(limit=10)
+        both.disowning.waiting(both.fleet.lane, biz, now=NOW, limit=10)
+        read = []
+        for command in asked:
+            find = {k: v for k, v in command.items() if not k.startswith(("$", "lsid", "txn"))}
+            find = {k: v for k, v in find.items() if k not in ("maxTimeMS", "singleBatch")}
+            told = client[nodes.database("east", tenant, "one").name].command(
+                "explain", find, verbosity="executionStats"
+            )
+            stats = told["executionStats"]
+            read.append((stats["totalKeysExamined"], stats["totalDocsExamined"]))
+
+    assert read == [(10, 0), (500, 0), (10, 10)]
