@@ -8,6 +8,8 @@ server cleanly. A death signal from the owner's thread would not do: the thread 
 server often ends long before the process does. The guard itself is single-threaded, so on Linux
 the server asks for a signal when the guard is killed.
 
+SIGUSR1 kills the server at once, as ``kill -9`` does: that is for tests of what survives it.
+
 Nothing of ours is imported: the guard starts in a few milliseconds.
 """
 
@@ -24,6 +26,7 @@ from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1
 _POLL_SECONDS: Final = 1.0
+_ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def _death_signal() -> Callable[[], None] | None:
@@ -47,7 +50,7 @@ def run(grace_seconds: float, command: list[str]) -> int:
     def note(_number: int, _frame: FrameType | None) -> None:
         """Wake the loop; the wake-up descriptor carries the signal's number."""
 
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (*_ENDING, signal.SIGCHLD, signal.SIGUSR1):
         signal.signal(number, note)
     server = subprocess.Popen(  # noqa: S603  the owner chose the program
         command,
@@ -59,7 +62,9 @@ def run(grace_seconds: float, command: list[str]) -> int:
         ready, _, _ = select.select([0, ended_read], [], [], _POLL_SECONDS)
         if ended_read in ready:
             numbers = os.read(ended_read, 64)
-            if set(numbers) - {signal.SIGCHLD}:
+            if signal.SIGUSR1 in numbers:
+                server.kill()
+            elif set(numbers) - {signal.SIGCHLD}:
                 break
         if 0 in ready and not os.read(0, 64):
             break

@@ -74,6 +74,7 @@ class MongoServer:
         self._log_dir = log_dir
         self._member_count = members
         self._stack = ExitStack()
+        self._folder = Path()
         #: The members' processes by port, so that a test can end one of them.
         self.members: dict[int, GuardedProcess] = {}
         self.uri = ""
@@ -89,16 +90,16 @@ class MongoServer:
         if given and self._member_count == 1:
             self.uri = given
             return self
-        program = find_program("mongod", _PACKAGED, _REMEDY)
         with ExitStack() as stack:
             data_dir = self._data_dir
             if data_dir is None:
                 data_dir = Path(
                     stack.enter_context(tempfile.TemporaryDirectory(prefix="crawlfleet-mongo-"))
                 )
+            self._folder = data_dir
             ports = self._ports or tuple(free_port() for _ in range(self._member_count))
             members = {
-                port: stack.enter_context(self._start_member(program, data_dir, number, port))
+                port: stack.enter_context(self._start_member(number, port))
                 for number, port in enumerate(ports)
             }
             for port, member in members.items():
@@ -110,10 +111,9 @@ class MongoServer:
             self._stack = stack.pop_all()
         return self
 
-    def _start_member(
-        self, program: Path, data_dir: Path, number: int, port: int
-    ) -> GuardedProcess:
-        member_dir = data_dir / f"member-{number}"
+    def _start_member(self, number: int, port: int) -> GuardedProcess:
+        program = find_program("mongod", _PACKAGED, _REMEDY)
+        member_dir = self._folder / f"member-{number}"
         member_dir.mkdir(parents=True, exist_ok=True)
         parameters = {**_PARAMETERS, **self._parameters}
         return GuardedProcess(
@@ -127,6 +127,17 @@ class MongoServer:
             ],
             (self._log_dir or member_dir) / f"mongod-{number}.log",
         )
+
+    def primary(self) -> int | None:
+        """The port of the member that takes writes now; None while there is none."""
+        return _primary(tuple(self.members))
+
+    def restart_member(self, port: int) -> None:
+        """Start a member again after its ``kill``; it catches up by itself."""
+        number = list(self.members).index(port)
+        member = self._stack.enter_context(self._start_member(number, port))
+        member.wait_until(lambda: _answers(port))
+        self.members[port] = member
 
     def stop(self) -> None:
         """Stop every member, all at once; data in ``data_dir`` stays."""
@@ -191,14 +202,19 @@ def _form_replica_set(ports: Sequence[int]) -> None:
 
 def _wait_for_primary(ports: Sequence[int]) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        for port in ports:
-            try:
-                with _client(port) as client:
-                    if client.admin.command("hello").get("isWritablePrimary"):
-                        return
-            except PyMongoError:
-                continue
+    while _primary(ports) is None:
+        if time.monotonic() > deadline:
+            message = f"the MongoDB replica set on ports {list(ports)} chose no primary"
+            raise PartError(message)
         time.sleep(0.05)
-    message = f"the MongoDB replica set on ports {list(ports)} chose no primary"
-    raise PartError(message)
+
+
+def _primary(ports: Sequence[int]) -> int | None:
+    for port in ports:
+        try:
+            with _client(port) as client:
+                if client.admin.command("hello").get("isWritablePrimary"):
+                    return port
+        except PyMongoError:
+            continue
+    return None

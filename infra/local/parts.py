@@ -1,8 +1,10 @@
 """What every local part needs: a program, a free port, a guarded process, a bounded wait."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -157,6 +159,12 @@ class GuardedProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def kill(self) -> None:
+        """End the server as ``kill -9`` does, and wait until it is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGUSR1)
+        self._process.wait(self._grace_seconds)
 
     def _quoted_log(self) -> str:
         text = self.log_path.read_text(errors="replace")[-_LOG_TAIL_CHARACTERS:]

@@ -28,19 +28,30 @@ class RedisServer:
     """
 
     def __init__(
-        self, data_dir: Path | None = None, *, port: int = 0, log_path: Path | None = None
+        self,
+        data_dir: Path | None = None,
+        *,
+        port: int = 0,
+        log_path: Path | None = None,
+        own: bool = False,
     ) -> None:
-        """Choose where data is kept; ``port`` 0 is any free one."""
+        """Choose where data is kept; ``port`` 0 is any free one.
+
+        ``own`` starts one whatever ``REDIS_URL`` names: what is going to be killed is nobody's.
+        """
         self._data_dir = data_dir
         self._log_path = log_path
-        self._port = port
+        self._port = self._bound = port
+        self._own = own
+        self._folder = Path()
+        self._server: GuardedProcess | None = None
         self._stack = ExitStack()
         self.url = ""
         self.pid: int | None = None
 
     def start(self) -> Self:
         """Start the server, or take the one that ``REDIS_URL`` names."""
-        given = os.environ.get(ENV_URL)
+        given = None if self._own else os.environ.get(ENV_URL)
         if given:
             self.url = given
             return self
@@ -51,31 +62,49 @@ class RedisServer:
                     stack.enter_context(tempfile.TemporaryDirectory(prefix="crawlfleet-redis-"))
                 )
             data_dir.mkdir(parents=True, exist_ok=True)
-            port = self._port or free_port()
-            kept = self._data_dir is not None
-            server = stack.enter_context(
-                GuardedProcess(
-                    "redis",
-                    [
-                        str(find_program("redis-server", _PACKAGED, _REMEDY)),
-                        *("--bind", LOOPBACK, "--port", str(port), "--dir", str(data_dir)),
-                        *("--appendonly", "yes" if kept else "no", "--appendfsync", "everysec"),
-                        *("--save", "", "--maxmemory-policy", "noeviction"),
-                        *("--tcp-keepalive", "60", "--daemonize", "no"),
-                    ],
-                    self._log_path or data_dir / "redis.log",
-                )
-            )
-            url = f"redis://{LOOPBACK}:{port}/0"
-            server.wait_until(lambda: _answers(url))
-            self.url, self.pid = url, server.pid
+            self._folder = data_dir
+            self._bound = self._port or free_port()
+            self.url = f"redis://{LOOPBACK}:{self._bound}/0"
+            self._start_process(stack)
             self._stack = stack.pop_all()
         return self
+
+    def _start_process(self, stack: ExitStack) -> None:
+        kept = self._data_dir is not None
+        server = stack.enter_context(
+            GuardedProcess(
+                "redis",
+                [
+                    str(find_program("redis-server", _PACKAGED, _REMEDY)),
+                    *("--bind", LOOPBACK, "--port", str(self._bound), "--dir", str(self._folder)),
+                    *("--appendonly", "yes" if kept else "no", "--appendfsync", "everysec"),
+                    *("--save", "", "--maxmemory-policy", "noeviction"),
+                    *("--tcp-keepalive", "60", "--daemonize", "no"),
+                ],
+                self._log_path or self._folder / "redis.log",
+            )
+        )
+        server.wait_until(lambda: _answers(self.url))
+        self._server, self.pid = server, server.pid
+
+    @property
+    def snapshot(self) -> Path:
+        """What ``SAVE`` writes, and what a server without a ``data_dir`` is started again with."""
+        return self._folder / "dump.rdb"
+
+    def kill(self) -> None:
+        """End a server that was started here as ``kill -9`` does."""
+        if self._server is not None:
+            self._server.kill()
+
+    def restart(self) -> None:
+        """Start it again at its port after :meth:`kill`, with whatever lies in its folder."""
+        self._start_process(self._stack)
 
     def stop(self) -> None:
         """Stop the server; data in ``data_dir`` stays."""
         self._stack.close()
-        self.pid = None
+        self._server = self.pid = None
 
     def __enter__(self) -> Self:
         """Start."""
