@@ -21,6 +21,8 @@ DEFAULT_TENANT: Final = "default"
 #: CloudWatch namespace of every metric, and the dimensions that a metric of a biz carries.
 METRIC_NAMESPACE: Final = "Crawlfleet"
 METRIC_DIMENSIONS: Final = ("stage", "tenant", "biz")
+#: Requests that were submitted and are in no state; what an alarm watches, over all bizs.
+METRIC_LEDGER_DIFFERENCE: Final = "LedgerDifference"
 
 # ---- environment variables: they say where things are, never how they behave ------------------
 
