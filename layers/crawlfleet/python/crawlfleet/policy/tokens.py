@@ -19,3 +19,12 @@ def worker_of(token: str) -> str:
     'eu.w1'
     """
     return token.rsplit(".", 2)[0]
+
+
+def is_of(token: str, worker: str) -> bool:
+    """Whether the token is one of that worker's.
+
+    >>> is_of("eu.w1.9f3c.12", "eu.w1"), is_of("eu.w1.9f3c.12", "eu")
+    (True, False)
+    """
+    return token.startswith(f"{worker}.") and worker_of(token) == worker
