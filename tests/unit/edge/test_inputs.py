@@ -154,7 +154,7 @@ def test_the_limit_itself_is_allowed():
     ],
 )
 def test_since_is_a_moment(text, moment):
-    assert inputs.since_in(text) == moment
+    assert inputs.time_in(text, "since") == moment
 
 
 @pytest.mark.parametrize(
@@ -167,14 +167,14 @@ def test_since_is_a_moment(text, moment):
 )
 def test_what_is_no_moment_is_refused(text):
     with pytest.raises(InvalidRequestError) as caught:
-        inputs.since_in(text)
+        inputs.time_in(text, "since")
 
     assert fields(caught) == ["since"]
 
 
 @given(st.text(max_size=30))
 def test_no_text_breaks_since_or_limit(text):
-    for reads in (inputs.since_in, inputs.limit_in):
+    for reads in (lambda text: inputs.time_in(text, "since"), inputs.limit_in):
         try:
             found = reads(text)
         except InvalidRequestError:

@@ -24,6 +24,8 @@ TABLE: list[tuple[CrawlfleetError, int, str]] = [
     (errors.UnknownRuleError("no rule"), 400, "unknown-rule"),
     (errors.NotFoundError("none"), 404, "not-found"),
     (errors.ConflictError("it is done"), 409, "conflict"),
+    (errors.KeyReusedError("key k stands for another"), 422, "key-reused"),
+    (errors.BacklogFullError("full", retry_after_seconds=7.2), 429, "backlog-full"),
     (errors.QuotaExceededError("used up"), 429, "quota-exceeded"),
     (TooLargeBodyError("too large"), 413, "too-large-body"),
     (MethodNotAllowedError("not here", ("GET",)), 405, "method-not-allowed"),

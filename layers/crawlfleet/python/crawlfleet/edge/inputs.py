@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeVar
@@ -23,6 +24,9 @@ BODY_LIMIT: Final = 6_000_000
 #: Entries of one page of a list, unless the caller asks for fewer or more.
 PAGE: Final = 100
 LARGEST_PAGE: Final = 1_000
+LONGEST_JOB: Final = 255
+#: The header that makes a repeated submission one.
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 
 Url = Annotated[str, Meta(min_length=1, max_length=8_000)]
 
@@ -47,6 +51,7 @@ class ScheduleInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 _batch = msgspec.json.Decoder(Batch)
 _single = msgspec.json.Decoder(Submission)
 
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}\Z")
 #: Fields of a batch.
 _BATCH: Final = frozenset({"requests"})
 #: What msgspec raises for bytes that are not what was asked for; some it finds to be no UTF-8 late.
@@ -86,9 +91,9 @@ def submissions_in(body: bytes) -> tuple[list[Submission | InvalidRequestError],
         return list(_batch.decode(body).requests), True
     except _UNREADABLE:
         pass
-    top = _read(body, dict[str, msgspec.Raw])
+    top = read(body, dict[str, msgspec.Raw])
     if "requests" not in top:
-        return [_read(body, Submission)], False
+        return [read(body, Submission)], False
     problems = [Problem(join("", name), "is no field of a batch") for name in top.keys() - _BATCH]
     entries, wrong = decode(bytes(top["requests"]), list[msgspec.Raw])
     problems += [Problem("requests", problem.message) for problem in wrong]
@@ -106,10 +111,10 @@ def schedule_in(body: bytes) -> ScheduleInput:
     Raises:
         InvalidRequestError: names every field that is wrong.
     """
-    return _read(body, ScheduleInput)
+    return read(body, ScheduleInput)
 
 
-def since_in(text: str | None) -> datetime | None:
+def time_in(text: str | None, field: str) -> datetime | None:
     """A moment: RFC 3339 with a zone, or epoch milliseconds."""
     if text is None:
         return None
@@ -122,16 +127,49 @@ def since_in(text: str | None) -> datetime | None:
     except (ValueError, OverflowError):
         pass
     message = "must be a time such as 2026-01-31T08:00:00Z, or epoch milliseconds"
-    raise InvalidRequestError.of("since", message)
+    raise InvalidRequestError.of(field, message)
 
 
 def limit_in(text: str | None) -> int:
     """How many entries of a page are wanted."""
-    if text is None:
-        return PAGE
-    if text.isascii() and text.isdigit() and len(text) < 8 and 1 <= int(text) <= LARGEST_PAGE:
+    return PAGE if text is None else number_in(text, "limit", 1, LARGEST_PAGE)
+
+
+def number_in(text: str, field: str, least: int, largest: int) -> int:
+    """A whole number in digits."""
+    if text.isascii() and text.isdigit() and len(text) < 8 and least <= int(text) <= largest:
         return int(text)
-    raise InvalidRequestError.of("limit", f"must be a number from 1 to {LARGEST_PAGE:,}")
+    raise InvalidRequestError.of(field, f"must be a number from {least} to {largest:,}")
+
+
+def job_in(text: str | None) -> str | None:
+    """The name of a job."""
+    if text is None or 1 <= len(text) <= LONGEST_JOB:
+        return text
+    raise InvalidRequestError.of("job", f"must be 1 to {LONGEST_JOB} signs")
+
+
+def idempotency_key_in(event: Mapping[str, Any]) -> str | None:
+    """The key under which a submission may be repeated; the header's name is of any case.
+
+    Raises:
+        InvalidRequestError: there are several, or it is not 1 to 255 visible ASCII signs.
+    """
+    many: Mapping[str, Sequence[str]] = event.get("multiValueHeaders") or {}
+    last: Mapping[str, str] = event.get("headers") or {}
+    given = [
+        value
+        for name, values in (many or {name: (value,) for name, value in last.items()}).items()
+        if name.lower() == IDEMPOTENCY_KEY.lower()
+        for value in values
+    ]
+    if not given:
+        return None
+    if len(given) > 1:
+        raise InvalidRequestError.of(IDEMPOTENCY_KEY, f"is given {len(given)} times, but takes one")
+    if not _KEY.match(given[0]):
+        raise InvalidRequestError.of(IDEMPOTENCY_KEY, "must be 1 to 255 visible ASCII signs")
+    return given[0]
 
 
 def known_parameters(given: Mapping[str, Sequence[str]], known: frozenset[str]) -> None:
@@ -162,7 +200,8 @@ def _entry(raw: msgspec.Raw, index: int) -> Submission | InvalidRequestError:
         )
 
 
-def _read(body: bytes, shape: type[T]) -> T:
+def read(body: bytes, shape: type[T]) -> T:
+    """The body as JSON of that shape; every mistake is named."""
     if not body.strip():
         raise InvalidRequestError.of("body", "is missing: send JSON")
     value, problems = decode(body, shape)

@@ -23,8 +23,13 @@ _TITLES: Final = {
     404: "There is no such thing.",
     409: "The state forbids it.",
     413: "The body is too large.",
-    429: "Too many requests.",
+    422: "The key, or a client id, stands for another submission.",
+    429: "The biz has as much as it may; nothing is stored; come back after Retry-After.",
     503: "A part does not answer; try again after Retry-After.",
+}
+_RETRY_AFTER: Final = {
+    "description": "Seconds after which it makes sense to ask again.",
+    "schema": {"type": "integer", "minimum": 1},
 }
 
 
@@ -68,17 +73,18 @@ def _operation(route: Route) -> dict[str, Any]:
         + [
             {
                 "name": parameter.name,
-                "in": "query",
+                "in": place,
                 "description": parameter.meaning,
                 "schema": parameter.shape,
             }
-            for parameter in route.parameters
+            for place, parameters in (("query", route.parameters), ("header", route.headers))
+            for parameter in parameters
         ],
         "responses": _responses(route),
     }
     if route.body:
         operation["requestBody"] = {
-            "required": True,
+            "required": route.body_required,
             "content": {"application/json": {"schema": _one_of(route.body)}},
         }
     if route.open:
@@ -93,6 +99,8 @@ def _responses(route: Route) -> dict[str, Any]:
         response = responses.setdefault(str(status), {"description": _TITLES[status]})
         problem = {"schema": _reference(ProblemDocument)}
         response["content"] = {**response.get("content", {}), CONTENT_TYPE: problem}
+        if status in (429, 503):
+            response["headers"] = {"Retry-After": _RETRY_AFTER}
     return responses
 
 
@@ -106,6 +114,11 @@ def _answer(route: Route, status: int) -> dict[str, Any]:
         answer["content"] = {"application/json": {"schema": _reference(view)}}
     elif status == 200:
         answer["content"] = {"application/json": {"schema": {"type": "object"}}}
+    if route.told:
+        answer["headers"] = {
+            header.name: {"description": header.meaning, "schema": header.shape}
+            for header in route.told
+        }
     return answer
 
 

@@ -45,6 +45,8 @@ _STATUS: Final[tuple[tuple[type[CrawlfleetError], int, str], ...]] = (
     (errors.UnknownRuleError, 400, "No such rule"),
     (errors.NotFoundError, 404, "Not found"),
     (errors.ConflictError, 409, "The state forbids it"),
+    (errors.KeyReusedError, 422, "The key stands for something else"),
+    (errors.BacklogFullError, 429, "Come back later"),
     (errors.QuotaExceededError, 429, "The quota is used up"),
     (errors.RejectedError, 400, "The request is not valid"),
     (errors.StoreUnavailableError, 503, "A part does not answer"),

@@ -4,13 +4,24 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.edge import views
-from crawlfleet.edge.inputs import LARGEST_PAGE, PAGE, Batch, ScheduleInput
+from crawlfleet.edge import insight_views, letter_views, views
+from crawlfleet.edge.inputs import (
+    IDEMPOTENCY_KEY,
+    LARGEST_PAGE,
+    LONGEST_JOB,
+    PAGE,
+    Batch,
+    ScheduleInput,
+)
+from crawlfleet.edge.letter_inputs import LARGEST_STATUS, PurgesInput, ReplayInput, ReplaysInput
 from crawlfleet.model.submission import Submission
+
+#: The header of an answer that had been given before.
+REPLAYED: Final = "Idempotent-Replayed"
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
-    """A query parameter: what it means and its JSON schema."""
+    """A parameter of the query or a header: what it means and its JSON schema."""
 
     name: str
     meaning: str
@@ -18,7 +29,10 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """One call. ``answers`` gives the shape by status; ``problems`` the statuses of its errors."""
+    """One call. ``answers`` gives the shape by status; ``problems`` the statuses of its errors.
+
+    ``headers`` are what the call may carry, ``told`` what its answers may.
+    """
 
     operation: str
     method: str
@@ -27,7 +41,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     answers: dict[int, type[views.View] | None]
     problems: tuple[int, ...] = ()
     body: tuple[type[msgspec.Struct], ...] = ()
+    body_required: bool = True
     parameters: tuple[Parameter, ...] = ()
+    headers: tuple[Parameter, ...] = ()
+    told: tuple[Parameter, ...] = ()
     open: bool = False
 
     @property
@@ -62,6 +79,48 @@ _REQUEST_ID: Final = Parameter(
     shape={"type": "string", "maxLength": 36},
 )
 
+_KEY: Final = Parameter(
+    name=IDEMPOTENCY_KEY,
+    meaning="Under one key a submission is one, however often it is sent.",
+    shape={"type": "string", "pattern": "^[!-~]{1,255}$"},
+)
+_REPEATED: Final = Parameter(
+    name=REPLAYED,
+    meaning="`true` when all of it had been accepted before, under this key or its client ids.",
+    shape={"type": "string", "const": "true"},
+)
+_JOB: Final = Parameter(
+    name="job",
+    meaning="Only what belongs to this job.",
+    shape={"type": "string", "minLength": 1, "maxLength": LONGEST_JOB},
+)
+
+
+def _word(name: str, meaning: str) -> Parameter:
+    return Parameter(
+        name=name, meaning=meaning, shape={"type": "string", "minLength": 1, "maxLength": 255}
+    )
+
+
+_LETTERS: Final = (
+    _word("reason", "Only those given up on for this kind of error, such as PageGone."),
+    Parameter(
+        name="status",
+        meaning="Only those whose last answer had this status; 0: there was none.",
+        shape={"type": "integer", "minimum": 0, "maximum": LARGEST_STATUS},
+    ),
+    _word("rule", "Only those of this rule."),
+    _word("host", "Only those whose URL has this host."),
+    _JOB,
+    _word("text", "Only those with this text in their error."),
+    _SINCE,
+    Parameter(
+        name="until",
+        meaning="Only requests queued before this time: RFC 3339 with a zone, or epoch ms.",
+        shape={"type": "string", "maxLength": 40},
+    ),
+)
+
 #: What any call to a biz may answer: no tenant, no such biz, a part is down.
 _ANY: Final = (400, 403, 404, 503)
 
@@ -72,8 +131,10 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/v1/{biz}/requests",
         summary="Submit one page, or up to 1,000, to be downloaded. Each entry is answered.",
         body=(Submission, Batch),
+        headers=(_KEY,),
+        told=(_REPEATED,),
         answers={202: views.BatchView},
-        problems=(*_ANY, 409, 413),
+        problems=(*_ANY, 409, 413, 422, 429),
     ),
     Route(
         operation="listRequests",
@@ -101,6 +162,67 @@ ROUTES: Final[tuple[Route, ...]] = (
         problems=(*_ANY, 409),
     ),
     Route(
+        operation="explainRequest",
+        method="GET",
+        path="/v1/{biz}/requests/{id}/explain",
+        summary="Why a request is where it is: every decision, and where it stands now.",
+        answers={200: insight_views.ExplanationView},
+        problems=_ANY,
+    ),
+    Route(
+        operation="listDeadLetters",
+        method="GET",
+        path="/v1/{biz}/dead-letters",
+        summary="Requests that were given up on, oldest first: why, and the site's last answer.",
+        parameters=(*_LETTERS, _CURSOR, _LIMIT),
+        answers={200: letter_views.LettersView},
+        problems=_ANY,
+    ),
+    Route(
+        operation="getDeadLetter",
+        method="GET",
+        path="/v1/{biz}/dead-letters/{id}",
+        summary="One dead letter with everything, the beginning of the last answer's body too.",
+        answers={200: letter_views.WholeLetterView},
+        problems=(*_ANY, 409),
+    ),
+    Route(
+        operation="replayDeadLetter",
+        method="POST",
+        path="/v1/{biz}/dead-letters/{id}/replay",
+        summary="Have a dead letter worked on again, by its rule as it was or as it is now.",
+        body=(ReplayInput,),
+        body_required=False,
+        answers={200: views.RequestView},
+        problems=(*_ANY, 409, 413),
+    ),
+    Route(
+        operation="purgeDeadLetter",
+        method="DELETE",
+        path="/v1/{biz}/dead-letters/{id}",
+        summary="Remove a dead letter; the ledger still counts it as dead.",
+        answers={204: None},
+        problems=(*_ANY, 409),
+    ),
+    Route(
+        operation="replayDeadLetters",
+        method="POST",
+        path="/v1/{biz}/dead-letters/replay",
+        summary="Have the dead letters that a filter means worked on again, some at a time.",
+        body=(ReplaysInput,),
+        answers={200: letter_views.ReplayedView},
+        problems=(*_ANY, 413),
+    ),
+    Route(
+        operation="purgeDeadLetters",
+        method="POST",
+        path="/v1/{biz}/dead-letters/purge",
+        summary="Remove the dead letters that a filter means, some at a time.",
+        body=(PurgesInput,),
+        answers={200: letter_views.PurgedView},
+        problems=(*_ANY, 413),
+    ),
+    Route(
         operation="listRecords",
         method="GET",
         path="/v1/{biz}/records",
@@ -115,6 +237,23 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/v1/{biz}/stats",
         summary="Totals per state, queue depth, rates over 1, 5 and 60 seconds.",
         answers={200: views.StatsView},
+        problems=_ANY,
+    ),
+    Route(
+        operation="getLedger",
+        method="GET",
+        path="/v1/{biz}/ledger",
+        summary="Where everything that was ever submitted is: every term, and the difference.",
+        parameters=(_JOB,),
+        answers={200: insight_views.LedgerView},
+        problems=_ANY,
+    ),
+    Route(
+        operation="listWorkers",
+        method="GET",
+        path="/v1/{biz}/workers",
+        summary="The fleet's workers: how they are, and what they hold of this biz.",
+        answers={200: insight_views.WorkersView},
         problems=_ANY,
     ),
     Route(

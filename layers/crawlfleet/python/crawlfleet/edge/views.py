@@ -24,18 +24,26 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """Base of every answer's shape."""
 
 
-class SubmittedView(View, frozen=True, kw_only=True):
-    """The answer to one page: it is persisted under this id."""
+class SubmittedView(View, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to one page: it is persisted under this id.
+
+    ``repeated`` says that it was before, under the same key or client id.
+    """
 
     id: str
     state: str
+    repeated: bool = False
 
 
 class EntryView(View, frozen=True, kw_only=True, omit_defaults=True):
-    """An accepted entry of a batch, or the problem that kept it from being stored."""
+    """An accepted entry of a batch, or the problem that kept it from being stored.
+
+    ``repeated`` says that it was stored before, under the same key or client id.
+    """
 
     id: str | None = None
     state: str | None = None
+    repeated: bool = False
     error: ProblemDocument | None = None
 
 
@@ -78,6 +86,7 @@ class RequestView(View, frozen=True, kw_only=True):
     records: int
     due_at: str | None
     timeline: list[EventView]
+    job: str | None = None
 
 
 class RequestsView(View, frozen=True, kw_only=True):
@@ -177,13 +186,13 @@ def maybe_at(moment: datetime | None) -> str | None:
 
 def submitted_view(accepted: Accepted) -> SubmittedView:
     """The answer to one page."""
-    return SubmittedView(id=str(accepted.id), state=_PENDING)
+    return SubmittedView(id=str(accepted.id), state=_PENDING, repeated=accepted.repeated)
 
 
 def entry_view(receipt: Receipt) -> EntryView:
     """The answer to one entry of a batch."""
     if isinstance(receipt, Accepted):
-        return EntryView(id=str(receipt.id), state=_PENDING)
+        return EntryView(id=str(receipt.id), state=_PENDING, repeated=receipt.repeated)
     return EntryView(error=document_of(receipt.error))
 
 
@@ -209,8 +218,14 @@ def request_view(tracked: Tracked, label: Callable[[int], str]) -> RequestView:
         error=tracked.error,
         records=tracked.records,
         due_at=maybe_at(tracked.due_at),
-        timeline=[_event_view(event) for event in tracked.timeline],
+        timeline=[event_view(event) for event in tracked.timeline],
+        job=request.job,
     )
+
+
+def event_view(event: Event) -> EventView:
+    """A line of the timeline."""
+    return EventView(at=at(event.at), state=event.state.label, by=event.by, why=event.why)
 
 
 def record_view(record: Record) -> RecordView:
@@ -256,10 +271,6 @@ def schedule_view(schedule: Schedule) -> ScheduleView:
         next_at=maybe_at(schedule.next_at),
         last_fired_at=maybe_at(schedule.last_fired_at),
     )
-
-
-def _event_view(event: Event) -> EventView:
-    return EventView(at=at(event.at), state=event.state.label, by=event.by, why=event.why)
 
 
 def _rates(rates: Rates) -> dict[str, float]:

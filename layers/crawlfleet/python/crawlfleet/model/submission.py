@@ -40,9 +40,13 @@ class Submission(
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """The request is persisted; it will be worked on, whatever becomes of the queue."""
+    """The request is persisted; it will be worked on, whatever becomes of the queue.
+
+    ``repeated``: it was persisted before, by the same submission or under the same client's id.
+    """
 
     id: RequestId
+    repeated: bool = False
 
 
 class Refused(msgspec.Struct, frozen=True):

@@ -1,0 +1,29 @@
+"""The API's calls about why, whether everything is there, and who works."""
+
+from aws_lambda_powertools.event_handler import Response
+
+from crawlfleet.edge import inputs, insight_views
+from crawlfleet.edge.answers import shown
+from crawlfleet.edge.call import Call
+
+
+class InsightCalls(Call):
+    """Explain, ledger, workers."""
+
+    def _explain_request(self, tenant: str, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
+        explained = self._operations.explain(tenant, biz, id)
+        label = self._operations.label(tenant, biz)
+        return shown(200, insight_views.explanation_view(explained, label))
+
+    def _get_ledger(self, tenant: str, biz: str) -> Response[str]:
+        job = inputs.job_in(self._query().get("job"))
+        return shown(200, insight_views.ledger_view(self._operations.ledger(tenant, biz, job), job))
+
+    def _list_workers(self, tenant: str, biz: str) -> Response[str]:
+        found = self._operations.workers(tenant, biz)
+        return shown(
+            200,
+            insight_views.WorkersView(
+                workers=[insight_views.worker_view(status) for status in found]
+            ),
+        )

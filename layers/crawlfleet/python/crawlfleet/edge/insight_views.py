@@ -1,0 +1,147 @@
+"""Why, whether everything is there, and who works: as the API shows it."""
+
+from collections.abc import Callable
+
+from crawlfleet.edge.views import View, at
+from crawlfleet.model.explanation import Explanation, Fact
+from crawlfleet.model.ledger import Ledger
+from crawlfleet.model.times import from_ms
+from crawlfleet.model.worker import WorkerStatus
+
+
+class StepView(View, frozen=True, kw_only=True):
+    """One decision. ``kind`` is ``request``, or ``lane`` for what befell the biz's whole queue."""
+
+    at: str
+    kind: str
+    state: str | None
+    by: str
+    why: str
+
+
+class StandingView(View, frozen=True, kw_only=True):
+    """Where the request stands now: a sentence, and its facts by name."""
+
+    sentence: str
+    facts: dict[str, str | int | float | bool | None]
+
+
+class ExplanationView(View, frozen=True, kw_only=True):
+    """The chain of decisions in the order of time. ``missing`` says what of it is not kept."""
+
+    id: str
+    biz: str
+    url: str
+    state: str
+    flag: int
+    attempts: int
+    standing: StandingView
+    steps: list[StepView]
+    missing: str | None
+
+
+class LedgerView(View, frozen=True, kw_only=True):
+    """Where everything is: ``submitted`` is the sum of the others, or ``difference`` tells."""
+
+    job: str | None
+    submitted: int
+    pending: int
+    leased: int
+    waiting: int
+    done: int
+    dead: int
+    cancelled: int
+    expired: int
+    others: int
+    difference: int
+    balanced: bool
+
+
+class WorkerView(View, frozen=True, kw_only=True):
+    """A worker. ``held`` is what it holds of this biz; ``since`` when it began, where it says so.
+
+    ``phi`` is how sure the detector is that it is dead, as a power of ten.
+    """
+
+    worker: str
+    health: str
+    phi: float
+    silent_seconds: float
+    since: str | None
+    held: int
+
+
+class WorkersView(View, frozen=True, kw_only=True):
+    """The workers of the fleet that are known now."""
+
+    workers: list[WorkerView]
+
+
+#: No history makes a worker's death more certain than this, as a power of ten.
+_CERTAIN = 1_000.0
+
+
+def explanation_view(explained: Explanation, label: Callable[[int], str]) -> ExplanationView:
+    """Why a request is where it is."""
+    tracked, request = explained.tracked, explained.tracked.request
+    return ExplanationView(
+        id=str(request.id),
+        biz=request.biz,
+        url=request.body.url,
+        state=label(tracked.state),
+        flag=tracked.state,
+        attempts=tracked.attempts,
+        standing=StandingView(
+            sentence=explained.standing.sentence, facts=_readable(explained.standing.facts)
+        ),
+        steps=[
+            StepView(
+                at=at(step.at),
+                kind=step.kind.value,
+                state=None if step.state is None else label(step.state),
+                by=step.by,
+                why=step.why,
+            )
+            for step in explained.steps
+        ],
+        missing=explained.missing,
+    )
+
+
+def ledger_view(ledger: Ledger, job: str | None) -> LedgerView:
+    """Every term of the ledger."""
+    return LedgerView(
+        job=job,
+        submitted=ledger.submitted,
+        pending=ledger.pending,
+        leased=ledger.leased,
+        waiting=ledger.waiting,
+        done=ledger.done,
+        dead=ledger.dead,
+        cancelled=ledger.cancelled,
+        expired=ledger.expired,
+        others=ledger.others,
+        difference=ledger.difference,
+        balanced=ledger.difference == 0,
+    )
+
+
+def worker_view(status: WorkerStatus) -> WorkerView:
+    """A worker, with what it holds of the one biz that its card was cut down to."""
+    started = status.card.started_ms
+    return WorkerView(
+        worker=status.worker,
+        health=status.health.value,
+        phi=round(min(status.phi, _CERTAIN), 2),
+        silent_seconds=round(status.silent_ms / 1000, 3),
+        since=at(from_ms(started)) if started else None,
+        held=sum(status.card.held.values()),
+    )
+
+
+def _readable(facts: dict[str, Fact]) -> dict[str, Fact]:
+    """Facts without numbers that JSON has no sign for."""
+    return {
+        name: min(value, _CERTAIN) if name == "worker_phi" and isinstance(value, float) else value
+        for name, value in facts.items()
+    }

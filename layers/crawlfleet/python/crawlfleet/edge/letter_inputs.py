@@ -1,0 +1,122 @@
+"""Which dead letters a client means, and what is to become of them."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from crawlfleet.edge.inputs import LARGEST_PAGE, number_in, read, time_in
+from crawlfleet.errors import InvalidRequestError
+from crawlfleet.model.letter import LetterFilter
+
+#: Letters that one call changes unless it asks for fewer or more.
+CHANGES: Final = 500
+#: No answer of the web has a larger status; 0 is no answer at all.
+LARGEST_STATUS: Final = 999
+
+Word = Annotated[str, Meta(min_length=1, max_length=255)]
+Moment = Annotated[str, Meta(max_length=40)]
+
+
+class FilterInput(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Dead letters of which all that is given holds.
+
+    ``reason`` is the error's kind, such as ``PageGone``; ``status`` the site's last answer, 0 for
+    none; ``text`` stands somewhere in the error; ``since`` and ``until`` are about when the request
+    was queued: RFC 3339 with a zone, or epoch milliseconds.
+    """
+
+    reason: Word | None = None
+    status: Annotated[int, Meta(ge=0, le=LARGEST_STATUS)] | None = None
+    rule: Word | None = None
+    host: Word | None = None
+    job: Word | None = None
+    text: Word | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+
+
+class ReplayInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How one dead letter is replayed: by the rule as it was then, or as it is now."""
+
+    rule: Literal["frozen", "current"] = "frozen"
+
+
+class ReplaysInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which dead letters are replayed, and how. All of them are ``all``, not an empty filter."""
+
+    filter: FilterInput = FilterInput()
+    all: bool = False
+    rule: Literal["frozen", "current"] = "frozen"
+    limit: Annotated[int, Meta(ge=1, le=LARGEST_PAGE)] = CHANGES
+
+
+class PurgesInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which dead letters are removed. All of them are ``all``, not an empty filter."""
+
+    filter: FilterInput = FilterInput()
+    all: bool = False
+    limit: Annotated[int, Meta(ge=1, le=LARGEST_PAGE)] = CHANGES
+
+
+def letters_in(query: Mapping[str, str]) -> LetterFilter:
+    """The filter in the parameters of a list."""
+    for name in ("reason", "rule", "host", "job", "text"):
+        if not 1 <= len(query.get(name, "x")) <= 255:
+            raise InvalidRequestError.of(name, "must be 1 to 255 signs")
+    status = query.get("status")
+    return LetterFilter(
+        reason=query.get("reason"),
+        status=None if status is None else number_in(status, "status", 0, LARGEST_STATUS),
+        rule=query.get("rule"),
+        host=query.get("host"),
+        job=query.get("job"),
+        text=query.get("text"),
+        since=time_in(query.get("since"), "since"),
+        until=time_in(query.get("until"), "until"),
+    )
+
+
+def replay_in(body: bytes) -> ReplayInput:
+    """How one letter is replayed; no body is the default."""
+    return read(body, ReplayInput) if body.strip() else ReplayInput()
+
+
+def replays_in(body: bytes) -> tuple[ReplaysInput, LetterFilter]:
+    """What is replayed, and how."""
+    given = read(body, ReplaysInput)
+    return given, _meant(given.filter, all_of_them=given.all)
+
+
+def purges_in(body: bytes) -> tuple[PurgesInput, LetterFilter]:
+    """What is removed."""
+    given = read(body, PurgesInput)
+    return given, _meant(given.filter, all_of_them=given.all)
+
+
+def _meant(given: FilterInput, *, all_of_them: bool) -> LetterFilter:
+    """The filter; nobody changes everything by a typo.
+
+    Raises:
+        InvalidRequestError: it is empty and nothing says ``all``, or says both.
+    """
+    empty = given == FilterInput()
+    if empty and not all_of_them:
+        message = 'is empty: name what is meant, or say "all": true for every dead letter'
+        raise InvalidRequestError.of("filter", message)
+    if all_of_them and not empty:
+        message = "must not be true beside a filter: it means every dead letter"
+        raise InvalidRequestError.of("all", message)
+    return LetterFilter(
+        reason=given.reason,
+        status=given.status,
+        rule=given.rule,
+        host=given.host,
+        job=given.job,
+        text=given.text,
+        since=time_in(given.since, "filter.since"),
+        until=time_in(given.until, "filter.until"),
+    )

@@ -1,0 +1,170 @@
+"""What the API asks of whoever wires it: one method a call."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Protocol
+
+from crawlfleet.errors import InvalidRequestError
+from crawlfleet.model.explanation import Explanation
+from crawlfleet.model.ledger import Ledger
+from crawlfleet.model.letter import LetterFilter
+from crawlfleet.model.request import Tracked
+from crawlfleet.model.schedule import Schedule
+from crawlfleet.model.submission import Receipt, Submission
+from crawlfleet.model.totals import Stats
+from crawlfleet.model.worker import WorkerStatus
+
+
+class Page(Protocol):
+    """A page of a list."""
+
+    @property
+    def items(self) -> list[Any]:
+        """Its entries."""
+        ...
+
+    @property
+    def cursor(self) -> str | None:
+        """Where to go on."""
+        ...
+
+    @property
+    def more(self) -> bool:
+        """Whether there is more now."""
+        ...
+
+
+class Changes(Protocol):
+    """What a change of many dead letters did."""
+
+    @property
+    def count(self) -> int:
+        """How many were changed."""
+        ...
+
+    @property
+    def skipped(self) -> int:
+        """How many were looked at and left alone."""
+        ...
+
+    @property
+    def more(self) -> bool:
+        """Whether more are left that the filter means."""
+        ...
+
+
+class Operations(Protocol):
+    """What the API can have done, each for the tenant of the call's API key."""
+
+    def tenant(self, api_key_id: str | None) -> str:
+        """The tenant of an API key, by the key's id."""
+        ...
+
+    def submit(
+        self,
+        tenant: str,
+        biz: str,
+        submissions: list[Submission | InvalidRequestError],
+        *,
+        single: bool,
+        key: str | None,
+    ) -> list[Receipt]:
+        """Submit entries, once for all calls under one ``key``; one receipt each, in order."""
+        ...
+
+    def look_up(self, tenant: str, biz: str, request_id: str) -> Tracked:
+        """One request."""
+        ...
+
+    def cancel(self, tenant: str, biz: str, request_id: str) -> Tracked:
+        """Cancel a request that nobody works on."""
+        ...
+
+    def explain(self, tenant: str, biz: str, request_id: str) -> Explanation:
+        """Why a request is where it is."""
+        ...
+
+    def list_requests(
+        self,
+        tenant: str,
+        biz: str,
+        *,
+        state: str | None,
+        since: datetime | None,
+        cursor: str | None,
+        limit: int,
+    ) -> Page:
+        """A page of requests."""
+        ...
+
+    def list_records(
+        self, tenant: str, biz: str, *, request: str | None, cursor: str | None, limit: int
+    ) -> Page:
+        """A page of records."""
+        ...
+
+    def list_letters(
+        self, tenant: str, biz: str, letters: LetterFilter, *, cursor: str | None, limit: int
+    ) -> Page:
+        """A page of dead letters."""
+        ...
+
+    def get_letter(self, tenant: str, biz: str, request_id: str) -> Tracked:
+        """One dead letter."""
+        ...
+
+    def replay_letter(
+        self, tenant: str, biz: str, request_id: str, *, current_rule: bool
+    ) -> Tracked:
+        """Have a dead letter worked on again; the request as it stands then."""
+        ...
+
+    def purge_letter(self, tenant: str, biz: str, request_id: str) -> None:
+        """Remove a dead letter."""
+        ...
+
+    def replay_letters(
+        self, tenant: str, biz: str, letters: LetterFilter, *, current_rule: bool, limit: int
+    ) -> Changes:
+        """Have up to ``limit`` dead letters worked on again."""
+        ...
+
+    def purge_letters(self, tenant: str, biz: str, letters: LetterFilter, *, limit: int) -> Changes:
+        """Remove up to ``limit`` dead letters."""
+        ...
+
+    def stats(self, tenant: str, biz: str) -> Stats:
+        """Totals, depth and rates."""
+        ...
+
+    def ledger(self, tenant: str, biz: str, job: str | None) -> Ledger:
+        """Where everything that was ever submitted is."""
+        ...
+
+    def workers(self, tenant: str, biz: str) -> list[WorkerStatus]:
+        """The fleet's workers, each with what it holds of this biz."""
+        ...
+
+    def label(self, tenant: str, biz: str) -> Callable[[int], str]:
+        """How this biz calls its states."""
+        ...
+
+    def put_schedule(self, schedule: Schedule) -> Schedule:
+        """Create or replace a schedule."""
+        ...
+
+    def get_schedule(self, tenant: str, biz: str, name: str) -> Schedule:
+        """One schedule."""
+        ...
+
+    def list_schedules(self, tenant: str, biz: str) -> list[Schedule]:
+        """Every schedule of a biz."""
+        ...
+
+    def delete_schedule(self, tenant: str, biz: str, name: str) -> None:
+        """Delete a schedule."""
+        ...
+
+    def health(self) -> dict[str, str]:
+        """The parts that the router needs, each ``ok`` or what is wrong with it."""
+        ...
