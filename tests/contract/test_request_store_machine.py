@@ -91,7 +91,7 @@ class Machine(RuleBasedStateMachine):
         ends = {
             "done": lambda c: done_with(c, {"n": 1}, {"n": 2}),
             "none": done_with,
-            "dead": lambda c: (c, Dead("gone", 404)),
+            "dead": lambda c: (c, Dead("gone", "PageGone")),
             "retry": lambda c: (c, Retry(self.now, "slow")),
             "bad": lambda c: done_with(c, {"n": 2**70}),
         }

@@ -22,7 +22,7 @@ def test_each_kind_of_outcome_is_kept_with_its_reason(fleet: Fleet) -> None:
         [
             done_with(done, {"title": "a"}, {"title": "b", "tags": ["x"], "no": None}),
             (retry, Retry(due_at, "503 from the site")),
-            (dead, Dead("404", 404, b"<html>")),
+            (dead, Dead("404", "PageGone")),
         ],
         NOW + SECOND,
         "w",
@@ -169,7 +169,7 @@ def test_reasons_are_kept_readable_whatever_a_site_sent(fleet: Fleet) -> None:
     dead, retry = fleet.claim(fleet.submit(2))
 
     lost = fleet.settle(
-        [(dead, Dead("\ud800" * 9_000, 200, b"x" * 20_000_000)), (retry, Retry(NOW, "\udfff"))]
+        [(dead, Dead("\ud800" * 9_000, "\ud800")), (retry, Retry(NOW, "\udfff", "\udfff"))]
     )
 
     assert lost == set()

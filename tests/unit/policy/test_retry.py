@@ -12,8 +12,8 @@ from crawlfleet.errors import (
     ThrottledError,
 )
 from crawlfleet.model.biz import RetryLimits
-from crawlfleet.model.outcome import Dead, Retry
-from crawlfleet.policy.retry import LONGEST_RETRY_AFTER, after_failure
+from crawlfleet.model.outcome import Answer, Dead, Retry
+from crawlfleet.policy.retry import LONGEST_RETRY_AFTER, after_failure, reason_of
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 LIMITS = RetryLimits(max_attempts=4, base_seconds=5, max_seconds=60)
@@ -25,20 +25,38 @@ LIMITS = RetryLimits(max_attempts=4, base_seconds=5, max_seconds=60)
 def test_the_delay_doubles_with_each_attempt(attempt, seconds):
     decided = after_failure(ConnectFailedError("no"), attempt, LIMITS, NOW, 1.0)
 
-    assert decided == Retry(NOW + timedelta(seconds=seconds), "ConnectFailedError: no")
+    assert decided == Retry(
+        NOW + timedelta(seconds=seconds), "ConnectFailedError: no", "ConnectFailed"
+    )
 
 
 def test_the_last_attempt_is_the_last():
     decided = after_failure(FetchTimeoutError("slow"), 4, LIMITS, NOW, 0.5)
 
-    assert decided == Dead("FetchTimeoutError: slow", 0)
+    assert decided == Dead("FetchTimeoutError: slow", "FetchTimeout")
 
 
 def test_what_cannot_pass_is_not_tried_again():
     assert after_failure(PageGoneError("gone", status=410), 1, LIMITS, NOW, 0.5) == Dead(
-        "PageGoneError: gone", 410
+        "PageGoneError: gone", "PageGone"
     )
     assert isinstance(after_failure(ExtractError("a", "b"), 1, LIMITS, NOW, 0.5), Dead)
+
+
+def test_a_dead_letter_keeps_the_answer_and_a_retry_its_facts():
+    answer = Answer.of("http://a.example/", 503, {"server": "x"}, 0.5, b"<html>")
+    error = ThrottledError("answered 503", status=503, answer=answer)
+
+    retry = after_failure(error, 1, LIMITS, NOW, 0.5)
+    dead = after_failure(error, LIMITS.max_attempts, LIMITS, NOW, 0.5)
+
+    assert (retry.reason, dead.reason) == ("Throttled", "Throttled")
+    assert dead.answer == answer
+    assert retry.answer == Answer(url=answer.url, status=503, headers=answer.headers, seconds=0.5)
+
+
+def test_what_is_no_error_of_ours_is_internal():
+    assert reason_of(ZeroDivisionError()) == "Internal"
 
 
 def test_a_sites_longer_retry_after_wins_and_a_shorter_one_does_not():

@@ -37,9 +37,12 @@ attribute and nothing else; no message is ever searched.
 """
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
+
+if TYPE_CHECKING:
+    from crawlfleet.model.outcome import Answer
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -115,10 +118,15 @@ class QuotaExceededError(RejectedError):
 
 
 class FetchError(CrawlfleetError):
-    """The page could not be had. ``status`` is the HTTP status, 0 where there was no answer."""
+    """The page could not be had. ``status`` is the HTTP status, 0 where there was no answer.
 
-    def __init__(self, message: str, *, status: int = 0) -> None:
+    ``answer`` is what the site said, if anything: the last answer on the way, also where that was a
+    redirect to a place that gave none.
+    """
+
+    def __init__(self, message: str, *, status: int = 0, answer: "Answer | None" = None) -> None:
         self.status = status
+        self.answer = answer
         super().__init__(message)
 
 
@@ -140,10 +148,15 @@ class ThrottledError(FetchError):
     retryable = True
 
     def __init__(
-        self, message: str, *, status: int = 429, retry_after_seconds: float | None = None
+        self,
+        message: str,
+        *,
+        status: int = 429,
+        retry_after_seconds: float | None = None,
+        answer: "Answer | None" = None,
     ) -> None:
         self.retry_after_seconds = retry_after_seconds
-        super().__init__(message, status=status)
+        super().__init__(message, status=status, answer=answer)
 
 
 class ServerFaultError(FetchError):
@@ -169,10 +182,14 @@ class TooLargeError(FetchError):
 
 
 class ExtractError(CrawlfleetError):
-    """The rule could not read the page. ``field`` is the rule's field, dotted where nested."""
+    """The rule could not read the page. ``field`` is the rule's field, dotted where nested.
+
+    ``answer`` is the page, for whoever looks why; the worker adds it.
+    """
 
     def __init__(self, field: str, message: str) -> None:
         self.field = field
+        self.answer: Answer | None = None
         super().__init__(f"{field}: {message}")
 
 

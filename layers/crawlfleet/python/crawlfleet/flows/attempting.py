@@ -4,16 +4,16 @@ import asyncio
 import time
 from typing import Final
 
-from crawlfleet.errors import CrawlfleetError, ExtractError
+from crawlfleet.errors import CrawlfleetError, ExtractError, UnknownRuleError
 from crawlfleet.flows.holding import Held, Holding
 from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Dead, Done, Outcome
+from crawlfleet.model.outcome import Answer, Dead, Done, Outcome, Page
 from crawlfleet.model.record import Record
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.model.worker import WorkReport
-from crawlfleet.policy.retry import after_failure, cut_off
+from crawlfleet.policy.retry import CUT_OFF, INTERNAL, after_failure, cut_off, reason_of
 
 #: Reading pages holds the event loop. After this long in one go, whoever else is due gets it.
 SPELL_SECONDS: Final = 0.25
@@ -48,10 +48,12 @@ class Attempts:
         body, biz, lane = held.claim.request.body, held.biz, held.lane
         now = self._ports.clock
         if (reason := cut_off(held.claim.attempt, biz.retry)) is not None:
-            return Dead(reason)
+            return Dead(reason, CUT_OFF)
         if held.rule is None:
-            return Dead(f"rule {body.rule!r} version {body.rule_version} is not known any more")
+            gone = f"rule {body.rule!r} version {body.rule_version} is not known any more"
+            return Dead(gone, reason_of(UnknownRuleError()))
         started = time.perf_counter()
+        page: Page | None = None
         try:
             page = await self._ports.fetcher.fetch(body, biz.fetch)
             fetched = time.perf_counter()
@@ -64,14 +66,16 @@ class Attempts:
             try:
                 found = self._ports.extractor.extract(held.rule, page)
             except ExtractError as error:
-                return Dead(f"ExtractError: {error}"[:500], page.status, page.body[:2_000])
+                error.answer = Answer.of_page(page)
+                raise
             finally:
                 self._has_read(lane, time.perf_counter() - reading)
         except CrawlfleetError as error:
             return after_failure(error, held.claim.attempt, biz.retry, now(), self._ports.jitter())
         except Exception as error:  # noqa: BLE001  a page or a rule provoked what nobody foresaw
             self._ports.warn("a request failed in a way nobody foresaw", error)
-            return Dead(f"{type(error).__name__}: {error}"[:500])
+            answer = None if page is None else Answer.of_page(page)
+            return Dead(f"{type(error).__name__}: {error}"[:500], INTERNAL, answer)
         held.weight = len(page.body) + len(found) * RECORD_BYTES
         stored_at = from_ms(to_ms(now()))
         return Done(

@@ -1,15 +1,20 @@
-"""Which dead letters are meant."""
+"""Dead letters: which ones are meant, and what a look at them gives."""
 
 from datetime import datetime
+from urllib.parse import urlsplit
 
 import msgspec
+
+from crawlfleet.model.request import Tracked
 
 
 class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     """All that is given must hold.
 
-    ``reason`` is the error's class, such as ``PageGone``; ``host`` that of the request's URL;
-    ``text`` stands somewhere in the error. ``since`` and ``until`` are about when it was queued.
+    ``reason`` is the error's class, such as ``PageGone``; ``host`` that of the request's URL (not
+    of where redirects led); ``text`` stands somewhere in the error or in the URL, to the letter.
+    ``status`` is the one that the site answered. ``since`` and ``until`` are about when it was
+    queued: from the first on, before the second.
     """
 
     reason: str | None = None
@@ -20,3 +25,26 @@ class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+
+
+class LetterPage(msgspec.Struct, frozen=True, kw_only=True):
+    """What one look found, oldest first, and how far it came.
+
+    ``reached`` is the position ``(ts, id)`` up to which everything was looked at; the next look
+    begins there. None: that was all. A look that was cut short may have found nothing at all.
+    """
+
+    letters: tuple[Tracked, ...] = ()
+    reached: tuple[int, str] | None = None
+
+
+def host_of(url: str) -> str:
+    """The URL's host in lower case, without its port; empty where there is none.
+
+    >>> host_of("https://Shop.Example:8443/a?b")
+    'shop.example'
+    """
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

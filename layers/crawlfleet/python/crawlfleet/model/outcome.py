@@ -1,7 +1,9 @@
 """What became of one attempt at a request: values, not exceptions."""
 
+import re
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -24,10 +26,49 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
         return self.headers.get("content-type", "").lower()
 
 
+#: How much of a body is kept of an attempt that failed.
+SAMPLE_BYTES: Final = 2_000
+#: Response headers that tell why a page was not given, or by whom. Never a cookie or a credential.
+TELLING_HEADERS: Final = frozenset(
+    {
+        "age",
+        "allow",
+        "cache-control",
+        "cf-cache-status",
+        "cf-mitigated",
+        "cf-ray",
+        "content-encoding",
+        "content-language",
+        "content-length",
+        "content-type",
+        "date",
+        "location",
+        "ratelimit-limit",
+        "ratelimit-remaining",
+        "ratelimit-reset",
+        "retry-after",
+        "server",
+        "via",
+        "x-amz-cf-id",
+        "x-cache",
+        "x-ratelimit-limit",
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+        "x-request-id",
+        "x-robots-tag",
+    }
+)
+_LONGEST_HEADER: Final = 500
+_LONGEST_URL: Final = 2_000
+#: The user's name and password in a URL, which nobody who reads a dead letter needs.
+_CREDENTIALS: Final = re.compile(r"(?<=//)[^/?#]*@")
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a site answered to an attempt that failed, as far as people need it to find out why.
 
-    ``headers`` are the few that matter; ``sample`` is the beginning of the body.
+    ``headers`` are the few that matter; ``sample`` is the beginning of the body. Made by :meth:`of`
+    all of it is bounded and free of credentials.
     """
 
     url: str
@@ -35,6 +76,41 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     headers: dict[str, str] = {}
     seconds: float = 0.0
     sample: bytes = b""
+
+    @classmethod
+    def of(
+        cls, url: str, status: int, headers: Mapping[str, str], seconds: float, body: bytes = b""
+    ) -> "Answer":
+        """What is kept of an answer whose ``headers`` have lower-case names.
+
+        >>> Answer.of("http://me:pw@a.example/", 404, {"set-cookie": "x", "server": "y"}, 0.5)
+        Answer(url='http://a.example/', status=404, headers={'server': 'y'}, seconds=0.5)
+        """
+        return cls(
+            url=_plain(url, _LONGEST_URL),
+            status=status,
+            headers={
+                name: _plain(value, _LONGEST_URL if name == "location" else _LONGEST_HEADER)
+                for name, value in headers.items()
+                if name in TELLING_HEADERS
+            },
+            seconds=round(seconds, 6),
+            sample=bytes(body[:SAMPLE_BYTES]),
+        )
+
+    @classmethod
+    def of_page(cls, page: Page) -> "Answer":
+        """A page that came but could not be read."""
+        return cls.of(page.url, page.status, page.headers, page.seconds, page.body)
+
+    def facts(self) -> "Answer":
+        """The answer without its sample."""
+        return msgspec.structs.replace(self, sample=b"")
+
+
+def _plain(text: str, length: int) -> str:
+    """Text that every store can take, bounded, without credentials in a URL."""
+    return _CREDENTIALS.sub("", text)[:length].encode(errors="replace").decode()
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -45,18 +121,27 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """The attempt failed in a way that another one may mend, not before ``due_at``."""
+    """The attempt failed in a way that another one may mend, not before ``due_at``.
+
+    ``reason`` and ``answer`` are as in :class:`Dead`, the answer without its sample.
+    """
 
     due_at: datetime
     error: str
+    reason: str = ""
+    answer: Answer | None = None
 
 
 class Dead(msgspec.Struct, frozen=True):
-    """The request is given up on; ``error`` is the reason it keeps."""
+    """The request is given up on; ``error`` says why in words.
+
+    ``reason`` is the class of the error by which dead letters are found, such as ``PageGone``;
+    ``answer`` the site's last one, if there was any.
+    """
 
     error: str
-    status: int = 0
-    sample: bytes = b""
+    reason: str = ""
+    answer: Answer | None = None
 
 
 Outcome: TypeAlias = Done | Retry | Dead

@@ -7,6 +7,7 @@ import msgspec
 
 from crawlfleet.errors import StoreError
 from crawlfleet.model.ids import RequestId
+from crawlfleet.model.outcome import Answer
 
 
 class State(IntEnum):
@@ -108,7 +109,10 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tracked(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything known about a request, as the read API shows it (SPEC.md A8)."""
+    """Everything known about a request, as the read API shows it (SPEC.md A8).
+
+    ``error``, its class ``reason`` and the site's ``answer`` are of the last attempt that failed.
+    """
 
     request: Request
     state: int
@@ -118,3 +122,5 @@ class Tracked(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     records: int = 0
     due_at: datetime | None = None
+    reason: str | None = None
+    answer: Answer | None = None

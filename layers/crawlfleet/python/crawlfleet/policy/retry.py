@@ -14,6 +14,12 @@ LONGEST_RETRY_AFTER: Final = timedelta(days=1)
 #: some are forgiven; one that kills each worker that takes it must not do so for ever.
 CUT_OFFS: Final = 5
 
+#: Reasons that are no error of ours.
+CUT_OFF: Final = "CutOff"
+INTERNAL: Final = "Internal"
+UNSTORABLE: Final = "Unstorable"
+UNREADABLE: Final = "Unreadable"
+
 
 def cut_off(attempt: int, limits: RetryLimits) -> str | None:
     """Why an attempt with this number, from 1, is not to be made; None if it is.
@@ -26,6 +32,17 @@ def cut_off(attempt: int, limits: RetryLimits) -> str | None:
     return f"its worker ended before it did, in the last {CUT_OFFS} attempts or more"
 
 
+def reason_of(error: Exception) -> str:
+    """The error's class as dead letters have it; ``Internal`` where it is none of ours.
+
+    >>> reason_of(ThrottledError("answered 429"))
+    'Throttled'
+    """
+    if isinstance(error, CrawlfleetError):
+        return type(error).__name__.removesuffix("Error")
+    return INTERNAL
+
+
 def after_failure(
     error: CrawlfleetError, attempt: int, limits: RetryLimits, now: datetime, jitter: float
 ) -> Retry | Dead:
@@ -35,9 +52,11 @@ def after_failure(
     as ``jitter`` from 0 to 1 says, so that what failed together does not come back together. A
     longer Retry-After of the site wins.
     """
-    reason = f"{type(error).__name__}: {error}"[:500]
+    text = f"{type(error).__name__}: {error}"[:500]
+    reason = reason_of(error)
+    answer = getattr(error, "answer", None)
     if not error.retryable or attempt >= limits.max_attempts:
-        return Dead(reason, getattr(error, "status", 0))
+        return Dead(text, reason, answer)
     doubled = limits.base_seconds * 2.0 ** min(attempt - 1, 63)
     delay = timedelta(seconds=min(doubled, limits.max_seconds) * (0.5 + 0.5 * jitter))
     if isinstance(error, ThrottledError) and error.retry_after_seconds is not None:
@@ -45,4 +64,4 @@ def after_failure(
             seconds=min(error.retry_after_seconds, LONGEST_RETRY_AFTER.total_seconds())
         )
         delay = max(delay, asked)
-    return Retry(now + delay, reason)
+    return Retry(now + delay, text, reason, None if answer is None else answer.facts())

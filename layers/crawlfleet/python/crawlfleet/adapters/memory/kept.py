@@ -12,6 +12,7 @@ from typing import Final
 
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.outcome import Answer
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import Event, Request, State, Tracked
 
@@ -33,6 +34,8 @@ class Kept:
     error: str | None = None
     records: int = 0
     due_at: datetime | None = None
+    reason: str | None = None
+    answer: Answer | None = None
 
     def note(self, at: datetime, state: State, by: str, why: str) -> None:
         """Change the state, and write down who did it, when and why."""
@@ -54,6 +57,8 @@ class Kept:
             error=self.error,
             records=self.records,
             due_at=self.due_at,
+            reason=self.reason,
+            answer=self.answer,
         )
 
 

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from crawlfleet.model.outcome import Dead, Done, Outcome
+from crawlfleet.policy.retry import UNSTORABLE
 
 _LONGEST_INTEGER: Final = 2**63 - 1
 #: What MongoDB takes of one record, in bytes and in levels.
@@ -20,9 +21,9 @@ def storable(outcome: Outcome) -> Outcome:
         return outcome
     for record in outcome.records:
         for problem in _problems(record.fields, 0):
-            return Dead(f"no records stored: {problem}")
+            return Dead(f"no records stored: {problem}", UNSTORABLE)
         if len(msgspec.msgpack.encode(record.fields)) > _LARGEST_RECORD:
-            return Dead("no records stored: it is too large")
+            return Dead("no records stored: it is too large", UNSTORABLE)
     return outcome
 
 

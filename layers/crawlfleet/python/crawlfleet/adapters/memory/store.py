@@ -137,12 +137,15 @@ class MemoryRequestStore:
                     del lane.records[key]
             lane.records.update({(request_id, r.index): r for r in outcome.records})
             kept.records, kept.error, kept.due_at = count, None, None
+            kept.reason = kept.answer = None
             kept.note(now, State.DONE, worker, f"HTTP {outcome.status}, records: {count}")
         elif isinstance(outcome, Dead):
             kept.error, kept.due_at = clean(outcome.error), None
+            kept.reason, kept.answer = clean(outcome.reason), outcome.answer
             kept.note(now, State.DEAD, worker, kept.error)
         else:
             kept.error, kept.due_at = clean(outcome.error), outcome.due_at
+            kept.reason, kept.answer = clean(outcome.reason), outcome.answer
             kept.note(now, State.WAITING, worker, kept.error)
 
     def release(

@@ -23,6 +23,7 @@ from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Claim, Entry, State
 from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.retry import UNREADABLE
 from crawlfleet.policy.routing import Shard
 
 #: What a claim does not need to know of a request.
@@ -213,7 +214,7 @@ def _bury(collection: Collection[Document], document: Document, token: str, now:
     collection.update_one(
         {"_id": document["_id"], "token": token},
         {
-            "$set": {"flag": int(State.DEAD), "error": _UNREADABLE},
+            "$set": {"flag": int(State.DEAD), "error": _UNREADABLE, "reason": UNREADABLE},
             "$unset": {"token": "", "due": ""},
             "$push": pushed(event(now, State.DEAD, document["worker"], _UNREADABLE)),
         },

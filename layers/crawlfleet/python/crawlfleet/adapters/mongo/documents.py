@@ -7,24 +7,36 @@ A request::
     biz, ts, data, flag     as SPEC.md A1 says; data is the body in MessagePack
     job      the job it belongs to; missing for single submissions
     call     the insertion that wrote it: a failed one takes back its own and nothing else
-    attempts, worker, token, due, error, records     from the first claim on
+    attempts, worker, token, due, records     from the first claim on
+    error, reason, answer    of the last attempt that failed; answer is {url, status, headers as
+             [[name, value]], seconds, sample}, the sample only of dead letters
+    host, url, rule   of a dead letter: what it is found by, as nothing looks into data
+    status   of a page that was read
     log      the timeline after submission: [{at, flag, by, why}], the last 50
 
 ``due`` is when recovery shall look at it: the end of the lease, or the time of the next attempt.
 """
 
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
 from crawlfleet.adapters.mongo.connection import Document
 from crawlfleet.model.ids import RequestId
+from crawlfleet.model.letter import host_of
+from crawlfleet.model.outcome import SAMPLE_BYTES, Answer, Dead, Retry
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import Body, Event, Request, State, Tracked
 
 #: Events kept of a request's timeline.
 LOG_LENGTH: Final = 50
+#: An error is for people; what it quotes of a site is bounded, as is all that an answer has.
+LONGEST_ERROR: Final = 2_000
+LONGEST_URL: Final = 2_000
+_LONGEST_REASON: Final = 100
+_MOST_HEADERS: Final = 30
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Body)
@@ -111,6 +123,54 @@ def tracked_of(document: Document) -> Tracked:
         error=document.get("error"),
         records=document.get("records", 0),
         due_at=document.get("due"),
+        reason=document.get("reason"),
+        answer=_answer_of(document["answer"]) if "answer" in document else None,
+    )
+
+
+def failure(outcome: Dead | Retry) -> Document:
+    """The fields that say why an attempt failed, bounded, as BSON can hold them."""
+    fields: Document = {
+        "error": clean(outcome.error, LONGEST_ERROR),
+        "reason": clean(outcome.reason, _LONGEST_REASON),
+    }
+    answer = outcome.answer
+    if answer is not None:
+        fields["answer"] = {
+            "url": clean(answer.url, LONGEST_URL),
+            "status": answer.status,
+            # Pairs: a name may be no name of a field.
+            "headers": [
+                [clean(name, _LONGEST_REASON), clean(value, LONGEST_URL)]
+                for name, value in islice(answer.headers.items(), _MOST_HEADERS)
+            ],
+            "seconds": answer.seconds,
+            "sample": answer.sample[:SAMPLE_BYTES],
+        }
+    return fields
+
+
+def no_failure(outcome: Dead | Retry) -> Document:
+    """What of an earlier failure is to go."""
+    return {} if outcome.answer is not None else {"answer": ""}
+
+
+def found_by(body: Body) -> Document:
+    """What a dead letter is found by."""
+    return {
+        "host": clean(host_of(body.url), LONGEST_URL),
+        "url": clean(body.url, LONGEST_URL),
+        "rule": clean(body.rule, LONGEST_URL),
+    }
+
+
+def _answer_of(stored: Document) -> Answer:
+    return Answer(
+        url=stored["url"],
+        status=int(stored["status"]),
+        headers=dict(stored["headers"]),
+        seconds=float(stored["seconds"]),
+        sample=bytes(stored["sample"]),
     )
 
 

@@ -21,7 +21,14 @@ from crawlfleet.adapters.mongo.connection import (
     UnstorableError,
     border,
 )
-from crawlfleet.adapters.mongo.documents import clean, event, pushed, record_document
+from crawlfleet.adapters.mongo.documents import (
+    event,
+    failure,
+    found_by,
+    no_failure,
+    pushed,
+    record_document,
+)
 from crawlfleet.adapters.mongo.parts import ByShard, by_node, on_nodes
 from crawlfleet.adapters.mongo.shards import BY_ID, Shards
 from crawlfleet.model.biz import Biz
@@ -29,6 +36,7 @@ from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Dead, Done, Outcome
 from crawlfleet.model.request import Claim, State
+from crawlfleet.policy.retry import UNSTORABLE
 from crawlfleet.policy.routing import Shard
 
 T = TypeVar("T")
@@ -36,9 +44,6 @@ Pair: TypeAlias = tuple[Claim, Outcome]
 
 #: A transaction that keeps meeting other writers is given up, and tried again by its caller.
 TRANSACTION_SECONDS: Final = 15.0
-#: An error is for people; the page that caused it is kept up to this much.
-_LONGEST_ERROR: Final = 2_000
-_LONGEST_SAMPLE: Final = 1_000_000
 _DUPLICATE_KEY: Final = 11000
 
 
@@ -117,7 +122,7 @@ class _Settling:
         pairs = [(shard, pair) for shard, part in parts.items() for pair in part]
         if len(pairs) == 1:
             shard, (claim, _) = pairs[0]
-            return self.settle({shard: [(claim, Dead(f"no records stored: {error}"))]})
+            return self.settle({shard: [(claim, Dead(f"no records stored: {error}", UNSTORABLE))]})
         middle = len(pairs) // 2
         lost: set[RequestId] = set()
         for half in (pairs[:middle], pairs[middle:]):
@@ -214,44 +219,40 @@ def _kept(part: Sequence[Pair]) -> list[tuple[Claim, Done]]:
 def _changes(
     outcomes: Sequence[Pair], worker: str, now: datetime
 ) -> Iterator[tuple[Document, list[Claim]]]:
-    """Updates and whom they concern: claims that end alike, under one token, share an update."""
-    groups: dict[tuple[object, ...], tuple[Outcome, list[Claim]]] = {}
+    """Updates and whom they concern.
+
+    Claims that are done alike, under one token, share an update. Failures are never alike: each has
+    its own URL, answer or time to come back.
+    """
+    done: dict[tuple[object, ...], tuple[Pair, list[Claim]]] = {}
     for claim, outcome in outcomes:
-        facts: tuple[object, ...]
         if isinstance(outcome, Done):
-            facts = (State.DONE, len(outcome.records), outcome.status)
-        elif isinstance(outcome, Dead):
-            facts = (State.DEAD, outcome.error, outcome.status, outcome.sample)
+            key = claim.token, len(outcome.records), outcome.status
+            done.setdefault(key, ((claim, outcome), []))[1].append(claim)
         else:
-            facts = (State.WAITING, outcome.error, outcome.due_at)
-        groups.setdefault((claim.token, *facts), (outcome, []))[1].append(claim)
-    for outcome, claims in groups.values():
-        yield _change(outcome, worker, now), claims
+            yield _change(claim, outcome, worker, now), [claim]
+    for pair, claims in done.values():
+        yield _change(*pair, worker, now), claims
 
 
-def _change(outcome: Outcome, worker: str, now: datetime) -> Document:
+def _change(claim: Claim, outcome: Outcome, worker: str, now: datetime) -> Document:
     if isinstance(outcome, Done):
         count = len(outcome.records)
         line = event(now, State.DONE, worker, f"HTTP {outcome.status}, records: {count}")
         return {
             "$set": {"flag": int(State.DONE), "records": count, "status": outcome.status},
-            "$unset": {"due": "", "error": "", "token": ""},
+            "$unset": {"due": "", "error": "", "reason": "", "answer": "", "token": ""},
             "$push": pushed(line),
         }
-    error = clean(outcome.error, _LONGEST_ERROR)
+    why, gone = failure(outcome), no_failure(outcome)
     if isinstance(outcome, Dead):
         return {
-            "$set": {
-                "flag": int(State.DEAD),
-                "error": error,
-                "status": outcome.status,
-                "sample": outcome.sample[:_LONGEST_SAMPLE],
-            },
-            "$unset": {"due": "", "token": ""},
-            "$push": pushed(event(now, State.DEAD, worker, error)),
+            "$set": {"flag": int(State.DEAD), **why, **found_by(claim.request.body)},
+            "$unset": {"due": "", "token": "", **gone},
+            "$push": pushed(event(now, State.DEAD, worker, outcome.error)),
         }
     return {
-        "$set": {"flag": int(State.WAITING), "error": error, "due": outcome.due_at},
-        "$unset": {"token": ""},
-        "$push": pushed(event(now, State.WAITING, worker, error)),
+        "$set": {"flag": int(State.WAITING), "due": outcome.due_at, **why},
+        "$unset": {"token": "", **gone},
+        "$push": pushed(event(now, State.WAITING, worker, outcome.error)),
     }
