@@ -1,0 +1,113 @@
+import threading
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.flows.heart import Heart
+from crawlfleet.model.worker import Card
+from tests.waiting import eventually
+
+
+class Register:
+    """A register that knows, has forgotten, or does not answer, as the test says."""
+
+    def __init__(self) -> None:
+        self.beats: list[Card] = []
+        self.known = True
+        self.away = False
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def beat(self, worker: str, now: datetime, card: Card) -> bool:
+        self.gate.wait(10)
+        if self.away:
+            raise StoreUnavailableError("redis", "no answer")
+        first = not self.beats
+        self.beats.append(card)
+        return self.known and not first
+
+
+@pytest.fixture
+def register():
+    return Register()
+
+
+@pytest.fixture
+def warnings():
+    return []
+
+
+@pytest.fixture
+def heart(register, warnings):
+    made = Heart(
+        register,
+        "w",
+        clock=lambda: datetime(2026, 1, 1, tzinfo=UTC),
+        seconds=0.005,
+        card=lambda: Card(done=len(register.beats)),
+        warn=lambda message, error: warnings.append(message),
+    )
+    yield made
+    register.gate.set()
+    made.stop()
+
+
+def test_it_registers_before_it_returns_and_goes_on_beating(heart, register):
+    heart.start()
+
+    assert len(register.beats) == 1
+    eventually(lambda: len(register.beats) > 3, 5, "the heart beats on")
+    assert register.beats[2] == Card(done=2)
+
+
+def test_it_beats_while_the_thread_that_started_it_is_busy(heart, register):
+    heart.start()
+    busy_until = time.monotonic() + 5
+    while len(register.beats) < 5 and time.monotonic() < busy_until:
+        sum(range(1000))
+
+    assert len(register.beats) >= 5
+
+
+def test_after_stop_no_beat_follows(heart, register):
+    heart.start()
+    heart.stop()
+    count = len(register.beats)
+    register.gate.clear()
+
+    assert not any(thread.name == "heart" for thread in threading.enumerate())
+    assert len(register.beats) == count
+
+
+def test_it_tells_once_that_it_was_forgotten(heart, register):
+    heart.start()
+    assert not heart.was_forgotten()
+
+    register.known = False
+    eventually(heart.was_forgotten, 5, "the worker learns that it is unknown")
+    register.known = True
+    eventually(lambda: not heart.was_forgotten(), 5, "and only then")
+
+
+def test_registering_again_after_a_stop_is_not_being_forgotten(heart, register):
+    heart.start()
+    heart.stop()
+    register.beats.clear()  # it left, so that its next beat is a first one
+
+    heart.start()
+
+    assert len(register.beats) >= 1
+    assert not heart.was_forgotten()
+
+
+def test_a_silent_register_is_noticed_and_warned_of_once(heart, register, warnings):
+    heart.start()
+    register.away = True
+    eventually(lambda: heart.detached_seconds > 0.05, 5, "no beat arrives")
+
+    assert warnings == ["the worker's heartbeat did not arrive"]
+
+    register.away = False
+    eventually(lambda: heart.detached_seconds < 0.05, 5, "beats arrive again")
