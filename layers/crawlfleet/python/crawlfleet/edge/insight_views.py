@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from crawlfleet.edge.views import View, at
-from crawlfleet.model.explanation import Explanation, Fact
+from crawlfleet.model.explanation import Explanation
 from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.times import from_ms
 from crawlfleet.model.worker import WorkerStatus
@@ -77,10 +77,6 @@ class WorkersView(View, frozen=True, kw_only=True):
     workers: list[WorkerView]
 
 
-#: No history makes a worker's death more certain than this, as a power of ten.
-_CERTAIN = 1_000.0
-
-
 def explanation_view(explained: Explanation, label: Callable[[int], str]) -> ExplanationView:
     """Why a request is where it is."""
     tracked, request = explained.tracked, explained.tracked.request
@@ -91,9 +87,7 @@ def explanation_view(explained: Explanation, label: Callable[[int], str]) -> Exp
         state=label(tracked.state),
         flag=tracked.state,
         attempts=tracked.attempts,
-        standing=StandingView(
-            sentence=explained.standing.sentence, facts=_readable(explained.standing.facts)
-        ),
+        standing=StandingView(sentence=explained.standing.sentence, facts=explained.standing.facts),
         steps=[
             StepView(
                 at=at(step.at),
@@ -132,16 +126,8 @@ def worker_view(status: WorkerStatus) -> WorkerView:
     return WorkerView(
         worker=status.worker,
         health=status.health.value,
-        phi=round(min(status.phi, _CERTAIN), 2),
+        phi=round(status.phi, 2),
         silent_seconds=round(status.silent_ms / 1000, 3),
         since=at(from_ms(started)) if started else None,
         held=sum(status.card.held.values()),
     )
-
-
-def _readable(facts: dict[str, Fact]) -> dict[str, Fact]:
-    """Facts without numbers that JSON has no sign for."""
-    return {
-        name: min(value, _CERTAIN) if name == "worker_phi" and isinstance(value, float) else value
-        for name, value in facts.items()
-    }

@@ -1,0 +1,261 @@
+"""Every state told: the chain in the order of time, and where the request stands."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from crawlfleet.adapters.memory.journal import MemoryJournal
+from crawlfleet.adapters.mongo.documents import LOG_LENGTH
+from crawlfleet.errors import InvalidRequestError, NotFoundError
+from crawlfleet.flows.explaining import KEPT_EVENTS, ExplainingPorts, explain
+from crawlfleet.model.explanation import Explanation, StepKind
+from crawlfleet.model.journal import JournalLine
+from crawlfleet.model.outcome import Answer
+from crawlfleet.model.request import Body, Event, Request, State, Tracked
+from crawlfleet.model.totals import Depth
+from crawlfleet.model.worker import Card, Pulse
+from tests.unit.flows.world import DOCS, OTHER, START, Broken, World
+
+ID = 400_000_000_000_000_000
+
+
+class Stored:
+    """A store, a queue and a watch that say what the test says."""
+
+    def __init__(self, tracked: Tracked, depth: Depth, *pulses: Pulse) -> None:
+        self._tracked, self._depth, self._pulses = tracked, depth, list(pulses)
+
+    def get(self, lane, biz, request_id):
+        return self._tracked if (lane, request_id) == (DOCS, ID) else None
+
+    def depth(self, lane):
+        return self._depth
+
+    def pulses(self, silent_for=None):
+        return self._pulses
+
+
+def at(seconds: float):
+    return START + timedelta(seconds=seconds)
+
+
+def an_event(seconds: float, state: State, by: str = "w", why: str = "because") -> Event:
+    return Event(at=at(seconds), state=state, by=by, why=why)
+
+
+def a_tracked(state: int, *events: Event, **changes) -> Tracked:
+    request = Request(
+        id=ID,
+        tenant="default",
+        biz="docs",
+        queued_at=START,
+        body=Body(url="https://example.org/", rule="page", rule_version="v"),
+        job=changes.pop("job", None),
+    )
+    first = Event(at=START, state=State.PENDING, by="router", why="submitted")
+    return Tracked(
+        request=request,
+        state=state,
+        timeline=(first, *events),
+        attempts=changes.pop("attempts", 0),
+        **changes,
+    )
+
+
+def pulse(worker: str, silent_ms: int = 100) -> Pulse:
+    card = Card(started_ms=1, held={"acme/docs": 7})
+    return Pulse(worker=worker, silent_ms=silent_ms, intervals=(1_000,) * 20, card=card)
+
+
+def told(
+    tracked: Tracked,
+    *pulses: Pulse,
+    seconds: float = 60,
+    depth: Depth | None = None,
+    journal: MemoryJournal | None = None,
+    **broken,
+) -> Explanation:
+    world = World()
+    said = Stored(tracked, depth or Depth(queued=0, leased=0, delayed=0), *pulses)
+    ports = {"store": said, "queue": said, "watch": said, "journal": journal or MemoryJournal()}
+    wired = ExplainingPorts(**(ports | broken), warn=world.warn)
+    return explain(wired, world.tree, "default", "docs", str(ID), at(seconds))
+
+
+def test_as_many_events_are_kept_as_the_stores_keep():
+    assert KEPT_EVENTS == LOG_LENGTH
+
+
+def test_the_chain_begins_with_who_submitted_and_under_which_job():
+    found = told(a_tracked(State.PENDING, job="nightly"))
+
+    assert found.steps[0].why == "submitted by tenant default, job nightly"
+    assert (found.steps[0].kind, found.steps[0].state) == (StepKind.REQUEST, State.PENDING)
+
+
+def test_what_befell_the_lane_stands_in_its_place_and_only_during_the_requests_life():
+    journal = MemoryJournal()
+    for seconds in (-5, 3, 50):
+        line = JournalLine(at=at(seconds), by="scheduler", kind="filled", why="empty", count=1200)
+        journal.note(DOCS, line)
+    journal.note(OTHER, JournalLine(at=at(3), by="scheduler", kind="filled", why="theirs"))
+    events = (an_event(2, State.LEASED), an_event(4, State.DONE))
+
+    found = told(a_tracked(State.DONE, *events, attempts=1), journal=journal)
+
+    assert [(step.at, step.kind, step.state) for step in found.steps] == [
+        (at(0), StepKind.REQUEST, State.PENDING),
+        (at(2), StepKind.REQUEST, State.LEASED),
+        (at(3), StepKind.LANE, None),
+        (at(4), StepKind.REQUEST, State.DONE),
+    ]
+    assert found.steps[2].why == "filled: empty (1,200 requests of this biz)"
+
+
+def test_a_pending_request_is_told_how_long_it_waits_who_is_before_it_and_who_works():
+    depth = Depth(queued=101, leased=0, delayed=0, oldest_ts=int(at(-60).timestamp() * 1000))
+
+    found = told(a_tracked(State.PENDING), pulse("w"), pulse("v", 60_000), depth=depth).standing
+
+    assert found.facts == {
+        "waited_seconds": 60.0,
+        "queued": 101,
+        "before": 50,
+        "workers_alive": 1,
+    }
+    assert found.sentence == (
+        "It has been waiting to be worked on for 1 min; roughly 50 of 101 in the queue are before "
+        "it; 1 worker lives."
+    )
+
+
+def test_a_pending_request_that_no_queue_can_hold_is_told_so():
+    found = told(a_tracked(State.PENDING)).standing
+
+    assert "not queued: then recovery queues it within a minute" in found.sentence
+    assert "no worker lives: the scheduler starts one" in found.sentence
+
+
+def test_without_redis_the_rest_is_told():
+    pending = told(a_tracked(State.PENDING), queue=Broken(), watch=Broken()).standing
+    leased = told(a_tracked(State.LEASED, an_event(2, State.LEASED)), watch=Broken()).standing
+
+    assert "the queue does not answer" in pending.sentence
+    assert "worker_health" not in leased.facts
+
+
+def test_a_leased_request_is_told_by_whom_since_when_until_when_and_how_that_one_is():
+    tracked = a_tracked(
+        State.LEASED, an_event(2, State.LEASED), worker="w", due_at=at(90), attempts=2
+    )
+
+    found = told(tracked, pulse("w", 4_400)).standing
+
+    assert found.facts["worker_health"] == "suspected"
+    assert 4 < found.facts["worker_phi"] < 8
+    assert (found.facts["since"], found.facts["lease_until"], found.facts["attempt"]) == (
+        "2026-03-01T12:00:02Z",
+        "2026-03-01T12:01:30Z",
+        2,
+    )
+    assert "its lease ends at 2026-03-01T12:01:30Z unless it is renewed" in found.sentence
+    assert "acme" not in str(found)
+
+
+def test_a_lease_that_has_ended_and_a_worker_nobody_knows_are_said():
+    tracked = a_tracked(State.LEASED, an_event(2, State.LEASED), worker="w", due_at=at(30))
+
+    sentence = told(tracked).standing.sentence
+
+    assert "its lease ended at 2026-03-01T12:00:30Z, so the next worker takes it" in sentence
+    assert "not known (any more): recovery takes its work back" in sentence
+
+
+def test_a_waiting_request_is_told_when_it_is_due_and_because_of_what():
+    answer = Answer(url="https://example.org/", status=503)
+    tracked = a_tracked(
+        State.WAITING,
+        an_event(3, State.WAITING),
+        attempts=1,
+        due_at=at(90),
+        error="ThrottledError: answered 503",
+        reason="Throttled",
+        answer=answer,
+    )
+
+    found = told(tracked).standing
+
+    assert (found.facts["reason"], found.facts["status"]) == ("Throttled", 503)
+    assert found.sentence == (
+        "Attempt 1 of 3 failed: ThrottledError: answered 503; the next is due at "
+        "2026-03-01T12:01:30Z, in 30 s."
+    )
+    assert "now: the next free worker takes it" in told(tracked, seconds=100).standing.sentence
+
+
+def test_a_done_request_is_told_what_it_gave_and_how_long_it_took():
+    events = (an_event(2, State.LEASED), an_event(3, State.DONE))
+    tracked = a_tracked(State.DONE, *events, attempts=1, records=1, worker="w")
+
+    found = told(tracked).standing
+
+    assert (found.facts["records"], found.facts["took_seconds"]) == (1, 3.0)
+    assert "gave 1 record, at 2026-03-01T12:00:03Z, 3.0 s after it was queued" in found.sentence
+
+
+def test_a_dead_letter_is_told_why_what_the_site_said_and_what_to_do():
+    tracked = a_tracked(
+        State.DEAD,
+        an_event(3, State.DEAD),
+        attempts=1,
+        error="PageGoneError: answered 404",
+        reason="PageGone",
+        answer=Answer(url="https://example.org/", status=404),
+    )
+
+    found = told(tracked).standing
+
+    assert (found.facts["reason"], found.facts["status"]) == ("PageGone", 404)
+    assert "the site's last answer was 404" in found.sentence
+    assert found.sentence.endswith(f"crawlfleet dead replay docs {ID}")
+
+
+@pytest.mark.parametrize(
+    ("state", "flag", "words"),
+    [
+        (State.CANCELLED, 5, "cancelled by w at 2026-03-01T12:00:03Z"),
+        (State.EXPIRED, 6, "not worked on within 7 d"),
+        (State.PENDING, 100, "It is reviewed, a state of this biz's own"),
+    ],
+)
+def test_every_other_state_has_its_sentence(state, flag, words):
+    assert words in told(a_tracked(flag, an_event(3, state))).standing.sentence
+
+
+def test_a_timeline_that_was_longer_says_so():
+    events = [an_event(n, State.LEASED) for n in range(1, KEPT_EVENTS + 1)]
+
+    full = told(a_tracked(State.LEASED, *events, attempts=80), seconds=99)
+    whole = told(a_tracked(State.LEASED, *events[1:], attempts=49), seconds=99)
+
+    assert full.missing == (
+        "only the last 50 changes are kept, there may have been more; "
+        "of 80 attempts the first 30 are gone"
+    )
+    assert whole.missing is None
+
+
+def test_a_request_of_nobody_and_an_id_that_is_none_are_refused():
+    tracked = a_tracked(State.PENDING)
+    elsewhere = msgspec.structs.replace(tracked)
+    said = Stored(elsewhere, Depth(queued=0, leased=0, delayed=0))
+    world = World()
+    ports = ExplainingPorts(
+        store=said, queue=said, watch=said, journal=MemoryJournal(), warn=world.warn
+    )
+
+    with pytest.raises(NotFoundError):
+        explain(ports, world.tree, "acme", "docs", str(ID), START)
+    with pytest.raises(InvalidRequestError):
+        explain(ports, world.tree, "default", "docs", "no id", START)
