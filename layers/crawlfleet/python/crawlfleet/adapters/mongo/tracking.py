@@ -1,6 +1,5 @@
 """Reading requests and records by id, state and time, and in totals (SPEC.md A8); cancelling."""
 
-from collections.abc import Iterator, Sequence
 from datetime import datetime
 from heapq import merge
 from itertools import islice
@@ -10,6 +9,7 @@ from pymongo.collection import Collection
 
 from crawlfleet.adapters.mongo.connection import Document, border
 from crawlfleet.adapters.mongo.documents import event, pushed, record_of, tracked_of
+from crawlfleet.adapters.mongo.paging import order, ordered, ranges_of, typed
 from crawlfleet.adapters.mongo.settlement import keys_of
 from crawlfleet.adapters.mongo.shards import BY_ID, BY_STATE, BY_STORING, Shards
 from crawlfleet.model.biz import Biz
@@ -17,7 +17,7 @@ from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import State, Tracked
-from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.model.times import to_ms
 from crawlfleet.policy.routing import all_shards, candidates, live_shards
 
 
@@ -79,12 +79,12 @@ class MongoTracking:
             "tenant": lane.tenant,
             "biz": lane.biz,
         }
-        ranges = _ranges("ts", since, None if after is None else (after[0], _typed(after[1])))
+        ranges = ranges_of("ts", since, None if after is None else (after[0], typed(after[1])))
         found: list[list[Tracked]] = []
         with border():
             for shard in live_shards(biz, now):
                 collection = self._shards.requests(lane, biz, shard)
-                documents = _ordered(collection, match, ranges, "ts", BY_STATE, limit)
+                documents = ordered(collection, match, ranges, "ts", BY_STATE, limit)
                 found.append([tracked_of(document) for document in documents])
         return list(islice(merge(*found, key=_place), limit))
 
@@ -109,8 +109,8 @@ class MongoTracking:
         with border():
             for shard in all_shards(biz):
                 collection = self._shards.records(lane, biz, shard)
-                ranges = _ranges("at", None, key)
-                documents = _ordered(collection, match, ranges, "at", BY_STORING, limit)
+                ranges = ranges_of("at", None, key)
+                documents = ordered(collection, match, ranges, "at", BY_STORING, limit)
                 found.append([record_of(document) for document in documents])
         return list(islice(merge(*found, key=_record_place), limit))
 
@@ -159,63 +159,15 @@ def _count(collection: Collection[Document], query: Document) -> int:
     return int(answer["n"])
 
 
-def _ranges(field: str, since: datetime | None, after: tuple[int, object] | None) -> list[Document]:
-    """What lies at or after ``since`` and after a position, as ranges of the index in its order.
-
-    A million requests may have one ``ts``: the page must begin where the last one ended, not at its
-    millisecond. MongoDB compares within a type and sorts numbers before strings, so integer ids are
-    followed by hex ones.
-    """
-    if after is None or (since is not None and since > from_ms(after[0])):
-        return [{} if since is None else {field: {"$gte": since}}]
-    at = from_ms(after[0])
-    rest: list[Document] = [{field: {"$gt": at}}]
-    if isinstance(after[1], int):
-        rest.insert(0, {field: at, "_id": {"$gte": ""}})
-    return [{field: at, "_id": {"$gt": after[1]}}, *rest]
-
-
-def _ordered(
-    collection: Collection[Document],
-    match: Document,
-    ranges: Sequence[Document],
-    field: str,
-    index: str,
-    limit: int,
-) -> Iterator[Document]:
-    """Up to ``limit`` documents of the ranges, in the order of ``field`` and id."""
-    for found in ranges:
-        # Of one time, the planner merges the states' runs of the index by id alone; asked for the
-        # time as well, it would sort all of that time.
-        order = ["_id"] if isinstance(found.get(field), datetime) else [field, "_id"]
-        cursor = collection.find({**match, **found}, hint=index).sort(order).limit(limit)
-        for document in cursor:
-            yield document
-            limit -= 1
-        if limit <= 0:
-            return
-
-
 def _place(tracked: Tracked) -> tuple[int, str, int, str]:
-    return _order(to_ms(tracked.request.queued_at), tracked.request.id)
-
-
-def _order(ms: int, request_id: RequestId) -> tuple[int, str, int, str]:
-    # MongoDB sorts numbers before strings, numbers by value; heapq.merge must agree with it.
-    if isinstance(request_id, int):
-        return ms, "", request_id, ""
-    return ms, "s", 0, request_id
-
-
-def _typed(text: str) -> RequestId:
-    return int(text) if text.isdigit() and len(text) < 20 else text
+    return order(to_ms(tracked.request.queued_at), tracked.request.id)
 
 
 def _split(record_id: str) -> tuple[RequestId, int]:
     owner, _, index = record_id.partition("-")
     # A bare id, such as the 0 of a cursor that stands before all, is before its records.
-    return _typed(owner), int(index) if index else -1
+    return typed(owner), int(index) if index else -1
 
 
 def _record_place(record: Record) -> tuple[int, str, int, str, int]:
-    return (*_order(to_ms(record.stored_at), record.request_id), record.index)
+    return (*order(to_ms(record.stored_at), record.request_id), record.index)
