@@ -1,0 +1,170 @@
+"""Consumers, one process an invocation, born of a nursery that has everything imported already.
+
+``python -m chaos.consumer`` reads orders and tells what became of them, in lines of JSON. It forks a
+child for each invocation, sends the signals it is asked to send, and reaps: as it is the parent of
+them all, a signal never meets somebody else's process. When its input closes everybody is killed.
+"""
+
+import ctypes
+import gc
+import os
+import select
+import signal
+import sys
+import time
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias
+
+import msgspec
+
+from chaos.house import ITEMS, ChaosParts, World
+from chaos.pages import page
+from chaos.steps import Armed, Fuse, armed_fetcher, armed_queue, armed_store
+from crawlfleet.extract import RuleExtractor
+from crawlfleet.model.outcome import Page
+from crawlfleet.wiring import consumer as wiring
+from crawlfleet.wiring.parts import now
+
+_PR_SET_PDEATHSIG: Final = 1
+#: Between two looks for children that have ended.
+_LOOK_SECONDS: Final = 0.02
+
+
+class ClockStep(msgspec.Struct, frozen=True, kw_only=True):
+    """The consumer's clock is wrong by so much, from so long after its start on."""
+
+    after_seconds: float
+    by_seconds: float
+
+
+class Invocation(msgspec.Struct, frozen=True, kw_only=True, tag="invoke"):
+    """One call of the consumer's function, and what befalls it."""
+
+    world: World
+    worker: str
+    seconds: float = 900.0
+    armed: Armed | None = None
+    clock: ClockStep | None = None
+
+
+class Signal(msgspec.Struct, frozen=True, kw_only=True, tag="signal"):
+    """Send a signal to a consumer that still lives."""
+
+    pid: int
+    number: int
+
+
+class Born(msgspec.Struct, frozen=True, kw_only=True, tag="born"):
+    """An invocation runs."""
+
+    pid: int
+    worker: str
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
+    """An invocation is over; ``status`` is negative for a signal, as in subprocess."""
+
+    pid: int
+    status: int
+
+
+Order: TypeAlias = Invocation | Signal
+News: TypeAlias = Born | Ended
+
+
+def work(invocation: Invocation) -> None:
+    """One invocation over the product's own wiring."""
+    fuse = Fuse(invocation.armed)
+    parts = ChaosParts(invocation.world, "consumer", tell=_tell)
+    vars(parts)["queue"] = armed_queue(parts.queue, fuse)
+    vars(parts)["store"] = armed_store(parts.store, fuse)
+    # What the wiring names is what it takes; both are looked up at the call.
+    vars(wiring)["AiohttpFetcher"] = armed_fetcher(fuse)
+    started = time.monotonic()
+
+    def clock() -> datetime:
+        step = invocation.clock
+        if step is None or time.monotonic() - started < step.after_seconds:
+            return now()
+        return now() + timedelta(seconds=step.by_seconds)
+
+    vars(wiring)["now"] = clock
+    end = started + invocation.seconds
+    wiring.Consumer(parts).work(invocation.worker, lambda: end - time.monotonic())
+
+
+def _tell(message: str) -> None:
+    sys.stderr.write(f"{os.getpid()}: {message}\n")
+    sys.stderr.flush()
+
+
+def _be_born(invocation: Invocation) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        if sys.platform.startswith("linux"):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.dup2(nothing, 1)
+        work(invocation)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+class Nursery:
+    """The parent of all consumers."""
+
+    def __init__(self) -> None:
+        self._children: set[int] = set()
+        self._orders = msgspec.json.Decoder(Order)
+        self._pending = b""
+
+    def serve(self) -> None:
+        """Do as ordered until standard input closes."""
+        while True:
+            ready, _, _ = select.select([0], [], [], _LOOK_SECONDS)
+            if ready:
+                read = os.read(0, 1 << 16)
+                if not read:
+                    break
+                *lines, self._pending = (self._pending + read).split(b"\n")
+                for line in lines:
+                    self._obey(self._orders.decode(line))
+            self._reap()
+        for pid in self._children:
+            os.kill(pid, signal.SIGKILL)
+
+    def _obey(self, order: Order) -> None:
+        if isinstance(order, Invocation):
+            pid = _be_born(order)
+            self._children.add(pid)
+            _say(Born(pid=pid, worker=order.worker))
+        elif order.pid in self._children:
+            os.kill(order.pid, order.number)
+
+    def _reap(self) -> None:
+        for pid in list(self._children):
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                self._children.discard(pid)
+                _say(Ended(pid=pid, status=os.waitstatus_to_exitcode(status)))
+
+
+def _say(news: News) -> None:
+    os.write(1, msgspec.json.encode(news) + b"\n")
+
+
+def _warm_up() -> None:
+    """Have parsers loaded before the first child is born."""
+    answer = Page(url="http://a/", status=200, headers={"content-type": "text/html"}, body=page(1))
+    RuleExtractor().extract(ITEMS, answer)
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    _warm_up()
+    Nursery().serve()

@@ -1,0 +1,206 @@
+"""The fleet as the run sees it: so many consumers are kept alive, and some of them meet their end."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Final, Self
+
+import msgspec
+
+from chaos.consumer import Born, ClockStep, Ended, Invocation, News, Order, Signal
+from chaos.house import World
+from chaos.steps import Armed
+from infra.local.parts import PartError, python_environment
+
+#: Ends of which the work in hand was lost.
+KILLED: Final = -signal.SIGKILL
+_END_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What is in store for the next consumer; the id of an earlier one makes it that one's twin."""
+
+    worker: str | None = None
+    armed: Armed | None = None
+    clock: ClockStep | None = None
+    seconds: float = 900.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """A consumer that lives. ``frozen`` ones are stopped, not gone."""
+
+    pid: int
+    worker: str
+    frozen: bool = False
+
+
+@dataclass(slots=True)
+class Fleet:
+    """Consumers of one run.
+
+    Args:
+        world: Where they work.
+        size: How many are kept alive until :meth:`dismiss`; 0 leaves it to the product's waking.
+        most: How many there may be at all, as Lambda's concurrency bounds it.
+        on_killed: Is told the worker's id as soon as one was killed.
+        log: Where they tell what goes wrong.
+    """
+
+    world: World
+    size: int
+    most: int
+    on_killed: Callable[[str], None]
+    log: Path | None = None
+    fates: deque[Fate] = field(default_factory=deque)
+    killed: int = 0
+    started: int = 0
+    failed: int = 0
+    _members: dict[int, Member] = field(default_factory=dict)
+    _past: list[str] = field(default_factory=list)
+    _awaited: int = 0
+    _process: "subprocess.Popen[bytes] | None" = None
+    _reader: threading.Thread | None = None
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def __enter__(self) -> Self:
+        """Open the nursery."""
+        log: IO[bytes] | int = self.log.open("ab") if self.log else subprocess.DEVNULL
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "chaos.consumer"],
+            env=python_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+        )
+        if not isinstance(log, int):
+            log.close()
+        self._reader = threading.Thread(target=self._read, name="fleet", daemon=True)
+        self._reader.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Kill whoever is left."""
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        with self._changed:
+            self.size = self.most = 0
+            process.stdin.close()
+        process.wait(_END_SECONDS)
+        if self._reader is not None:
+            self._reader.join(_END_SECONDS)
+
+    def muster(self) -> None:
+        """Start what is missing of the wanted number."""
+        with self._changed:
+            while len(self._members) + self._awaited < self.size:
+                self._invoke()
+
+    def wake(self, count: int) -> None:
+        """What the product's waker does; beyond the bound Lambda would throttle."""
+        with self._changed:
+            for _ in range(count):
+                if len(self._members) + self._awaited < self.most:
+                    self._invoke()
+
+    def dismiss(self, seconds: float) -> bool:
+        """Thaw everybody and start nobody any more; True once all have ended by themselves."""
+        with self._changed:
+            self.size = self.most = 0
+            for member in self._members.values():
+                self._send(Signal(pid=member.pid, number=signal.SIGCONT))
+            return self._changed.wait_for(
+                lambda: not self._members and not self._awaited, timeout=seconds
+            )
+
+    def living(self) -> list[Member]:
+        """Those who live and are not frozen, the oldest first."""
+        with self._changed:
+            return [member for member in self._members.values() if not member.frozen]
+
+    def past(self) -> list[str]:
+        """Ids of workers that have ended, in the order of their ends."""
+        with self._changed:
+            return list(self._past)
+
+    def kill(self, member: Member) -> None:
+        """``kill -9``."""
+        self._order(Signal(pid=member.pid, number=signal.SIGKILL))
+
+    def freeze(self, member: Member) -> None:
+        """Stop a process, as the freezing of a Lambda or a paging machine does."""
+        with self._changed:
+            member.frozen = True
+            self._send(Signal(pid=member.pid, number=signal.SIGSTOP))
+
+    def thaw(self, member: Member) -> None:
+        """Let it go on."""
+        with self._changed:
+            member.frozen = False
+            self._send(Signal(pid=member.pid, number=signal.SIGCONT))
+
+    def invoke(self, fate: Fate) -> None:
+        """Start one now, whatever the bound."""
+        with self._changed:
+            self._invoke(fate)
+
+    def _invoke(self, fate: Fate | None = None) -> None:
+        if fate is None:
+            fate = self.fates.popleft() if self.fates else Fate()
+        self.started += 1
+        self._awaited += 1
+        self._send(
+            Invocation(
+                world=self.world,
+                worker=fate.worker or f"{self.world.tenant}-{self.started}",
+                armed=fate.armed,
+                clock=fate.clock,
+                seconds=fate.seconds,
+            )
+        )
+
+    def _order(self, order: Order) -> None:
+        with self._changed:
+            self._send(order)
+
+    def _send(self, order: Order) -> None:
+        if self._process is None or self._process.stdin is None or self._process.stdin.closed:
+            return
+        try:
+            self._process.stdin.write(msgspec.json.encode(order) + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise PartError("the consumers' nursery is gone") from error
+
+    def _read(self) -> None:
+        decoder = msgspec.json.Decoder(News)
+        if self._process is None or self._process.stdout is None:
+            return
+        for line in self._process.stdout:
+            news = decoder.decode(line)
+            if isinstance(news, Born):
+                with self._changed:
+                    self._awaited -= 1
+                    self._members[news.pid] = Member(pid=news.pid, worker=news.worker)
+                    self._changed.notify_all()
+            else:
+                self._has_ended(news)
+
+    def _has_ended(self, news: Ended) -> None:
+        with self._changed:
+            member = self._members.pop(news.pid)
+            self._past.append(member.worker)
+            self.killed += news.status == KILLED
+            self.failed += news.status not in (0, KILLED)
+            if news.status == KILLED:
+                self.on_killed(member.worker)
+            if len(self._members) + self._awaited < self.size:
+                self._invoke()
+            self._changed.notify_all()

@@ -1,0 +1,67 @@
+"""What was in a worker's hands when it was killed: only that may be downloaded again."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from chaos.truth import Truth
+from crawlfleet.model.ids import RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Downloads beyond the first of each page."""
+
+    all: int
+    in_hand: int
+
+    @property
+    def needless(self) -> int:
+        """Those for which no killed worker is the reason."""
+        return self.all - self.in_hand
+
+
+class Hands:
+    """Notes, right after each kill, what the killed worker owned and had downloaded or begun to.
+
+    Args:
+        truth: Who owns what.
+        hits: The site's count of each page.
+        pages: The page of each id.
+    """
+
+    def __init__(
+        self,
+        truth: Truth,
+        hits: Callable[[], Mapping[int, int]],
+        pages: Mapping[RequestId, int],
+    ) -> None:
+        self._truth = truth
+        self._hits = hits
+        self._pages = pages
+        self._allowed: Counter[int] = Counter()
+        # One at a time, and not in the way of those who go on killing.
+        self._notes = ThreadPoolExecutor(1, thread_name_prefix="hands")
+        self._taken: list[Future[None]] = []
+
+    def note(self, worker: str) -> None:
+        """The worker was killed, or frozen for longer than it can keep its work."""
+        self._taken.append(self._notes.submit(self._note, worker))
+
+    def _note(self, worker: str) -> None:
+        owned = [self._pages[an_id] for an_id in self._truth.owned_by(worker)]
+        hits = self._hits()
+        self._allowed.update(page for page in owned if hits.get(page))
+
+    def repeats(self) -> Repeats:
+        """Count when all is over."""
+        for taken in self._taken:
+            taken.result()
+        more = {page: count - 1 for page, count in self._hits().items() if count > 1}
+        in_hand = sum(min(count, self._allowed[page]) for page, count in more.items())
+        return Repeats(sum(more.values()), in_hand)
+
+    def close(self) -> None:
+        """Wait for the last note."""
+        self._notes.shutdown()

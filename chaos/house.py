@@ -1,0 +1,185 @@
+"""Crawlfleet over the run's own Redis and MongoDB: the real parts, without an AWS in between.
+
+Only what a cloud would give is replaced: the config centre stands still, secrets are at hand, the
+id-issuer is called in this process as its function would call it, and waking a consumer is whatever
+the run makes of it.
+"""
+
+import io
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Final, cast
+
+import msgspec
+
+from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
+from crawlfleet.adapters.mongo.numbers import FIRST_NUMBER, MongoCounter, MongoWorkerNumbers
+from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
+from crawlfleet.adapters.secrets import Secrets
+from crawlfleet.adapters.ssm_config import SsmConfig
+from crawlfleet.flows.issuing import Issuer
+from crawlfleet.model.biz import Biz, FleetLimits, Generation, RetryLimits, Stage, Tenant, Tree
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.rule import Field, Rule, Selector
+from crawlfleet.settings import Settings
+from crawlfleet.wiring.id_issuer import IdIssuer
+from crawlfleet.wiring.parts import Parts, now
+
+BIZ: Final = "docs"
+RULE: Final = "items"
+
+#: One record for each item of a page.
+ITEMS: Final = Rule(items=Selector(css="li"), fields={"name": Field(css="b")})
+
+
+class World(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a run's servers are, and the configuration that all of its processes have."""
+
+    redis: str
+    mongo: str
+    tree: Tree
+
+    @property
+    def tenant(self) -> str:
+        """The run's tenant, which keeps it apart from others on the same servers."""
+        return next(iter(self.tree.tenants))
+
+    @property
+    def lane(self) -> Lane:
+        """The run's lane."""
+        return Lane(self.tenant, BIZ, self.biz.queue)
+
+    @property
+    def biz(self) -> Biz:
+        """The run's biz."""
+        return self.tree.bizs[self.tenant][BIZ]
+
+
+def tree_of(tenant: str, fleet: FleetLimits) -> Tree:
+    """A configuration of one tenant with one biz over two databases of two shards each.
+
+    Attempts are not what is tried here: a request may be in the hands of many that die.
+    """
+    generation = Generation(
+        starts_at=datetime(2025, 1, 1, tzinfo=UTC),
+        nodes=("main",),
+        databases=("one", "two"),
+        shards=2,
+    )
+    biz = Biz(
+        generations=(generation,),
+        rules={RULE: ITEMS},
+        retry=RetryLimits(max_attempts=100, base_seconds=1, max_seconds=5),
+    )
+    return Tree(
+        revision="1",
+        stage=Stage(allow_private_addresses=True, fleet=fleet),
+        tenants={tenant: Tenant()},
+        bizs={tenant: {BIZ: biz}},
+    )
+
+
+def _nowhere(_: object) -> None:
+    """Nobody is told."""
+
+
+class ChaosParts(Parts):
+    """The parts of one function.
+
+    Args:
+        world: Where everything is.
+        service: The function.
+        wake: Starts so many consumers; without it a wake-up goes nowhere.
+        tell: Is told what goes wrong without being fatal: there is much of that here.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        service: str,
+        wake: Callable[[int], None] = _nowhere,
+        tell: Callable[[str], None] = _nowhere,
+    ) -> None:
+        settings = Settings(
+            stage="chaos",
+            log_level="ERROR",
+            redis_url=world.redis,
+            node_secret_template="{node}",
+            consumer_function="consumer",
+            id_issuer_function="id-issuer",
+        )
+        super().__init__(settings, service)
+        self.world = world
+        self._wake = wake
+        self._tell = tell
+
+    def warn(self, message: str, error: Exception) -> None:
+        """Tell the run."""
+        self._tell(f"{message}: {type(error).__name__}: {error}")
+
+    @cached_property
+    def config(self) -> SsmConfig:
+        """The configuration stands still."""
+        return cast("SsmConfig", _StandingConfig(self.world.tree))
+
+    @cached_property
+    def secrets(self) -> Secrets:
+        """The one secret is MongoDB's address."""
+        return cast("Secrets", _OneSecret(self.world.mongo))
+
+    @cached_property
+    def ids(self) -> LambdaIds:
+        """Ids as the id-issuer's function gives them."""
+        authorities = (
+            RedisWorkerNumbers(self.redis, numbers=range(FIRST_NUMBER)),
+            MongoWorkerNumbers(self.nodes),
+        )
+        issuer = IdIssuer(Issuer(authorities, "chaos", now, time.sleep), MongoCounter(self.nodes))
+        return LambdaIds("id-issuer", now, _Lambda(issuer, self._wake))
+
+    @cached_property
+    def waker(self) -> LambdaWaker:
+        """Waking is the run's."""
+        return LambdaWaker("consumer", _Lambda(None, self._wake))
+
+    def close(self) -> None:
+        """Close what was opened."""
+        if "redis" in vars(self):
+            self.redis.close()
+        if "nodes" in vars(self):
+            self.nodes.close()
+
+
+class _StandingConfig:
+    refused = None
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def current(self) -> Tree:
+        return self._tree
+
+
+class _OneSecret:
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def read(self, _: str) -> str:
+        return self._value
+
+
+class _Lambda:
+    """Lambda's Invoke: the id-issuer in this process; a wake-up goes to the run's fleet."""
+
+    def __init__(self, issuer: IdIssuer | None, wake: Callable[[int], None]) -> None:
+        self._issuer = issuer
+        self._wake = wake
+
+    def invoke(self, **arguments: Any) -> Any:
+        if self._issuer is None:
+            self._wake(1)
+            return {"StatusCode": 202}
+        answer = self._issuer.issue(msgspec.json.decode(arguments["Payload"]))
+        return {"StatusCode": 200, "Payload": io.BytesIO(msgspec.json.encode(answer))}

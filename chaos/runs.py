@@ -1,0 +1,279 @@
+"""A run: submissions, a fleet, and harm at random, until everything is done; then the audit."""
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import msgspec
+
+from chaos.audit import MOST_REPEATED, Audit, audit
+from chaos.fleet import Fleet
+from chaos.hands import Hands
+from chaos.harm import Harm
+from chaos.house import ChaosParts, World, tree_of
+from chaos.kinds import Kind, mixture
+from chaos.site import Site, running_site
+from chaos.submitter import Submitter
+from chaos.ticks import Ticks
+from chaos.truth import Truth
+from crawlfleet.model.biz import FleetLimits
+from infra.local.mongo_server import MongoServer
+from infra.local.redis_server import RedisServer
+
+_LOOK_SECONDS: Final = 0.2
+#: Without a request done for so long a run is over, and has failed.
+STUCK_SECONDS: Final = 120.0
+#: How long consumers may take to end when all is done, and queues to be empty.
+END_SECONDS: Final = 60.0
+#: Harm is done until so much of the work is done; the rest shows that all of it is got over.
+HARMFUL_PART: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a run is. ``seed`` decides which harm befalls whom, in which order."""
+
+    requests: int
+    harms: int
+    seed: int
+    kinds: tuple[Kind, ...] = tuple(Kind)
+    consumers: int = 4
+    lease_seconds: float = 10.0
+    freeze_seconds: float = 13.0
+    pause_seconds: float = 0.02
+    tick_seconds: float = 2.0
+
+    def again(self) -> str:
+        """How to repeat it."""
+        kinds = "" if self.kinds == tuple(Kind) else f' KINDS="{" ".join(self.kinds)}"'
+        return f"make chaos SEED={self.seed} REQUESTS={self.requests} HARMS={self.harms}{kinds}"
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it."""
+
+    seed: int
+    again: str
+    requests: int
+    done: int
+    lost: int
+    stored_twice: int
+    repeated: int
+    repeated_in_hand: int
+    refetched_ratio: float
+    seconds: float
+    harms: dict[str, int]
+    killed: int
+    invocations: int
+    batches_repeated: int
+    ticks: dict[str, int]
+    problems: tuple[str, ...]
+
+    def told(self) -> str:
+        """The problems, and how to see them again."""
+        return "\n".join([*self.problems, f"repeat it with: {self.again}"])
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """What runs are on, one after another."""
+
+    redis: RedisServer
+    mongo: MongoServer
+    site: Site
+
+
+@contextmanager
+def servers() -> Iterator[Servers]:
+    """A Redis, a MongoDB of three members, a site: the run's own, as they will be killed."""
+    with (
+        RedisServer(own=True) as redis_server,
+        MongoServer(members=3, cache_gb=0.25) as mongo_server,
+        running_site() as site,
+    ):
+        yield Servers(redis_server, mongo_server, site)
+
+
+def world_of(servers: Servers, limits: FleetLimits) -> World:
+    """A world for one run: a tenant that no other run has."""
+    tenant = f"c{uuid.uuid4().hex[:10]}"
+    return World(redis=servers.redis.url, mongo=servers.mongo.uri, tree=tree_of(tenant, limits))
+
+
+def run(
+    plan: Plan,
+    servers: Servers,
+    *,
+    progress: Callable[[int, str], None] = lambda _, __: None,
+    log: Path | None = None,
+) -> Report:
+    """Do one run. ``progress`` gets what is done and the latest harm; ``log`` is told everything."""
+    limits = FleetLimits(
+        max_consumers=plan.consumers,
+        requests_per_consumer=500,
+        concurrency=32,
+        batch=50,
+        lease_seconds=plan.lease_seconds,
+        idle_seconds=1.0,
+    )
+    world = world_of(servers, limits)
+    servers.site.pause(plan.pause_seconds)
+    with ExitStack() as stack:
+        one = _Run(plan, servers, world, stack, progress, log)
+        try:
+            return one.do()
+        finally:
+            one.truth.drop()
+
+
+class _Run:
+    def __init__(
+        self,
+        plan: Plan,
+        servers: Servers,
+        world: World,
+        stack: ExitStack,
+        progress: Callable[[int, str], None],
+        log: Path | None,
+    ) -> None:
+        self._plan = plan
+        self._progress = progress
+        self._log = log
+        self._dice = Random(plan.seed)  # noqa: S311  it must be repeatable
+        self._done = 0
+        self._harms: Counter[str] = Counter()
+        self.truth = stack.enter_context(Truth(world))
+        self._parts = ChaosParts(world, "audit")
+        stack.callback(self._parts.close)
+        self._fleet = Fleet(
+            world,
+            size=plan.consumers,
+            most=plan.consumers + 2,
+            on_killed=lambda worker: self._hands.note(worker),
+            log=log,
+        )
+        self._submitter = Submitter(
+            world,
+            servers.site,
+            plan.requests,
+            window=max(500, plan.requests // 10),
+            done=lambda: self._done,
+            wake=self._fleet.wake,
+            tell=self._tell,
+        )
+        self._hands = Hands(
+            self.truth, lambda: servers.site.hits(world.tenant), self._submitter.pages
+        )
+        self._ticks = Ticks(world, plan.tick_seconds, self._fleet.wake, self._tell)
+        self._harm = Harm(
+            redis=servers.redis,
+            mongo=servers.mongo,
+            fleet=self._fleet,
+            ticks=self._ticks,
+            hands=self._hands,
+            dice=self._dice,
+            freeze_seconds=plan.freeze_seconds,
+            tell=self._tell,
+        )
+        stack.callback(self._hands.close)
+        stack.enter_context(self._fleet)
+        stack.callback(self._ticks.stop)
+        stack.callback(self._submitter.stop)
+        stack.callback(self._harm.close)
+
+    def do(self) -> Report:
+        started = time.monotonic()
+        self._submitter.start()
+        self._ticks.start()
+        self._fleet.muster()
+        problems = self._until_all_is_done()
+        self._harm.close()
+        problems += self._until_all_is_quiet()
+        self._ticks.stop()
+        self._submitter.stop()
+        submitter = self._submitter
+        found = audit(self.truth, self._parts, submitter.accepted, submitter.pages)
+        return self._report(found, problems, time.monotonic() - started)
+
+    def _until_all_is_done(self) -> list[str]:
+        """Do harm as the work gets on, so that a slow machine has no more of it than a fast one."""
+        plan = self._plan
+        coming = mixture(plan.kinds, plan.harms, self._dice)
+        due = [plan.requests * HARMFUL_PART * (n + 0.5) / plan.harms for n in range(plan.harms)]
+        moved = time.monotonic()
+        while self._done < plan.requests:
+            done = self.truth.done()
+            if done > self._done:
+                moved = time.monotonic()
+            self._done = done
+            if self._submitter.error is not None:
+                raise self._submitter.error
+            if time.monotonic() - moved > STUCK_SECONDS:
+                return [f"stuck: {done} of {plan.requests} done"]
+            if coming and done >= due[len(due) - len(coming)]:
+                kind = coming.pop(0)
+                self._harms[kind] += 1
+                self._progress(done, kind)
+                self._harm.do(kind)
+                moved = time.monotonic()
+            else:
+                self._progress(done, "")
+                time.sleep(_LOOK_SECONDS)
+        return []
+
+    def _until_all_is_quiet(self) -> list[str]:
+        """Consumers go on until the queue has forgotten what is done; then they end by themselves."""
+        end = time.monotonic() + END_SECONDS
+        lane = self._parts.world.lane
+        while time.monotonic() < end:
+            depth = self._parts.queue.depth(lane)
+            if not (depth.queued or depth.leased or depth.delayed):
+                break
+            time.sleep(_LOOK_SECONDS)
+        if not self._fleet.dismiss(END_SECONDS):
+            return [f"consumers did not end: {self._fleet.living()}"]
+        return []
+
+    def _report(self, found: Audit, problems: list[str], seconds: float) -> Report:
+        plan, submitter, repeats = self._plan, self._submitter, self._hands.repeats()
+        ratio = repeats.needless / plan.requests
+        if len(submitter.accepted) < plan.requests:
+            problems.append(f"accepted: {len(submitter.accepted)} of {plan.requests}")
+        if submitter.ids_twice:
+            problems.append(f"ids given twice: {submitter.ids_twice}")
+        if self._fleet.failed:
+            problems.append(f"consumers that ended with an error: {self._fleet.failed}")
+        if ratio > MOST_REPEATED:
+            problems.append(
+                f"downloaded again without a reason: {repeats.needless} of {plan.requests} "
+                f"({ratio:.2%}, and {repeats.in_hand} in the hands of the killed)"
+            )
+        return Report(
+            seed=plan.seed,
+            again=plan.again(),
+            requests=plan.requests,
+            done=self._done,
+            lost=found.lost,
+            stored_twice=found.stored_twice,
+            repeated=repeats.all,
+            repeated_in_hand=repeats.in_hand,
+            refetched_ratio=ratio,
+            seconds=round(seconds, 1),
+            harms=dict(self._harms),
+            killed=self._fleet.killed,
+            invocations=self._fleet.started,
+            batches_repeated=submitter.repeated,
+            ticks={"ticks": self._ticks.ticks, **self._ticks.sums},
+            problems=(*problems, *found.problems),
+        )
+
+    def _tell(self, message: str) -> None:
+        if self._log is not None:
+            with self._log.open("a") as log:
+                log.write(f"{time.strftime('%H:%M:%S')} {message}\n")

@@ -1,0 +1,81 @@
+"""What MongoDB holds of a run, read beside the product: nothing of its judgement is borrowed."""
+
+from collections.abc import Iterator
+from typing import Any, Final, Self
+
+import pymongo
+from pymongo import ReadPreference
+from pymongo.collection import Collection
+from pymongo.read_concern import ReadConcern
+
+from chaos.house import BIZ, World
+from crawlfleet.adapters.mongo.connection import database_name
+from crawlfleet.model.request import State
+from crawlfleet.policy.routing import all_shards
+
+#: An election is over by then.
+_PATIENCE_MS: Final = 30_000
+
+
+class Truth:
+    """A run's requests and records. Reads go on while there is no primary."""
+
+    def __init__(self, world: World) -> None:
+        self._client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(
+            world.mongo, serverSelectionTimeoutMS=_PATIENCE_MS, appname="chaos"
+        )
+        self._requests: list[Collection[dict[str, Any]]] = []
+        self._records: list[Collection[dict[str, Any]]] = []
+        for shard in all_shards(world.biz):
+            database = self._client.get_database(
+                database_name(world.tenant, shard.database),
+                read_preference=ReadPreference.PRIMARY_PREFERRED,
+                read_concern=ReadConcern("majority"),
+            )
+            name = f"{BIZ}.{world.biz.collection}_{shard.number:03d}"
+            self._requests.append(database[name])
+            self._records.append(database[f"{name}_records"])
+
+    def done(self) -> int:
+        """How many requests are done."""
+        return sum(
+            collection.count_documents({"flag": int(State.DONE)}) for collection in self._requests
+        )
+
+    def leased(self) -> dict[str, int]:
+        """How many requests each worker owns."""
+        held: dict[str, int] = {}
+        for found in self._find({"flag": int(State.LEASED)}, ["worker"]):
+            held[found["worker"]] = held.get(found["worker"], 0) + 1
+        return held
+
+    def owned_by(self, worker: str) -> list[int]:
+        """The ids of what a worker owns."""
+        query = {"flag": int(State.LEASED), "worker": worker}
+        return [int(found["_id"]) for found in self._find(query, ["_id"])]
+
+    def requests(self) -> Iterator[dict[str, Any]]:
+        """Every request: its id, state and timeline."""
+        return self._find({}, ["flag", "log", "error", "worker"])
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Every record."""
+        for collection in self._records:
+            yield from collection.find({}, ["_id", "url", "fields"])
+
+    def drop(self) -> None:
+        """Remove the run's databases."""
+        for name in {collection.database.name for collection in self._requests}:
+            self._client.drop_database(name)
+
+    def _find(self, query: dict[str, Any], fields: list[str]) -> Iterator[dict[str, Any]]:
+        for collection in self._requests:
+            yield from collection.find(query, fields)
+
+    def __enter__(self) -> Self:
+        """Nothing is opened before the first look."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self._client.close()
