@@ -10,10 +10,14 @@ import pytest
 
 from crawlfleet.adapters.redis_queue import keys as dictionary
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.filling import RedisFilling
+from crawlfleet.adapters.redis_queue.intake import RedisIntake
 from crawlfleet.adapters.redis_queue.keys import fleet_keys, lane_keys
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.adapters.redis_queue.watch import RedisWatch
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
+from crawlfleet.model.biz import IntakeLimits
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
 from crawlfleet.model.times import to_ms
@@ -31,14 +35,18 @@ SCRIPTS = [
 def fill(connection: RedisConnection, lane: Lane, fleet: str) -> None:
     """Leave something under every key."""
     queue = RedisQueue(connection)
+    RedisFilling(connection).clear(lane, "n")
     queue.enqueue(lane, [Entry(n, lane.biz, n) for n in range(5)], NOW)
     leased = queue.lease(lane, "a", 3, NOW, NOW + TERM)
     queue.delay(lane, "a", [(leased[0], NOW)])
     queue.finish(lane, "a", leased[1:2], 1, NOW)
     queue.add_phases(lane, {"fetch": 1.0})
+    RedisIntake(connection).admit(lane, 1, IntakeLimits(per_second=0.1), 1.0, NOW)
     workers = RedisWorkers(connection, fleet=fleet)
-    workers.beat("a", NOW)
+    for _ in range(2):
+        workers.beat("a", NOW)
     workers.reserve_wake(NOW, 2)
+    RedisWatch(connection, fleet=fleet).take_turn("bury", "a", TERM, TERM)
     RedisWorkerNumbers(connection, fleet=fleet).lease("a", 1, 1)
 
 
@@ -52,7 +60,7 @@ def test_every_key_is_in_the_dictionary_and_under_its_hash_tag(redis_connection,
     assert tags == {f"{{{lane.tenant}:docs}}", f"{{fleet-{lane.tenant}}}"}
 
 
-def test_only_statistics_have_a_ttl(redis_connection, lane):
+def test_only_statistics_and_the_rate_have_a_ttl(redis_connection, lane):
     fleet = f"fleet-{lane.tenant}"
     fill(redis_connection, lane, fleet)
 
@@ -63,7 +71,7 @@ def test_only_statistics_have_a_ttl(redis_connection, lane):
     }
 
     mortal = {name for name, ttl in lives.items() if ttl > 0}
-    assert mortal == {"submitted", "processed", "phases"}
+    assert mortal == {"submitted", "processed", "phases", "intake"}
     assert {lives[name] for name in lives.keys() - mortal} == {-1}
 
 

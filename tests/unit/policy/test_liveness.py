@@ -2,6 +2,7 @@
 
 import math
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -95,7 +96,7 @@ def test_a_slow_network_is_given_time_from_its_first_interval_on():
 
 def test_a_worker_is_suspected_from_half_the_threshold_on():
     found = [judge(silent(ms), DEFAULT) for ms in range(3_000, 5_000, 10)]
-    changes = [found[0], *(b for a, b in zip(found, found[1:], strict=False) if a is not b)]
+    changes = [found[0], *(b for a, b in pairwise(found) if a is not b)]
     first = found.index(Health.SUSPECTED) * 10 + 3_000
 
     assert changes == [Health.ALIVE, Health.SUSPECTED, Health.DEAD]

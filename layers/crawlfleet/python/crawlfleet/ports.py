@@ -8,15 +8,15 @@ returned.
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 from crawlfleet.model.biz import Biz, FetchLimits, IntakeLimits, Tree
 from crawlfleet.model.ids import IdKind, RequestId
 from crawlfleet.model.journal import JournalLine
-from crawlfleet.model.keyed import Keyed
+from crawlfleet.model.keyed import Keyed, KeyName
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.ledger import Correction, Ledger
-from crawlfleet.model.letter import LetterFilter
+from crawlfleet.model.letter import LetterFilter, LetterPage
 from crawlfleet.model.metric import Metric
 from crawlfleet.model.outcome import Outcome, Page
 from crawlfleet.model.record import Record
@@ -24,7 +24,9 @@ from crawlfleet.model.request import Body, Claim, Entry, Inserted, Mark, Request
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.schedule import Fire, Schedule
 from crawlfleet.model.totals import Depth, Load, NodeHealth, Pressure, Rates
-from crawlfleet.model.worker import HeldNumber, Pulse
+from crawlfleet.model.worker import Card, HeldNumber, Pulse
+
+_NO_CARD: Final = Card()
 
 
 class Clock(Protocol):
@@ -153,8 +155,11 @@ class RequestQueue(Protocol):
 class Workers(Protocol):
     """Which workers live, over all lanes of the stage."""
 
-    def beat(self, worker: str, now: datetime) -> None:
-        """The worker lives, and is taken to for the adapter's liveness span."""
+    def beat(self, worker: str, now: datetime, card: Card = _NO_CARD) -> bool:
+        """The worker lives, and is taken to for the adapter's liveness span.
+
+        True if it was known. False: it is new, or it was buried or forgotten meanwhile.
+        """
         ...
 
     def leave(self, worker: str) -> None:
@@ -210,7 +215,7 @@ class QueueFilling(Protocol):
         ...
 
     def filled(self, lane: Lane, nonce: str) -> bool:
-        """The queue is complete."""
+        """The queue is complete; True also if this nonce had completed it before."""
         ...
 
 
@@ -245,8 +250,10 @@ class Watch(Protocol):
     def pulses(self, silent_for: timedelta | None = None) -> list[Pulse]:
         """Known workers; only those silent for at least ``silent_for`` where that is given.
 
-        Calling it is watching: what was silent while nobody watched, or while Redis was away, is
-        not held against a worker.
+        Calling it is watching, and so is every beat that arrives: either shows that the others
+        could have beaten. What was silent while Redis was away, or while nothing was heard of the
+        fleet for some seconds, is not held against a worker: it takes a second look, soon after, to
+        find anybody dead then.
         """
         ...
 
@@ -459,8 +466,12 @@ class DeadLetters(Protocol):
         after: tuple[int, str] | None,
         limit: int,
         now: datetime,
-    ) -> list[Tracked]:
-        """Dead letters by time of queueing, oldest first, each with its last answer."""
+    ) -> LetterPage:
+        """Up to ``limit`` dead letters by time of queueing, oldest first, each with its answer.
+
+        One look goes through a bounded number of them. Where it ends before all were looked at, or
+        there are more than asked for, the page says from where to go on.
+        """
         ...
 
     def replay(
@@ -474,6 +485,7 @@ class DeadLetters(Protocol):
     ) -> list[Entry]:
         """Make dead letters pending, as if never tried; returns those that were dead.
 
+        Two callers at once never both get one; in the ledger it is dead no more.
         ``rule_version`` has, by rule's name, the version they are to be read with; a rule that is
         not in it keeps the version it had.
         """
@@ -487,11 +499,23 @@ class DeadLetters(Protocol):
 class SubmissionKeys(Protocol):
     """What makes a repeated submission one (SPEC.md D13)."""
 
+    def find(self, lane: Lane, names: Sequence[KeyName]) -> dict[KeyName, Keyed]:
+        """Those that are kept."""
+        ...
+
     def open(self, lane: Lane, keyed: Sequence[Keyed], until: datetime) -> list[Keyed]:
         """Keep each under its key, until then at least; returns what stands, in the same order.
 
         A key that is kept already answers with what it was first given.
         """
+        ...
+
+    def close(self, lane: Lane, keyed: Sequence[Keyed]) -> None:
+        """All requests of these are stored. No effect on what has taken the place of one."""
+        ...
+
+    def forget(self, lane: Lane, keyed: Sequence[Keyed]) -> None:
+        """Keep these no longer; no effect on one that is closed, or has been replaced."""
         ...
 
 

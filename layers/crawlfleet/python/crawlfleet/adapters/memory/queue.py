@@ -2,10 +2,12 @@
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
 from threading import RLock
 from typing import Final, TypeVar
+from uuid import uuid4
 
 import msgspec
 
@@ -20,13 +22,17 @@ _encode: Final = msgspec.json.Encoder().encode
 K = TypeVar("K")
 
 
-class _Queue:
-    """What one queue holds. The right end of ``queued`` is served next."""
+class Held:
+    """What one queue holds. The right end of ``queued`` is served next.
+
+    ``filled`` is the nonce of the latest filling and how far it has come, None when it is complete.
+    """
 
     def __init__(self) -> None:
         self.queued: deque[Entry] = deque()
         self.leases: dict[tuple[str, Entry], int] = {}
         self.delayed: dict[Entry, int] = {}
+        self.filled: tuple[str, int | None] | None = None
 
 
 class _Statistics:
@@ -39,12 +45,33 @@ class _Statistics:
 
 
 class MemoryQueue:
-    """A :class:`~crawlfleet.ports.RequestQueue` that lives as long as it is held; thread-safe."""
+    """A :class:`~crawlfleet.ports.RequestQueue` that lives as long as it is held; thread-safe.
+
+    The lease book, the filling and the intake of this package are other views of it. ``flush`` and
+    ``restart`` do to it what may happen to a Redis.
+    """
 
     def __init__(self) -> None:
         self._lock = RLock()
-        self._queues: dict[Lane, _Queue] = defaultdict(_Queue)
+        self._queues: dict[Lane, Held] = defaultdict(Held)
         self._statistics: dict[tuple[str, str], _Statistics] = defaultdict(_Statistics)
+        self.server = uuid4().hex
+
+    @contextmanager
+    def opened(self, lane: Lane) -> Iterator[Held]:
+        """What the lane's queue holds, for as long as nobody else may touch it."""
+        with self._lock:
+            yield self._queues[lane]
+
+    def flush(self) -> None:
+        """Lose everything."""
+        with self._lock:
+            self._queues.clear()
+            self._statistics.clear()
+
+    def restart(self) -> None:
+        """Become another server, of the same content."""
+        self.server = uuid4().hex
 
     def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> int:
         """Append, and count towards the lane's submission rate; returns how many wait now."""

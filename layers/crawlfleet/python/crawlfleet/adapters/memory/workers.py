@@ -1,35 +1,94 @@
 """Which workers live, in memory: what :mod:`crawlfleet.adapters.redis_queue.workers` does."""
 
-from datetime import datetime, timedelta
-from threading import Lock
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from threading import RLock
+from typing import Final
 from uuid import uuid4
 
-from crawlfleet.policy.presence import LIVENESS, Presence
+from crawlfleet.model.times import to_ms
+from crawlfleet.model.worker import Card
+from crawlfleet.policy.liveness import WATCH_LAPSE, WINDOW
+from crawlfleet.policy.presence import LIVENESS, MEMORY, Presence
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_NO_CARD: Final = Card()
+
+
+class Beating:
+    """What the watch knows of one worker, by the clock that stands for the server's."""
+
+    def __init__(self) -> None:
+        self.last_ms = 0
+        self.intervals: tuple[int, ...] = ()
+        self.card = _NO_CARD
+
+
+class Fleet:
+    """The workers as the watch sees them, and since when they are watched without a lapse."""
+
+    def __init__(self) -> None:
+        self.beating: dict[str, Beating] = {}
+        self._since_ms = self._seen_ms = 0
+
+    def watched_since(self, now_ms: int, lapse: timedelta) -> int:
+        """Note that the fleet is watched now. A clock that was set back is a lapse too."""
+        watched = self._since_ms <= self._seen_ms <= now_ms
+        if not watched or now_ms - self._seen_ms > lapse // _MILLISECOND:
+            self._since_ms = now_ms
+        self._seen_ms = now_ms
+        return self._since_ms
 
 
 class MemoryWorkers:
-    """A :class:`~crawlfleet.ports.Workers` that lives as long as it is held; thread-safe."""
+    """A :class:`~crawlfleet.ports.Workers` that lives as long as it is held; thread-safe.
 
-    def __init__(self, *, liveness: timedelta = LIVENESS) -> None:
-        self._lock = Lock()
+    Args:
+        liveness: How long after its last beat a worker is taken to live.
+        clock: Stands for the server's.
+    """
+
+    def __init__(
+        self,
+        *,
+        liveness: timedelta = LIVENESS,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._lock = RLock()
         self._liveness = liveness
+        self._clock = clock
+        self._fleet = Fleet()
         self._beats: dict[str, int] = {}
         self._wakes: dict[str, int] = {}
 
-    def beat(self, worker: str, now: datetime) -> None:
+    @contextmanager
+    def opened(self) -> Iterator[tuple[Fleet, int]]:
+        """The fleet and its clock, in ms, for as long as nobody else may touch it."""
+        with self._lock:
+            yield self._fleet, to_ms(self._clock())
+
+    def beat(self, worker: str, now: datetime, card: Card = _NO_CARD) -> bool:
         """The worker lives; its first beat takes the place of one reserved wake-up."""
         with self._lock:
+            known = self._feel(worker, card)
             presence = Presence.at(now, self._liveness)
             last = self._beats.get(worker)
             self._beats[worker] = presence.now_ms
             self._forget(presence)
             if self._wakes and (last is None or last <= presence.live_after_ms):
                 del self._wakes[min(self._wakes, key=lambda wake: (self._wakes[wake], wake))]
+            return known
 
     def leave(self, worker: str) -> None:
-        """The worker ends of its own will."""
+        """The worker ends of its own will; nothing is kept of it."""
+        self.forget(worker)
+
+    def forget(self, worker: str) -> bool:
+        """Keep nothing of the worker; whether the watch knew it."""
         with self._lock:
             self._beats.pop(worker, None)
+            return self._fleet.beating.pop(worker, None) is not None
 
     def live(self, now: datetime) -> list[str]:
         """Ids of the workers that live, then of wake-ups that have not become workers yet."""
@@ -52,6 +111,21 @@ class MemoryWorkers:
             missing = max(0, wanted - live)
             self._wakes.update({f"wake:{uuid4().hex}": presence.now_ms for _ in range(missing)})
             return missing
+
+    def _feel(self, worker: str, card: Card) -> bool:
+        """Note the pulse; whether the watch knew the worker."""
+        now_ms = to_ms(self._clock())
+        since_ms = self._fleet.watched_since(now_ms, WATCH_LAPSE)
+        forget_ms = now_ms - MEMORY // _MILLISECOND
+        beating = self._fleet.beating
+        for name in [name for name in beating if beating[name].last_ms <= forget_ms]:
+            del beating[name]
+        known = worker in beating
+        one = beating.setdefault(worker, Beating())
+        if known and since_ms <= one.last_ms <= now_ms:
+            one.intervals = (*one.intervals, now_ms - one.last_ms)[-WINDOW:]
+        one.last_ms, one.card = now_ms, card
+        return known
 
     def _forget(self, presence: Presence) -> None:
         self._beats = {name: self._beats[name] for name in _later(self._beats, presence.forget_ms)}

@@ -6,11 +6,18 @@ key                                       type    TTL   holds
 ``cf:{tenant:biz}:queue:<queue>``         LIST    no    entries as JSON, newest first, served last
 ``cf:{tenant:biz}:leases:<queue>``        ZSET    no    ``token:entry`` by the lease's end, epoch ms
 ``cf:{tenant:biz}:delayed:<queue>``       ZSET    no    entry by its due time, epoch ms
+``cf:{tenant:biz}:filled:<queue>``        STRING  no    ``reached:nonce`` of a filling, see below
+``cf:{tenant:biz}:intake``                STRING  yes   when the rate's bucket is full, epoch us
 ``cf:{tenant:biz}:submitted``             HASH    yes   epoch second -> requests submitted in it
 ``cf:{tenant:biz}:processed``             HASH    yes   epoch second -> requests processed in it
 ``cf:{tenant:biz}:phases``                HASH    yes   phase -> seconds that workers spent in it
 ``cf:{fleet}:workers``                    ZSET    no    worker id by its last beat, epoch ms
 ``cf:{fleet}:wakes``                      ZSET    no    wake-up not yet a worker, by its time
+``cf:{fleet}:pulses``                     ZSET    no    worker id by its last beat, server's ms
+``cf:{fleet}:intervals``                  HASH    no    worker id -> its latest intervals, ms
+``cf:{fleet}:cards``                      HASH    no    worker id -> its card as JSON
+``cf:{fleet}:watch``                      HASH    no    ``since``, ``seen``: server's epoch ms
+``cf:{fleet}:turns``                      HASH    no    turn -> ``started ends holder``, server's ms
 ``cf:{fleet}:numbers``                    ZSET    no    Snowflake worker number by its lease's end
 ``cf:{fleet}:fences``                     HASH    no    worker number -> fence of its latest lease
 ``cf:{fleet}:marks``                      HASH    no    worker number -> mark (policy.snowflake)
@@ -20,7 +27,12 @@ key                                       type    TTL   holds
 What must not be lost never carries a TTL: a managed Redis may evict what does. Braces hold the hash
 tag: on a cluster, all keys that one script touches live in one slot. A lane's tag has a colon and
 the fleet's has none, so neither can be taken for the other; slugs hold neither colons nor braces.
-Statistics belong to the biz and outlive a change of the queue's name.
+Statistics belong to the biz and outlive a change of the queue's name; so does its rate of intake.
+
+``filled`` tells whether the queue is whole: ``1767225600000:nonce`` while it is being filled and
+has come so far, ``:nonce`` when it is filled, no key when Redis has lost it. ``workers`` is by the
+clock of whoever beats, and counts the living; ``pulses`` is by the server's, and finds the dead. Of
+each worker there are at most 32 intervals and one card, forgotten with it.
 """
 
 from functools import lru_cache
@@ -35,6 +47,8 @@ class LaneKeys(NamedTuple):
     queue: str
     leases: str
     delayed: str
+    filled: str
+    intake: str
     submitted: str
     processed: str
     phases: str
@@ -45,6 +59,11 @@ class FleetKeys(NamedTuple):
 
     workers: str
     wakes: str
+    pulses: str
+    intervals: str
+    cards: str
+    watch: str
+    turns: str
     numbers: str
     fences: str
     marks: str
@@ -63,6 +82,8 @@ def lane_keys(lane: Lane) -> LaneKeys:
         queue=f"{stem}:queue:{lane.queue}",
         leases=f"{stem}:leases:{lane.queue}",
         delayed=f"{stem}:delayed:{lane.queue}",
+        filled=f"{stem}:filled:{lane.queue}",
+        intake=f"{stem}:intake",
         submitted=f"{stem}:submitted",
         processed=f"{stem}:processed",
         phases=f"{stem}:phases",

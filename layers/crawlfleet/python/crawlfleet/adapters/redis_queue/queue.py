@@ -15,6 +15,7 @@ from crawlfleet.adapters.redis_queue.connection import (
     text,
     whole,
 )
+from crawlfleet.adapters.redis_queue.entries import read, read_canonical, spell
 from crawlfleet.adapters.redis_queue.keys import lane_keys
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
@@ -26,8 +27,6 @@ from crawlfleet.policy.rates import full_minute, rates
 PHASES_TTL_SECONDS: Final = 7 * 86_400
 
 _log = logging.getLogger(__name__)
-_encoder: Final = msgspec.json.Encoder()
-_decoder: Final = msgspec.json.Decoder(Entry)
 
 _ENQUEUE: Final = Script("enqueue")
 _REQUEUE: Final = Script("requeue")
@@ -62,14 +61,14 @@ class RedisQueue:
                 _ENQUEUE,
                 (keys.queue, keys.submitted),
                 to_ms(now) // 1000,
-                _encoder.encode_lines(entries),
+                spell(entries),
             )
         )
 
     def requeue(self, lane: Lane, entries: Sequence[Entry]) -> None:
         """Put recovered entries where they are served next, the first one first."""
         if entries:
-            self._redis.once(_REQUEUE, (lane_keys(lane).queue,), _encoder.encode_lines(entries))
+            self._redis.once(_REQUEUE, (lane_keys(lane).queue,), spell(entries))
 
     def lease(
         self, lane: Lane, token: str, count: int, now: datetime, until: datetime
@@ -94,7 +93,7 @@ class RedisQueue:
                 *(token, count, to_ms(now), until_ms),
             )
         )
-        entries = _read_canonical(found)
+        entries = read_canonical(found)
         return self._mend(lane, token, found, until_ms) if entries is None else entries
 
     def renew(
@@ -104,9 +103,9 @@ class RedisQueue:
         if not entries:
             return []
         lost = self._redis.again(
-            _RENEW, (lane_keys(lane).leases,), token, to_ms(until), _encoder.encode_lines(entries)
+            _RENEW, (lane_keys(lane).leases,), token, to_ms(until), spell(entries)
         )
-        return _read_canonical(text(lost)) or []
+        return read_canonical(text(lost)) or []
 
     def finish(
         self, lane: Lane, token: str, entries: Sequence[Entry], processed: int, now: datetime
@@ -117,7 +116,7 @@ class RedisQueue:
             self._redis.once(
                 _FINISH,
                 (keys.leases, keys.processed),
-                *(token, to_ms(now) // 1000, processed, _encoder.encode_lines(entries)),
+                *(token, to_ms(now) // 1000, processed, spell(entries)),
             )
         )
 
@@ -126,11 +125,7 @@ class RedisQueue:
         if not entries:
             return 0
         keys = lane_keys(lane)
-        return whole(
-            self._redis.once(
-                _GIVE_BACK, (keys.leases, keys.queue), token, _encoder.encode_lines(entries)
-            )
-        )
+        return whole(self._redis.once(_GIVE_BACK, (keys.leases, keys.queue), token, spell(entries)))
 
     def delay(self, lane: Lane, token: str, entries: Sequence[tuple[Entry, datetime]]) -> int:
         """Move entries still held by the token to the waiting set, each until its time."""
@@ -142,7 +137,7 @@ class RedisQueue:
                 _DELAY,
                 (keys.leases, keys.delayed),
                 token,
-                _encoder.encode_lines([entry for entry, _ in entries]),
+                spell([entry for entry, _ in entries]),
                 "\n".join(str(to_ms(due_at)) for _, due_at in entries),
             )
         )
@@ -206,26 +201,15 @@ class RedisQueue:
         entries = []
         for line in found.split(b"\n"):
             try:
-                entries.append(_decoder.decode(line))
+                entries.append(read(line))
             except msgspec.DecodeError as reason:
                 _log.warning(
                     "dropped a queue entry that cannot be read",
                     extra={"tenant": lane.tenant, "biz": lane.biz, "reason": str(reason)},
                 )
-        mended = _encoder.encode_lines(entries)
+        mended = spell(entries)
         whole(self._redis.once(_MEND, (lane_keys(lane).leases,), token, until_ms, found, mended))
         return entries
-
-
-def _read_canonical(lines: bytes) -> list[Entry] | None:
-    """The entries, or None unless each line is exactly what we would write."""
-    if not lines:
-        return []
-    try:
-        entries = _decoder.decode_lines(lines)
-    except msgspec.DecodeError:
-        return None
-    return entries if _encoder.encode_lines(entries) == lines + b"\n" else None
 
 
 def _load(answer: list[object]) -> Load:
@@ -242,7 +226,7 @@ def _depth(answer: list[object]) -> Depth:
     oldest_ts = None
     if following is not None:
         with suppress(msgspec.DecodeError):  # not an entry: the next lease drops it
-            oldest_ts = _decoder.decode(text(following)).ts
+            oldest_ts = read(text(following)).ts
     return Depth(
         queued=whole(queued), leased=whole(leased), delayed=whole(delayed), oldest_ts=oldest_ts
     )

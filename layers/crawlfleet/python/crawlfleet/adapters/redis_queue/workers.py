@@ -4,6 +4,8 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import uuid4
 
+import msgspec
+
 from crawlfleet.adapters.redis_queue.connection import (
     RedisConnection,
     Script,
@@ -11,15 +13,22 @@ from crawlfleet.adapters.redis_queue.connection import (
     text,
     whole,
 )
-from crawlfleet.adapters.redis_queue.keys import fleet_keys
-from crawlfleet.policy.presence import LIVENESS, Presence
+from crawlfleet.adapters.redis_queue.keys import FleetKeys, fleet_keys
+from crawlfleet.model.worker import Card
+from crawlfleet.policy.liveness import WATCH_LAPSE, WINDOW
+from crawlfleet.policy.presence import LIVENESS, MEMORY, Presence
 
 _BEAT: Final = Script("beat")
+_BURY: Final = Script("bury")
 _RESERVE_WAKE: Final = Script("reserve_wake")
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_NO_CARD: Final = Card()
+_encode: Final = msgspec.json.Encoder().encode
 
 
 class RedisWorkers:
-    """A :class:`~crawlfleet.ports.Workers`.
+    """A :class:`~crawlfleet.ports.Workers`; :mod:`.watch` looks at the same ones.
 
     Args:
         connection: The stage's Redis.
@@ -38,18 +47,26 @@ class RedisWorkers:
         self._liveness = liveness
         self._keys = fleet_keys(fleet)
 
-    def beat(self, worker: str, now: datetime) -> None:
-        """The worker lives; its first beat takes the place of one reserved wake-up."""
+    def beat(self, worker: str, now: datetime, card: Card = _NO_CARD) -> bool:
+        """The worker lives; True if it was known.
+
+        Its first beat takes the place of one reserved wake-up. ``now`` is what :meth:`live` and
+        :meth:`reserve_wake` count by, so that whoever asks them is of one mind with whoever beats;
+        the watch goes by the server's clock, under which the beat is kept as well.
+        """
         presence = Presence.at(now, self._liveness)
-        self._redis.once(
+        keys = self._keys
+        known = self._redis.once(
             _BEAT,
-            (self._keys.workers, self._keys.wakes),
+            (keys.workers, keys.wakes, keys.pulses, keys.intervals, keys.cards, keys.watch),
             *(worker, presence.now_ms, presence.live_after_ms, presence.forget_ms),
+            *(_encode(card), WINDOW, MEMORY // _MILLISECOND, WATCH_LAPSE // _MILLISECOND),
         )
+        return whole(known) == 1
 
     def leave(self, worker: str) -> None:
-        """The worker ends of its own will."""
-        self._redis.together(("ZREM", self._keys.workers, worker))
+        """The worker ends of its own will; nothing is kept of it."""
+        whole(self._redis.again(_BURY, mortal_keys(self._keys), worker))
 
     def live(self, now: datetime) -> list[str]:
         """Ids of the workers that live, then of wake-ups that have not become workers yet."""
@@ -73,3 +90,8 @@ class RedisWorkers:
                 *(presence.forget_ms, wanted, f"wake:{uuid4().hex}"),
             )
         )
+
+
+def mortal_keys(keys: FleetKeys) -> tuple[str, str, str, str]:
+    """What is forgotten of a worker that ends; the KEYS of bury."""
+    return keys.workers, keys.pulses, keys.intervals, keys.cards

@@ -55,3 +55,37 @@ local function count(key, second, amount)
   redis.call('EXPIRE', key, COUNTS_TTL_SECONDS)
 end
 
+-- The server's clock in epoch ms: one clock for all workers, whatever theirs say.
+local function server_ms()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- A section of the server's account of itself (3 us), and a line of it, or nil. Read by a script, on
+-- a cluster it is that of the node which holds the script's keys.
+local function account(section)
+  return redis.call('INFO', section)
+end
+
+local function fact_of(account_read, name)
+  return string.match(account_read, '\n' .. name .. ':([^\r\n]+)')
+end
+
+-- Notes in the HASH that the fleet is watched at this ms of the server, and returns since when it has
+-- been without a lapse. A clock that was set back is a lapse too.
+local function watched_since(key, now, lapse)
+  local found = redis.call('HMGET', key, 'since', 'seen')
+  local since, seen = tonumber(found[1]), tonumber(found[2])
+  if not since or not seen or since > now or seen > now or now - seen > tonumber(lapse) then
+    since = now
+  end
+  redis.call('HSET', key, 'since', since, 'seen', now)
+  return since
+end
+
+-- Whether the filling of that nonce is under way.
+local function filling(key, nonce)
+  local found = redis.call('GET', key) or ''
+  return string.match(found, '^%-?%d+:(.*)$') == nonce
+end
+

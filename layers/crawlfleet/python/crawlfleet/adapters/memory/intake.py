@@ -1,0 +1,57 @@
+"""Back-pressure in memory: what :mod:`crawlfleet.adapters.redis_queue.intake` does."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from crawlfleet.adapters.memory.queue import MemoryQueue
+from crawlfleet.model.biz import IntakeLimits
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.times import to_ms
+from crawlfleet.model.totals import Pressure
+
+#: No wait is longer.
+_LONGEST_US: Final = 30 * 86_400 * 1_000_000
+
+
+class MemoryIntake:
+    """An :class:`~crawlfleet.ports.Intake` of a queue in memory; thread-safe.
+
+    Args:
+        queue: Whose backlog counts.
+        memory: How much of the memory is used, from 0 to 1 and beyond.
+    """
+
+    def __init__(self, queue: MemoryQueue, *, memory: Callable[[], float] = lambda: 0.0) -> None:
+        self._queue = queue
+        self._memory = memory
+        self._full_at: dict[tuple[str, str], float] = defaultdict(float)
+
+    def admit(
+        self, lane: Lane, count: int, limits: IntakeLimits, memory_ratio: float, now: datetime
+    ) -> Pressure:
+        """Ask for ``count`` more, and count them towards the rate if there is room."""
+        with self._queue.opened(lane) as held:
+            backlog = len(held.queued) + len(held.leases) + len(held.delayed)
+            wait, full_at = self._rate(lane, count, limits, to_ms(now) * 1_000)
+            pressure = Pressure(
+                backlog=backlog,
+                backlog_full=backlog > 0 and backlog + count > limits.max_backlog,
+                memory_full=self._memory() > memory_ratio,
+                wait_seconds=wait / 1_000_000,
+            )
+            if pressure.admitted:
+                self._full_at[lane.tenant, lane.biz] = full_at
+            return pressure
+
+    def _rate(self, lane: Lane, count: int, limits: IntakeLimits, now_us: int) -> tuple[int, float]:
+        """Microseconds to wait, and when the bucket is full again if it is not waited."""
+        if limits.per_second is None:
+            return 0, 0.0
+        interval = min(_LONGEST_US, 1_000_000 / limits.per_second)
+        full_at = max(now_us, self._full_at[lane.tenant, lane.biz])
+        wait = full_at - now_us - max(0, (limits.burst - count) * interval)
+        full_at = round(min(now_us + _LONGEST_US, full_at + count * interval))
+        return max(0, math.ceil(wait)), full_at

@@ -1,0 +1,52 @@
+"""Back-pressure on Redis: whether a lane takes more now."""
+
+from datetime import datetime
+from typing import Final
+
+from crawlfleet.adapters.redis_queue.connection import (
+    RedisConnection,
+    Script,
+    several,
+    text,
+    whole,
+)
+from crawlfleet.adapters.redis_queue.keys import lane_keys
+from crawlfleet.model.biz import IntakeLimits
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.times import to_ms
+from crawlfleet.model.totals import Pressure
+
+_ADMIT: Final = Script("admit")
+
+
+class RedisIntake:
+    """An :class:`~crawlfleet.ports.Intake`: backlog, rate and memory are one look, one script."""
+
+    def __init__(self, connection: RedisConnection) -> None:
+        self._redis = connection
+
+    def admit(
+        self, lane: Lane, count: int, limits: IntakeLimits, memory_ratio: float, now: datetime
+    ) -> Pressure:
+        """Ask for ``count`` more, and count them towards the rate if there is room.
+
+        A batch larger than the burst, or than the backlog may be, is taken when nothing else is
+        there. The answer does not reserve a place in the backlog: batches that are admitted at the
+        same moment may together pass it.
+        """
+        keys = lane_keys(lane)
+        answer = self._redis.once(
+            _ADMIT,
+            (keys.queue, keys.leases, keys.delayed, keys.intake),
+            *(count, limits.max_backlog),
+            "" if limits.per_second is None else limits.per_second,
+            *(limits.burst, memory_ratio, to_ms(now) * 1_000),
+        )
+        backlog, backlog_full, memory_full, wait = several(answer, 4)
+        with self._redis.translated():
+            return Pressure(
+                backlog=whole(backlog),
+                backlog_full=whole(backlog_full) == 1,
+                memory_full=whole(memory_full) == 1,
+                wait_seconds=int(text(wait)) / 1_000_000,
+            )

@@ -1,0 +1,11 @@
+-- bury: a worker is dead; nothing is kept of it.
+-- KEYS[1] workers    ZSET  worker id -> epoch ms of its last beat, by the callers' clocks
+-- KEYS[2] pulses     ZSET  worker id -> epoch ms of its last beat, by the server's clock
+-- KEYS[3] intervals  HASH  worker id -> its latest intervals
+-- KEYS[4] cards      HASH  worker id -> what it says of itself
+-- ARGV[1] worker     its id
+-- reply   1, or 0 if it was not known any more
+redis.call('ZREM', KEYS[1], ARGV[1])
+redis.call('HDEL', KEYS[3], ARGV[1])
+redis.call('HDEL', KEYS[4], ARGV[1])
+return redis.call('ZREM', KEYS[2], ARGV[1])

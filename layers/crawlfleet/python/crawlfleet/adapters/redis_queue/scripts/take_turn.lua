@@ -1,0 +1,18 @@
+-- take_turn: one caller at a time does what has that name, and not more often than wanted.
+-- KEYS[1] turns   HASH  name -> 'started ends holder', epoch ms by the server's clock
+-- ARGV[1] name    what is to be done
+-- ARGV[2] holder  who asks
+-- ARGV[3] every   ms from the start of one turn to the next
+-- ARGV[4] term    ms after which a turn ends whose holder did not come back
+-- reply   1 if it is the caller's turn now
+--
+-- A turn that started in the future is none: the clock was set back since.
+local now = server_ms()
+local started, ends = string.match(redis.call('HGET', KEYS[1], ARGV[1]) or '', '^(%d+) (%d+) ')
+started, ends = tonumber(started), tonumber(ends)
+if started and started <= now and (ends > now or now - started < tonumber(ARGV[3])) then
+  return 0
+end
+even_when_full(KEYS[1])
+redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f %.0f %s', now, now + ARGV[4], ARGV[2]))
+return 1
