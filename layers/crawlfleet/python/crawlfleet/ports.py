@@ -486,6 +486,7 @@ class DeadLetters(Protocol):
         """Make dead letters pending, as if never tried; returns those that were dead.
 
         Two callers at once never both get one; in the ledger it is dead no more.
+        Two callers at once never both get one; in the ledger it is dead no more.
         ``rule_version`` has, by rule's name, the version they are to be read with; a rule that is
         not in it keeps the version it had.
         """
