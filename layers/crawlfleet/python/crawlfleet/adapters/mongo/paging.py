@@ -13,7 +13,9 @@ from crawlfleet.model.ids import RequestId
 from crawlfleet.model.times import from_ms
 
 
-def ranges_of(field: str, since: datetime | None, after: tuple[int, object] | None) -> list[Document]:
+def ranges_of(
+    field: str, since: datetime | None, after: tuple[int, object] | None
+) -> list[Document]:
     """What lies at or after ``since`` and after a position, as ranges of the index in its order.
 
     A million requests may have one ``ts``: the page must begin where the last one ended, not at its
