@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from tests.unit.sdk.api_findings import Findings
+
 KEY = "k-3f9a61c27d-secret"
 BIZ = "news"
 FIRST_ID = 400_000_000_000_000_000
@@ -57,6 +59,9 @@ class ApiServer:
         self.requests: dict[str, dict[str, Any]] = {}
         self.records: list[dict[str, Any]] = []
         self.schedules: dict[str, dict[str, Any]] = {}
+        self.findings = Findings()
+        #: What was answered under each idempotency key, and the body it was for.
+        self.keys: dict[str, tuple[bytes, Any]] = {}
         self.page = 1000
         #: Reads after which requests turn done, so that a waiting client sees them change.
         self.done_after: int | None = None
@@ -95,7 +100,7 @@ class ApiServer:
             return 404, problem("unknown-biz", 404, f"there is no biz {parts[1]!r}")
         match (call.method, *parts[2:]):
             case ("POST", "requests"):
-                return self.post(json.loads(call.body))
+                return self.post_once(call)
             case ("GET", "requests"):
                 return self.list_requests(call.params)
             case ("GET", "requests", request_id):
@@ -113,7 +118,62 @@ class ApiServer:
                 return 200, {"schedules": list(self.schedules.values())}
             case (method, "schedules", name):
                 return self.schedule(method, name, call.body)
+        return self.find_out(call, parts[2:])
+
+    def find_out(self, call: Call, parts: list[str]) -> tuple[int, Any]:
+        match (call.method, *parts):
+            case ("GET", "requests", request_id, "explain") if request_id in self.requests:
+                return 200, self.findings.explained(self.requests[request_id])
+            case (method, "dead-letters", *rest):
+                return self.dead_letters(method, rest, call)
+            case ("GET", "ledger"):
+                return 200, self.findings.account(self.requests, call.params.get("job"))
+            case ("GET", "workers"):
+                return 200, {"workers": self.findings.workers}
         return 404, problem("not-found", 404, "no such path")
+
+    def post_once(self, call: Call) -> tuple[int, Any]:
+        key = call.headers.get("idempotency-key", "")
+        with self.lock:
+            body, answer = self.keys.get(key, (call.body, None))
+        if body != call.body:
+            return 422, problem("key-reused", 422, f"the key {key} stands for other entries")
+        if answer is None:
+            status, answer = self.post(json.loads(call.body))
+            if status == 202 and key:
+                with self.lock:
+                    self.keys[key] = call.body, answer
+            return status, answer
+        if "requests" not in answer:
+            return 202, {**answer, "repeated": True}
+        again = [
+            {**each, "repeated": True} if "id" in each else each for each in answer["requests"]
+        ]
+        return 202, {**answer, "requests": again}
+
+    def dead_letters(self, method: str, rest: list[str], call: Call) -> tuple[int, Any]:
+        letters = self.findings.letters
+        if method == "GET" and not rest:
+            items, cursor, more = self.cut(self.findings.meant(call.params), call.params)
+            return 200, {"dead_letters": items, "cursor": cursor, "more": more}
+        if method == "POST" and rest[0] in {"replay", "purge"}:
+            done = self.findings.bulk("replayed" if rest[0] == "replay" else "purged", call.body)
+            if done is None:
+                error = {"field": "filter", "message": "is empty"}
+                return 400, problem("invalid-request", 400, "not valid", [error])
+            return 200, done
+        if rest[0] not in letters:
+            if rest[0] in self.requests:
+                return 409, problem("conflict", 409, "the request is not dead")
+            return 404, problem("not-found", 404, "no request")
+        if method == "GET":
+            return 200, self.findings.whole(letters[rest[0]])
+        letter = letters.pop(rest[0])
+        if method == "DELETE":
+            return 204, None
+        self.findings.replayed.append((rest[0], json.loads(call.body)["rule"]))
+        self.requests[rest[0]] = {**letter, "state": "pending"}
+        return 200, self.requests[rest[0]]
 
     def post(self, document: dict[str, Any]) -> tuple[int, Any]:
         if "requests" not in document:
@@ -227,6 +287,7 @@ class ApiServer:
         speeds = {"1s": 3.0, "5s": 2.5, "60s": 1.25}
         return {
             "states": states,
+            "submitted": len(self.requests),
             "records": len(self.records),
             "queue": {
                 "queued": states["pending"],

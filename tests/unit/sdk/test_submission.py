@@ -4,7 +4,9 @@ import json
 import pytest
 
 from crawlfleet.errors import (
+    BacklogFullError,
     InvalidRequestError,
+    KeyReusedError,
     Problem,
     UnknownBizError,
     UnknownTenantError,
@@ -14,6 +16,8 @@ from crawlfleet.sdk import (
     Client,
     Entry,
     PartlySubmittedError,
+    Retries,
+    Timeouts,
     UncertainError,
     UnreachableError,
 )
@@ -128,25 +132,124 @@ def test_an_endless_source_is_read_batch_by_batch(client, api):
     assert len(api.calls) == 2
 
 
-@pytest.mark.parametrize(
+LOST = pytest.mark.parametrize(
     "fault",
     [
         Fault(carry_out=True),
-        Fault(carry_out=True, hang=True),
         Fault(carry_out=True, cut=True),
-        Fault(502),
+        Fault(502, carry_out=True),
         Fault(504),
     ],
-    ids=["dropped", "slow", "cut short", "bad gateway", "gateway time-out"],
+    ids=["dropped", "cut short", "bad gateway", "gateway time-out"],
 )
-def test_a_submission_that_may_have_been_accepted_is_not_sent_again(client, api, fault):
+
+
+@LOST
+@pytest.mark.parametrize("what", [URL, [URL, f"{URL}/2"]], ids=["one", "many"])
+def test_a_submission_whose_answer_is_lost_is_sent_again_and_stored_once(client, api, fault, what):
     api.faults.append(fault)
 
-    with pytest.raises(UncertainError, match="may have been accepted, or not"):
+    sent = client.submit(BIZ, what)
+
+    results = sent if isinstance(sent, list) else [sent]
+    assert [result.id for result in results] == list(api.requests)
+    assert len({call.headers["idempotency-key"] for call in api.calls}) == 1
+    assert all(result.repeated is fault.carry_out for result in results)
+
+
+def test_a_submission_that_is_too_slow_each_time_is_uncertain_and_tells_its_key(api, clock):
+    api.faults.extend([Fault(carry_out=True, hang=True), Fault(503)])
+    timeouts = Timeouts(connect_seconds=2, read_seconds=0.2, total_seconds=2)
+    fleet = Client(api.url, KEY, timeouts=timeouts, retries=Retries(attempts=2), clock=clock)
+
+    with fleet, pytest.raises(UncertainError, match="may have been accepted, or not") as caught:
+        fleet.submit(BIZ, URL)
+    with fleet:
+        again = fleet.submit(BIZ, URL, idempotency_key=caught.value.idempotency_key)
+
+    assert (again.id, again.repeated, len(api.requests)) == (str(FIRST_ID), True, 1)
+
+
+def test_many_are_repeated_under_a_key_of_ones_own_batch_by_batch(client, api):
+    urls = [f"https://example.org/{n}" for n in range(1500)]
+
+    first = client.submit(BIZ, urls, idempotency_key="load-7")
+    second = client.submit(BIZ, urls, idempotency_key="load-7")
+
+    assert [result.id for result in first] == [result.id for result in second]
+    assert all(result.repeated for result in second)
+    assert len(api.requests) == 1500
+    keys = [call.headers["idempotency-key"] for call in api.calls]
+    assert keys == ["load-7", "load-7.1"] * 2
+
+
+def test_a_key_that_stands_for_other_entries_is_refused(client):
+    client.submit(BIZ, URL, idempotency_key="k")
+
+    with pytest.raises(KeyReusedError, match="stands for other entries"):
+        client.submit(BIZ, f"{URL}/other", idempotency_key="k")
+
+
+def test_every_call_has_a_key_of_its_own(client, api):
+    client.submit(BIZ, URL)
+    client.submit(BIZ, URL)
+
+    assert len({call.headers["idempotency-key"] for call in api.calls}) == 2
+    assert len(api.requests) == 2
+
+
+def test_entries_carry_the_ids_and_the_job_that_the_caller_gives(client, api):
+    client.submit(BIZ, [URL, {"url": URL, "job": "own"}], client_ids=["a", "b"], job="nightly")
+    client.submit(BIZ, URL, client_ids="c")
+
+    assert json.loads(api.calls[0].body)["requests"] == [
+        {"url": URL, "client_id": "a", "job": "nightly"},
+        {"url": URL, "client_id": "b", "job": "own"},
+    ]
+    assert json.loads(api.calls[1].body) == {"url": URL, "client_id": "c"}
+
+
+def test_ids_that_are_not_one_an_entry_are_refused_before_anything_is_sent(client, api):
+    with pytest.raises(InvalidRequestError, match="client_ids: must be one an entry: 1 are given"):
+        client.submit(BIZ, [URL, URL], client_ids=["a"])
+    with pytest.raises(InvalidRequestError, match="client_ids: must be one an entry: there are 1"):
+        client.submit(BIZ, (url for url in [URL, URL]), client_ids=["a"])
+    assert api.calls == []
+
+
+FULL = Fault(
+    429, json.dumps(problem("backlog-full", 429, "it is full")).encode(), {"retry-after": "7"}
+)
+
+
+def test_a_biz_that_is_full_is_waited_for_as_long_as_the_caller_says(client, api, clock):
+    api.faults.extend([FULL] * 20)
+    waits = []
+
+    result = client.submit(BIZ, [URL], timeout=200, on_wait=waits.append)
+
+    assert result[0].accepted
+    assert waits == clock.slept == [7.0] * 20
+
+
+def test_a_biz_that_stays_full_is_an_error_that_says_when_to_come_back(client, api, clock):
+    api.faults.extend([FULL] * 20)
+
+    with pytest.raises(BacklogFullError, match="it is full") as caught:
+        client.submit(BIZ, URL, timeout=20)
+
+    assert caught.value.retry_after_seconds == 7
+    assert clock.slept == [7.0, 7.0]
+    assert api.requests == {}
+
+
+def test_without_a_time_of_the_callers_a_full_biz_is_asked_as_often_as_any(client, api, clock):
+    api.faults.extend([FULL] * 20)
+
+    with pytest.raises(BacklogFullError):
         client.submit(BIZ, URL)
 
-    assert len(api.calls) == 1
-    assert len(api.requests) == (1 if fault.carry_out else 0)
+    assert clock.slept == [7.0, 7.0]
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -173,7 +276,7 @@ def test_a_submission_that_breaks_off_keeps_what_was_answered(client, api):
     def urls():
         for number in range(1500):
             if number == 1200:
-                api.faults.append(Fault(carry_out=True))
+                api.faults.extend([Fault(carry_out=True)] * 3)
             yield f"https://example.org/{number}"
 
     with pytest.raises(PartlySubmittedError) as caught:

@@ -46,20 +46,28 @@ class ReplayInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ReplaysInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which dead letters are replayed, and how. All of them are ``all``, not an empty filter."""
+    """Which dead letters are replayed, and how. All of them are ``all``, not an empty filter.
+
+    ``cursor`` is that of the answer before, where a call did not come to the end.
+    """
 
     filter: FilterInput = FilterInput()
     all: bool = False
     rule: Literal["frozen", "current"] = "frozen"
     limit: Annotated[int, Meta(ge=1, le=LARGEST_PAGE)] = CHANGES
+    cursor: Annotated[str, Meta(max_length=200)] | None = None
 
 
 class PurgesInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which dead letters are removed. All of them are ``all``, not an empty filter."""
+    """Which dead letters are removed. All of them are ``all``, not an empty filter.
+
+    ``cursor`` is that of the answer before, where a call did not come to the end.
+    """
 
     filter: FilterInput = FilterInput()
     all: bool = False
     limit: Annotated[int, Meta(ge=1, le=LARGEST_PAGE)] = CHANGES
+    cursor: Annotated[str, Meta(max_length=200)] | None = None
 
 
 def letters_in(query: Mapping[str, str]) -> LetterFilter:

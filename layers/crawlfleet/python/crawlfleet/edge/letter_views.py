@@ -70,18 +70,23 @@ class WholeLetterView(LetterView, frozen=True, kw_only=True):
 
 
 class ReplayedView(View, frozen=True, kw_only=True):
-    """What a replay did; ``more`` says that the filter still means others: ask again."""
+    """What a replay did. ``more``: there may be others; ask again with this ``cursor``.
+
+    ``skipped`` are meant, but too old to be worked on; a call without a cursor counts them.
+    """
 
     replayed: int
     skipped: int
+    cursor: str | None
     more: bool
 
 
 class PurgedView(View, frozen=True, kw_only=True):
-    """What a purge did; ``more`` says that the filter still means others: ask again."""
+    """What a purge did. ``more``: there may be others; ask again with this ``cursor``."""
 
     purged: int
     skipped: int
+    cursor: str | None
     more: bool
 
 

@@ -46,16 +46,28 @@ class LetterCalls(Call):
     def _replay_dead_letters(self, tenant: str, biz: str) -> Response[str]:
         given, meant = letter_inputs.replays_in(inputs.body_of(self._event))
         done = self._operations.replay_letters(
-            tenant, biz, meant, current_rule=given.rule == "current", limit=given.limit
+            tenant,
+            biz,
+            meant,
+            current_rule=given.rule == "current",
+            cursor=given.cursor,
+            limit=given.limit,
         )
         return shown(
             200,
-            letter_views.ReplayedView(replayed=done.count, skipped=done.skipped, more=done.more),
+            letter_views.ReplayedView(
+                replayed=done.count, skipped=done.skipped, cursor=done.cursor, more=done.more
+            ),
         )
 
     def _purge_dead_letters(self, tenant: str, biz: str) -> Response[str]:
         given, meant = letter_inputs.purges_in(inputs.body_of(self._event))
-        done = self._operations.purge_letters(tenant, biz, meant, limit=given.limit)
+        done = self._operations.purge_letters(
+            tenant, biz, meant, cursor=given.cursor, limit=given.limit
+        )
         return shown(
-            200, letter_views.PurgedView(purged=done.count, skipped=done.skipped, more=done.more)
+            200,
+            letter_views.PurgedView(
+                purged=done.count, skipped=done.skipped, cursor=done.cursor, more=done.more
+            ),
         )

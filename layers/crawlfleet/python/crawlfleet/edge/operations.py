@@ -44,12 +44,17 @@ class Changes(Protocol):
 
     @property
     def skipped(self) -> int:
-        """How many were looked at and left alone."""
+        """How many were meant and left alone."""
+        ...
+
+    @property
+    def cursor(self) -> str | None:
+        """Where to go on."""
         ...
 
     @property
     def more(self) -> bool:
-        """Whether more are left that the filter means."""
+        """Whether others may be meant."""
         ...
 
 
@@ -124,12 +129,21 @@ class Operations(Protocol):
         ...
 
     def replay_letters(
-        self, tenant: str, biz: str, letters: LetterFilter, *, current_rule: bool, limit: int
+        self,
+        tenant: str,
+        biz: str,
+        letters: LetterFilter,
+        *,
+        current_rule: bool,
+        cursor: str | None,
+        limit: int,
     ) -> Changes:
         """Have up to ``limit`` dead letters worked on again."""
         ...
 
-    def purge_letters(self, tenant: str, biz: str, letters: LetterFilter, *, limit: int) -> Changes:
+    def purge_letters(
+        self, tenant: str, biz: str, letters: LetterFilter, *, cursor: str | None, limit: int
+    ) -> Changes:
         """Remove up to ``limit`` dead letters."""
         ...
 

@@ -137,6 +137,7 @@ class StatsView(View, frozen=True, kw_only=True):
     """Totals, depth, rates, and the workers' time by phase in seconds."""
 
     states: dict[str, int]
+    submitted: int
     records: int
     queue: QueueView
     rates: RatesView
@@ -246,6 +247,7 @@ def stats_view(stats: Stats) -> StatsView:
     oldest = stats.depth.oldest_ts
     return StatsView(
         states=stats.states,
+        submitted=stats.ledger.submitted,
         records=stats.records,
         queue=QueueView(
             queued=stats.depth.queued,

@@ -14,6 +14,18 @@ from crawlfleet.sdk.faults import (
     UnreachableError,
     WaitTimeoutError,
 )
+from crawlfleet.sdk.findings import (
+    Changed,
+    DeadLetter,
+    Explanation,
+    Ledger,
+    Sample,
+    SiteAnswer,
+    Standing,
+    Step,
+    WorkerState,
+)
+from crawlfleet.sdk.letters import DeadLetters
 from crawlfleet.sdk.pages import Pages
 from crawlfleet.sdk.results import (
     Entry,
@@ -33,8 +45,13 @@ from crawlfleet.sdk.transport import Retries, Timeouts
 __all__ = [
     "Address",
     "ApiError",
+    "Changed",
     "Client",
+    "DeadLetter",
+    "DeadLetters",
     "Entry",
+    "Explanation",
+    "Ledger",
     "Pages",
     "PartlySubmittedError",
     "ProblemDocument",
@@ -43,9 +60,13 @@ __all__ = [
     "Record",
     "RequestStatus",
     "Retries",
+    "Sample",
     "Schedule",
+    "SiteAnswer",
     "Speeds",
+    "Standing",
     "Stats",
+    "Step",
     "Submitted",
     "TimelineEvent",
     "Timeouts",
@@ -53,5 +74,6 @@ __all__ = [
     "UncertainError",
     "UnreachableError",
     "WaitTimeoutError",
+    "WorkerState",
     "find_address",
 ]

@@ -29,8 +29,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     content: bytes
 
 
-def prepare(entry: EntryLike, rule: str | None, index: int, field: str) -> Prepared:
-    """Encode an entry; ``rule`` is for those that name none.
+def prepare(entry: EntryLike, index: int, field: str, **filled: str | None) -> Prepared:
+    """Encode an entry; ``filled`` are fields for those that have none of their own.
 
     What its fields hold is the API's to judge: it has the rules, and answers each entry by itself.
 
@@ -48,10 +48,11 @@ def prepare(entry: EntryLike, rule: str | None, index: int, field: str) -> Prepa
         raise InvalidRequestError.of(
             field, f"must be a URL, a mapping or an Entry, not {type(entry).__name__}"
         )
-    if rule is not None and fields.get("rule") is None:
-        fields["rule"] = rule
-    if fields.get("rule", ...) is None:
-        del fields["rule"]
+    for name, value in filled.items():
+        if fields.get(name) is None:
+            fields[name] = value
+        if fields[name] is None:
+            del fields[name]
     try:
         content = msgspec.json.encode(fields)
     except (TypeError, ValueError) as error:
@@ -87,6 +88,7 @@ def answered(batch: list[Prepared], answers: Iterable[SubmissionAnswer]) -> list
             url=entry.url,
             id=answer.id,
             state=answer.state,
+            repeated=answer.repeated,
             error=_own(answer.error),
         )
         for entry, answer in zip(batch, answers, strict=True)

@@ -1,28 +1,20 @@
 """The client: every call of the API as a method, its answers as typed values."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, overload
 
 import msgspec
 
 from crawlfleet import __version__
-from crawlfleet.errors import (
-    ConflictError,
-    CrawlfleetError,
-    InvalidRequestError,
-    NotFoundError,
-)
+from crawlfleet.errors import ConflictError, NotFoundError
 from crawlfleet.sdk.address import find_address
-from crawlfleet.sdk.batches import EntryLike, answered, batches, encode, prepare, refused
-from crawlfleet.sdk.faults import ApiError, PartlySubmittedError, error_of
+from crawlfleet.sdk.findings import Explanation, Ledger, WorkersAnswer, WorkerState
+from crawlfleet.sdk.letters import Letters
 from crawlfleet.sdk.pages import Pages
 from crawlfleet.sdk.paths import moment_of, parameters, path_of
 from crawlfleet.sdk.results import (
-    BatchAnswer,
-    Entry,
-    ProblemDocument,
     Record,
     RecordsPage,
     RequestsPage,
@@ -30,13 +22,11 @@ from crawlfleet.sdk.results import (
     Schedule,
     SchedulesAnswer,
     Stats,
-    SubmissionAnswer,
     Submitted,
 )
-from crawlfleet.sdk.transport import Answer, Clock, Retries, Timeouts, Transport
+from crawlfleet.sdk.submitting import Submissions
+from crawlfleet.sdk.transport import Clock, Retries, Timeouts, Transport
 from crawlfleet.sdk.waiting import Progress, wait_for_biz, wait_for_ids
-
-T = TypeVar("T")
 
 #: Seconds that :meth:`Client.wait` waits unless told otherwise.
 WAIT_SECONDS = 600.0
@@ -44,7 +34,7 @@ WAIT_SECONDS = 600.0
 PAGE_SIZE = 500
 
 
-class Client:
+class Client(Submissions, Letters):
     """A client of one Crawlfleet API.
 
     ::
@@ -59,10 +49,9 @@ class Client:
     ``CRAWLFLEET_API_KEY``, then the ``.crawlfleet/local.json`` of a local cloud in the working
     directory or above it. The key shows in no repr, error or log.
 
-    Every call has time-outs and a bounded number of tries; reading, cancelling and schedules are
-    repeated after any passing failure, submissions only where nothing can have been accepted (see
-    :mod:`crawlfleet.sdk.transport`). Threads may share a client; use it as a context manager or
-    call :meth:`close`.
+    Every call has time-outs and a bounded number of tries, and is repeated after any passing
+    failure (see :mod:`crawlfleet.sdk.transport`); a submission carries a key, so that it is stored
+    once. Threads may share a client; use it as a context manager or call :meth:`close`.
 
     Raises:
         ConfigError: no address or key could be found, or one is unusable.
@@ -79,14 +68,14 @@ class Client:
     ) -> None:
         address = find_address(api_url, api_key)
         self.api_url = address.api_url
-        self._clock = clock
-        self._transport = Transport(
+        transport = Transport(
             address,
             timeouts or Timeouts(),
             retries or Retries(),
             clock=clock,
             user_agent=f"crawlfleet-sdk/{__version__}",
         )
+        super().__init__(transport, clock)
 
     def __repr__(self) -> str:
         return f"Client(api_url={self.api_url!r})"
@@ -100,90 +89,6 @@ class Client:
     def close(self) -> None:
         """Close the connections."""
         self._transport.close()
-
-    # ---- submissions ---------------------------------------------------------------------------
-
-    @overload
-    def submit(  # type: ignore[overload-overlap]  # a str is an iterable of str, but one URL here
-        self, biz: str, what: str | Entry | Mapping[str, Any], *, rule: str | None = None
-    ) -> Submitted: ...
-
-    @overload
-    def submit(
-        self, biz: str, what: Iterable[EntryLike], *, rule: str | None = None
-    ) -> list[Submitted]: ...
-
-    def submit(
-        self, biz: str, what: EntryLike | Iterable[EntryLike], *, rule: str | None = None
-    ) -> Submitted | list[Submitted]:
-        """Submit one page, or many in batches of up to 1,000.
-
-        ``rule`` is for entries that name none. One page gives one result, and an error if it is
-        refused. Many give one result each, in order, with an ``error`` in those that were refused:
-        a wrong entry does not stop the others. For more than memory holds see :meth:`submit_each`.
-
-        A submission is not idempotent: sending it twice downloads the page twice. So it is tried
-        again only where nothing can have been accepted (no connection, 429, 503). When the answer
-        is lost after it was sent, it is *not* repeated; :class:`UncertainError` says so, and
-        :meth:`requests` with ``since`` shows what has arrived.
-
-        Raises:
-            InvalidRequestError: the one page is refused; the fields are named.
-            UnknownBizError: there is no such biz for this key.
-            PartlySubmittedError: the API failed after a part of many was answered.
-            UncertainError: the answer was lost; it may have been accepted.
-        """
-        if isinstance(what, str | Entry | Mapping):
-            return self._submit_one(biz, what, rule)
-        results: list[Submitted] = []
-        try:
-            for result in self.submit_each(biz, what, rule=rule):
-                results.append(result)  # noqa: PERF402  what was answered outlives an error
-        except CrawlfleetError as error:
-            if results:
-                raise PartlySubmittedError(tuple(results), error) from error
-            raise
-        return results
-
-    def submit_each(
-        self, biz: str, entries: Iterable[EntryLike], *, rule: str | None = None
-    ) -> Iterator[Submitted]:
-        """Submit any number of pages while iterated; each result comes once its batch is answered.
-
-        ``entries`` may be endless: no more than one batch of it is held. Nothing is sent until the
-        iterator is read. Errors are those of :meth:`submit`, raised where they happen.
-        """
-        path = path_of(biz, "requests")
-        prepared = (
-            prepare(entry, rule, index, f"requests[{index}]") for index, entry in enumerate(entries)
-        )
-        for batch in batches(prepared):
-            try:
-                answer = self._transport.call("POST", path, body=encode(batch), repeatable=False)
-            except InvalidRequestError as error:
-                results = refused(batch, error)
-                if results is None:
-                    raise
-                yield from results
-                continue
-            answers = self._read(answer, BatchAnswer).requests
-            if len(answers) != len(batch):
-                raise self._strange(
-                    answer, f"{len(answers)} answers to {len(batch)} submitted entries"
-                )
-            yield from answered(batch, answers)
-
-    def _submit_one(self, biz: str, entry: EntryLike, rule: str | None) -> Submitted:
-        prepared = prepare(entry, rule, 0, "entry")
-        answer = self._transport.call(
-            "POST", path_of(biz, "requests"), body=prepared.content, repeatable=False
-        )
-        (result,) = answered([prepared], [self._read(answer, SubmissionAnswer)])
-        if result.error is not None:
-            raise error_of(result.error.status or 400, result.error)
-        if not result.accepted:
-            raise self._strange(answer, "an acceptance without an id")
-        return result
 
     # ---- tracking ------------------------------------------------------------------------------
 
@@ -284,6 +189,24 @@ class Client:
         """Totals per state, records, queue, rates, and where workers spent their time."""
         return self._get(path_of(biz, "stats"), Stats)
 
+    # ---- why, whether all is there, who works --------------------------------------------------
+
+    def explain(self, biz: str, request_id: str) -> Explanation:
+        """Why a request is where it is: every decision in its order, and where it stands now.
+
+        Raises:
+            NotFoundError: no such request, or it has expired.
+        """
+        return self._get(path_of(biz, "requests", request_id, "explain"), Explanation)
+
+    def ledger(self, biz: str, *, job: str | None = None) -> Ledger:
+        """Where everything is that was ever submitted to the biz, or under one job of it."""
+        return self._get(path_of(biz, "ledger"), Ledger, parameters(job=job))
+
+    def workers(self, biz: str) -> list[WorkerState]:
+        """The fleet's workers, and what each holds of this biz; the dead and suspected first."""
+        return list(self._get(path_of(biz, "workers"), WorkersAnswer).workers)
+
     # ---- records -------------------------------------------------------------------------------
 
     def records(
@@ -374,28 +297,6 @@ class Client:
     def health(self) -> dict[str, Any]:
         """What the API says of itself and its parts."""
         return self._get("/health", dict[str, Any])
-
-    # ---- inside --------------------------------------------------------------------------------
-
-    def _get(self, path: str, kind: type[T], params: dict[str, str] | None = None) -> T:
-        return self._read(self._transport.call("GET", path, params=params), kind)
-
-    def _read(self, answer: Answer, kind: type[T]) -> T:
-        try:
-            return msgspec.json.decode(answer.body, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self._strange(answer, str(error)) from error
-
-    def _strange(self, answer: Answer, what: str) -> ApiError:
-        """The error of a success that is not what the API describes."""
-        return ApiError(
-            answer.status,
-            ProblemDocument(
-                title="which is not what this API describes",
-                status=answer.status,
-                detail=self._transport.redact(f"not what this API describes: {what}"),
-            ),
-        )
 
     @staticmethod
     def _named(schedule: Schedule, name: str) -> Schedule:

@@ -22,9 +22,11 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.errors import (
+    BacklogFullError,
     ConflictError,
     CrawlfleetError,
     InvalidRequestError,
+    KeyReusedError,
     NotFoundError,
     Problem,
     QuotaExceededError,
@@ -69,14 +71,21 @@ class UnreachableError(CrawlfleetError):
 
 
 class UncertainError(CrawlfleetError):
-    """The answer to a submission was lost on its way: the API may have accepted it, or not."""
+    """The answer to a submission was lost on its way: the API may have accepted it, or not.
+
+    Submitted again under ``idempotency_key``, with the same entries, it is stored once.
+    """
+
+    def __init__(self, message: str, *, idempotency_key: str) -> None:
+        self.idempotency_key = idempotency_key
+        super().__init__(message)
 
 
 class PartlySubmittedError(CrawlfleetError):
     """A submission broke off after some of it was answered: those are ``results``, in order.
 
     The error that broke it is ``__cause__``. Continue with the entry after the last result; if the
-    cause is an :class:`UncertainError`, look first whether its batch has arrived.
+    cause is an :class:`UncertainError`, submit all again under its key: nothing is stored twice.
     """
 
     def __init__(self, results: tuple[Submitted, ...], cause: CrawlfleetError) -> None:
@@ -113,6 +122,7 @@ _KINDS: Final[Mapping[str, type[RejectedError]]] = {
     "unknown-rule": UnknownRuleError,
     "not-found": NotFoundError,
     "conflict": ConflictError,
+    "key-reused": KeyReusedError,
     "quota-exceeded": QuotaExceededError,
 }
 #: What a status means where the problem's type says nothing we know.
@@ -165,6 +175,8 @@ def error_of(
         return InvalidRequestError(
             problem.errors or (Problem("request", problem.detail or problem.title),)
         )
+    if kind == "backlog-full":
+        return BacklogFullError(str(problem), retry_after_seconds=retry_after_seconds or 0.0)
     rejected = _KINDS.get(kind) or _BY_STATUS.get(status)
     if rejected is not None:
         return rejected(str(problem))

@@ -25,10 +25,10 @@ def parameters(**given: str | int | None) -> dict[str, str]:
     return {name: str(value) for name, value in given.items() if value is not None}
 
 
-def moment_of(value: datetime | str | None) -> str | None:
+def moment_of(value: datetime | str | None, field: str = "since") -> str | None:
     """A moment as the API reads it; a text is passed on for the API to judge."""
     if not isinstance(value, datetime):
         return value
     if value.tzinfo is None:
-        raise InvalidRequestError.of("since", "needs a time zone")
+        raise InvalidRequestError.of(field, "needs a time zone")
     return value.astimezone(UTC).isoformat().replace("+00:00", "Z")

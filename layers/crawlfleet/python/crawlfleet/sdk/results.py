@@ -27,7 +27,10 @@ class ProblemDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One page to download. ``rule`` may be left to the submission or to the biz."""
+    """One page to download. ``rule`` may be left to the submission or to the biz.
+
+    Under one ``client_id`` of yours a biz stores one request; ``job`` is what it is counted under.
+    """
 
     url: str
     rule: str | None = None
@@ -36,18 +39,22 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     params: dict[str, str] = {}
     body: str | None = None
     meta: dict[str, str | int | float | bool | None] = {}
+    client_id: str | None = None
+    job: str | None = None
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to one entry: its ``id``, or the ``error`` for which it was not accepted.
 
-    ``index`` is its place in what was submitted, from 0; ``url`` is the one it named.
+    ``index`` is its place in what was submitted, from 0; ``url`` is the one it named. ``repeated``:
+    it was stored before, by the same submission or under the same client id.
     """
 
     index: int
     url: str
     id: str | None = None
     state: str | None = None
+    repeated: bool = False
     error: ProblemDocument | None = None
 
     @property
@@ -86,6 +93,7 @@ class RequestStatus(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     records: int = 0
     due_at: datetime | None = None
+    job: str | None = None
     timeline: tuple[TimelineEvent, ...] = ()
 
     @property
@@ -139,6 +147,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """A biz at a glance. ``phases`` says where workers spent their time, in seconds."""
 
     states: dict[str, int]
+    submitted: int | None = None
     records: int = 0
     queue: Queue = Queue()
     rates: Rates = Rates()
@@ -176,6 +185,7 @@ class SubmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str | None = None
     state: str | None = None
+    repeated: bool = False
     error: ProblemDocument | None = None
 
 

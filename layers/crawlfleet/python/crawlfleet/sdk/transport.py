@@ -5,9 +5,11 @@ What is tried again:
 * *never sent* (no connection could be made): every call;
 * *429 or 503*: every call, because these answers say that nothing was done. ``Retry-After`` is
   honoured as long as it is within :attr:`Retries.patience_seconds`;
-* *sent, but no whole answer* (time-out while reading, connection reset, 502, 504): only calls that
-  may be repeated without a second effect. A submission may not; it ends in
-  :class:`~crawlfleet.sdk.faults.UncertainError` at once.
+* *sent, but no whole answer* (time-out while reading, connection reset, 502, 504): every call too.
+  Reading and deleting may be repeated; a submission carries a key under which it is one.
+
+A caller with :class:`Patience` waits out any number of 429, which say that a biz has as much as it
+may, until its own time is up.
 
 Redirects are not followed: they would carry the key to wherever they lead.
 """
@@ -17,6 +19,7 @@ import logging
 import random
 import ssl
 import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
@@ -27,13 +30,7 @@ from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 
 from crawlfleet.sdk.address import Address
-from crawlfleet.sdk.faults import (
-    LATER,
-    UncertainError,
-    UnreachableError,
-    error_of,
-    read_problem,
-)
+from crawlfleet.sdk.faults import LATER, UnreachableError, error_of, read_problem
 
 _log = logging.getLogger("crawlfleet.sdk")
 
@@ -100,6 +97,16 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True):
         return longest * random.uniform(0.5, 1.0)  # noqa: S311  jitter keeps no secret
 
 
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """How long answers of 429 are waited out: until ``until``, by the clock's ``monotonic``.
+
+    ``told`` hears of each pause, in seconds, before it is made.
+    """
+
+    until: float
+    told: Callable[[float], None]
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A success."""
 
@@ -164,8 +171,9 @@ class Transport:
         *,
         params: dict[str, str] | None = None,
         body: bytes | None = None,
-        repeatable: bool = True,
+        headers: Mapping[str, str] | None = None,
         lost: list[str] | None = None,
+        patience: Patience | None = None,
     ) -> Answer:
         """Send one call and return its success.
 
@@ -176,24 +184,17 @@ class Transport:
             RejectedError: refused, by kind.
             ApiError: any other answer.
             UnreachableError: no connection or no whole answer, tried as often as allowed.
-            UncertainError: the call is not ``repeatable`` and its answer was lost.
         """
         lost = [] if lost is None else lost
         attempt = 1
         while True:
             retry_after: float | None = None
             try:
-                status, content, retry_after = self._send(method, path, params, body)
+                status, content, retry_after = self._send(method, path, params, body, headers)
             except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-                sent = not _never_sent(error)
                 why = _reason(error)
-                if sent:
+                if not _never_sent(error):
                     lost.append(why)
-                if sent and not repeatable:
-                    raise UncertainError(
-                        f"the answer to {method} {path} was lost ({why}): "
-                        "it may have been accepted, or not"
-                    ) from error
                 if attempt >= self._retries.attempts or not _passing(error):
                     raise UnreachableError(f"{self._base}: {why}") from error
             else:
@@ -201,14 +202,15 @@ class Transport:
                     return Answer(status=status, body=content)
                 problem = read_problem(status, content, self._auth.redact)
                 why = f"{status} {problem}"
-                unsure = status in LATER and status not in _NOTHING_DONE
-                if unsure:
+                if status in LATER and status not in _NOTHING_DONE:
                     lost.append(why)
-                if unsure and not repeatable:
-                    raise UncertainError(
-                        f"a gateway lost the answer to {method} {path} ({status}): "
-                        "it may have been accepted, or not"
-                    )
+                if status == 429 and patience is not None:
+                    pause = self._retries.pause(attempt, retry_after)
+                    if self._clock.monotonic() + pause > patience.until:
+                        raise error_of(status, problem, retry_after)
+                    patience.told(pause)
+                    self._clock.sleep(pause)
+                    continue
                 too_long = (retry_after or 0.0) > self._retries.patience_seconds
                 if status not in LATER or too_long or attempt >= self._retries.attempts:
                     raise error_of(status, problem, retry_after)
@@ -222,7 +224,12 @@ class Transport:
         return self._auth.redact(text)
 
     def _send(
-        self, method: str, path: str, params: dict[str, str] | None, body: bytes | None
+        self,
+        method: str,
+        path: str,
+        params: dict[str, str] | None,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
     ) -> tuple[int, bytes, float | None]:
         """Try once: the status, the whole body, and what ``Retry-After`` asks for in seconds."""
         ends_at = self._clock.monotonic() + self._timeouts.total_seconds
@@ -231,7 +238,10 @@ class Transport:
             self._base + path,
             params=params,
             data=body,
-            headers={"content-type": "application/json"} if body is not None else None,
+            headers={
+                **({"content-type": "application/json"} if body is not None else {}),
+                **(headers or {}),
+            },
             timeout=(self._timeouts.connect_seconds, self._timeouts.read_seconds),
             allow_redirects=False,
             stream=True,
