@@ -14,6 +14,8 @@
 -- The rate is GCRA: each request pushes the moment at which the bucket is full again by one interval.
 -- A batch that is larger than what may come at once, or than the backlog, is taken when the bucket,
 -- or the lane, is empty of others: it would be refused for ever otherwise.
+-- The callers' clocks and the server's may differ by this before a limit is forgotten too early.
+local MARGIN_MS = 60000
 -- No wait is longer.
 local LONGEST_US = 30 * 86400 * 1000000
 local count, now = tonumber(ARGV[1]), tonumber(ARGV[6])
@@ -35,7 +37,7 @@ end
 
 if full_at and wait <= 0 and not backlog_full and not memory_full then
   even_when_full(KEYS[4])
-  local life = (full_at - now) / 1000 + 1
+  local life = (full_at - now) / 1000 + MARGIN_MS
   redis.call('SET', KEYS[4], string.format('%.0f', full_at), 'PX', string.format('%.0f', life))
 end
 return {

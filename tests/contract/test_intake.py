@@ -1,0 +1,194 @@
+"""The contract of Intake: how much a lane takes, and how fast."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from crawlfleet.adapters.memory.intake import MemoryIntake
+from crawlfleet.adapters.memory.queue import MemoryQueue
+from crawlfleet.adapters.redis_queue.intake import RedisIntake
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.model.biz import IntakeLimits
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Entry
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+UNTIL = NOW + timedelta(seconds=60)
+
+
+@pytest.fixture(params=["memory", "redis"])
+def both(request):
+    """A queue and its intake."""
+    if request.param == "memory":
+        queue = MemoryQueue()
+        return queue, MemoryIntake(queue)
+    connection = request.getfixturevalue("redis_connection")
+    return RedisQueue(connection), RedisIntake(connection)
+
+
+@pytest.fixture
+def ask(both, lane):
+    """Ask for ``many`` more, ``seconds`` after the beginning."""
+    _, intake = both
+
+    def asked(many, seconds=0.0, of=lane, **limits):
+        now = NOW + timedelta(seconds=seconds)
+        return intake.admit(of, many, IntakeLimits(**limits), 1.0, now)
+
+    return asked
+
+
+def entries(many):
+    return [Entry(n, "docs", n) for n in range(many)]
+
+
+def test_an_empty_lane_takes_what_comes(ask):
+    pressure = ask(1_000)
+
+    assert pressure.admitted
+    assert (pressure.backlog, pressure.wait_seconds) == (0, 0.0)
+
+
+def test_the_backlog_is_what_is_queued_leased_and_delayed(both, lane, ask):
+    queue, _ = both
+    queue.enqueue(lane, entries(7), NOW)
+    leased = queue.lease(lane, "a", 3, NOW, UNTIL)
+    queue.delay(lane, "a", [(leased[0], UNTIL)])
+    queue.finish(lane, "a", leased[1:2], 1, NOW)
+
+    assert ask(1).backlog == 6
+    assert ask(1).admitted
+    assert ask(4, max_backlog=10).admitted
+    assert ask(5, max_backlog=10).backlog_full
+    assert not ask(5, max_backlog=10).admitted
+
+
+def test_a_batch_larger_than_the_backlog_may_be_is_taken_by_an_empty_lane_only(both, lane, ask):
+    queue, _ = both
+
+    assert ask(20, max_backlog=10).admitted
+    queue.enqueue(lane, entries(1), NOW)
+    assert ask(20, max_backlog=10).backlog_full
+
+
+def test_the_rate_lets_a_burst_through_and_then_asks_to_wait(ask):
+    limits = {"per_second": 2.0, "burst": 4}
+
+    assert [ask(1, **limits).admitted for _ in range(5)] == [True] * 4 + [False]
+    assert ask(1, **limits).wait_seconds == 0.5
+    assert ask(3, **limits).wait_seconds == 1.5
+    assert not ask(1, 0.499, **limits).admitted
+    assert ask(1, 0.5, **limits).admitted
+    assert not ask(1, 0.5, **limits).admitted
+
+
+def test_the_rate_holds_over_time(ask):
+    taken = sum(ask(1, n / 10, per_second=3.0, burst=5).admitted for n in range(1_000))
+
+    assert 3 * 99.9 + 4 <= taken <= 3 * 99.9 + 5
+
+
+def test_whoever_waits_as_long_as_asked_is_let_in(ask):
+    at = 0.0
+    for many in (1, 7, 3, 10, 2, 25, 1, 1, 9):
+        pressure = ask(many, at, per_second=7.0, burst=10)
+        if not pressure.admitted:
+            at += pressure.wait_seconds + 0.001
+            assert ask(many, at, per_second=7.0, burst=10).admitted
+
+
+def test_a_batch_larger_than_the_burst_is_taken_by_a_full_bucket_and_the_next_waits_for_it(ask):
+    limits = {"per_second": 10.0, "burst": 5}
+
+    assert ask(100, **limits).admitted
+    assert ask(1, **limits).wait_seconds == pytest.approx(9.6)
+    assert ask(100, **limits).wait_seconds == pytest.approx(10.0)
+    assert ask(5, 10.0, **limits).admitted
+    assert not ask(100, 10.0, **limits).admitted
+    assert ask(100, 10.5, **limits).admitted
+
+
+def test_what_is_refused_does_not_count(both, lane, ask):
+    queue, _ = both
+    limits = {"per_second": 1.0, "burst": 2}
+    queue.enqueue(lane, entries(3), NOW)
+    assert [ask(2, max_backlog=4, **limits).backlog_full for _ in range(5)] == [True] * 5
+
+    assert ask(1, **limits).admitted
+    assert [ask(2, **limits).wait_seconds for _ in range(5)] == [1.0] * 5
+    assert ask(1, **limits).admitted
+
+
+def test_no_rate_is_no_limit(ask):
+    assert all(ask(1_000_000).admitted for _ in range(5))
+
+
+def test_the_slowest_rate_asks_to_wait_for_a_month_at_most(ask):
+    limits = {"per_second": 1e-300, "burst": 1}
+
+    assert ask(1, **limits).admitted
+    assert ask(1, **limits).wait_seconds == 30 * 86_400
+    assert ask(10**6, **limits).wait_seconds == 30 * 86_400
+
+
+def test_the_rate_is_the_bizs_whatever_its_queue_is_called(lane, ask):
+    second = Lane(lane.tenant, lane.biz, "second")
+    other = Lane(lane.tenant, "news", lane.queue)
+    stranger = Lane(f"{lane.tenant}x", lane.biz, lane.queue)
+    limits = {"per_second": 1.0, "burst": 1}
+
+    assert ask(1, **limits).admitted
+    assert not ask(1, of=second, **limits).admitted
+    assert ask(1, of=other, **limits).admitted
+    assert ask(1, of=stranger, **limits).admitted
+
+
+def test_one_lane_cannot_see_anothers_backlog(both, lane, ask):
+    queue, _ = both
+    queue.enqueue(Lane(f"{lane.tenant}x", lane.biz, lane.queue), entries(5), NOW)
+
+    assert ask(1).backlog == 0
+
+
+def test_no_more_are_let_in_however_many_ask_at_once(both, lane):
+    _, intake = both
+    limits = IntakeLimits(per_second=0.001, burst=10)
+
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda _: intake.admit(lane, 1, limits, 1.0, NOW), range(64)))
+
+    assert sum(pressure.admitted for pressure in found) == 10
+
+
+def test_the_twin_in_memory_is_as_full_as_it_is_told(lane):
+    used = [0.5]
+    intake = MemoryIntake(MemoryQueue(), memory=lambda: used[0])
+
+    assert not intake.admit(lane, 1, IntakeLimits(), 0.85, NOW).memory_full
+    used[0] = 0.851
+    assert intake.admit(lane, 1, IntakeLimits(), 0.85, NOW).memory_full
+
+
+NUMBERS = count()
+RATES = st.floats(0.01, 10_000)
+STEPS = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 5_000)), max_size=15)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(per_second=RATES, burst=st.integers(1, 200), steps=STEPS)
+def test_both_answer_alike(redis_connection, tenant, per_second, burst, steps):
+    one = Lane(tenant, f"b{next(NUMBERS)}", "main")
+    twins = (MemoryIntake(MemoryQueue()), RedisIntake(redis_connection))
+    limits = IntakeLimits(per_second=per_second, burst=burst)
+    now = NOW
+
+    for many, ms in steps:
+        now += timedelta(milliseconds=ms)
+        memory, real = (twin.admit(one, many, limits, 1.0, now) for twin in twins)
+        assert memory == real

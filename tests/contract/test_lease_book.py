@@ -1,0 +1,141 @@
+"""The contract of LeaseBook: who holds what, as the queue knows it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
+from crawlfleet.adapters.memory.queue import MemoryQueue
+from crawlfleet.adapters.redis_queue import lease_book
+from crawlfleet.adapters.redis_queue.keys import lane_keys
+from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Entry
+from crawlfleet.policy.tokens import new_token
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+UNTIL = NOW + timedelta(seconds=60)
+LATER = UNTIL + timedelta(seconds=60)
+
+
+@pytest.fixture(params=["memory", "redis"])
+def both(request):
+    """A queue and its lease book."""
+    if request.param == "memory":
+        queue = MemoryQueue()
+        return queue, MemoryLeaseBook(queue)
+    connection = request.getfixturevalue("redis_connection")
+    return RedisQueue(connection), RedisLeaseBook(connection)
+
+
+def entries(count, first=0):
+    return [Entry(n, "docs", n) for n in range(first, first + count)]
+
+
+def held(book, lane, worker=None):
+    return sorted((token, entry.id) for token, entry in book.leases(lane, worker))
+
+
+def test_it_lists_what_is_leased_with_its_tokens(both, lane):
+    queue, book = both
+    queue.enqueue(lane, entries(4), NOW)
+    assert book.leases(lane) == []
+
+    queue.lease(lane, "w1.n.1", 2, NOW, UNTIL)
+    queue.lease(lane, "w2.n.1", 1, NOW, UNTIL)
+    queue.finish(lane, "w1.n.1", entries(1), 1, NOW)
+
+    assert held(book, lane) == [("w1.n.1", 1), ("w2.n.1", 2)]
+    assert dict(book.leases(lane))["w2.n.1"] == Entry(2, "docs", 2)
+
+
+def test_leases_that_have_ended_and_were_not_taken_are_their_workers_still(both, lane):
+    queue, book = both
+    queue.enqueue(lane, entries(2), NOW)
+    queue.lease(lane, "w1.n.1", 2, NOW, UNTIL)
+    queue.lease(lane, "w2.n.1", 1, UNTIL, LATER)
+
+    assert held(book, lane, "w1") == [("w1.n.1", 1)]
+
+
+@pytest.mark.parametrize(
+    "worker", ["w1", "eu.w1", "w*", "w?", "[w1]", "w[1", "w\\1", "*", "wörker", "a:b", "w-1", "^w"]
+)
+def test_the_leases_of_a_worker_are_those_of_no_other(both, lane, worker):
+    queue, book = both
+    others = ["w1", "w11", "eu.w1", "eu", "w1.eu", "w", "", "*", "w*1", "ww", "[", "w11\\1"]
+    tokens = [new_token(one, "n", 1) for one in (worker, *others) if one != worker]
+    tokens.append(new_token(worker, "m", 2))
+    queue.enqueue(lane, entries(len(tokens) + 1), NOW)
+    for token in [new_token(worker, "n", 1), *tokens]:
+        queue.lease(lane, token, 1, NOW, UNTIL)
+
+    found = {token for token, _ in book.leases(lane, worker)}
+
+    assert found == {new_token(worker, "n", 1), new_token(worker, "m", 2)}
+
+
+def test_as_many_as_there_are_are_listed_once_each(both, lane, monkeypatch):
+    monkeypatch.setattr(lease_book, "STEP", 50)
+    queue, book = both
+    queue.enqueue(lane, entries(3_000), NOW)
+    for n in range(30):
+        queue.lease(lane, f"w{n % 3}.n.{n}", 100, NOW, UNTIL)
+
+    assert sorted(entry.id for _, entry in book.leases(lane)) == list(range(3_000))
+    assert len(book.leases(lane, "w1")) == 1_000
+
+
+def test_what_the_queue_has_forgotten_is_listed_again(both, lane):
+    queue, book = both
+
+    book.relist(lane, "w1.n.1", entries(3), UNTIL)
+    book.relist(lane, "w1.n.1", entries(3), UNTIL)
+
+    assert held(book, lane, "w1") == [("w1.n.1", n) for n in range(3)]
+    assert queue.renew(lane, "w1.n.1", entries(3), UNTIL) == []
+    assert queue.lease(lane, "w2.n.1", 9, UNTIL - timedelta(seconds=1), LATER) == []
+    assert queue.lease(lane, "w2.n.1", 9, UNTIL, LATER) == entries(3)
+
+
+def test_listing_again_shortens_no_lease(both, lane):
+    queue, book = both
+    book.relist(lane, "w1.n.1", entries(2), LATER)
+    book.relist(lane, "w1.n.1", entries(1), UNTIL)
+    book.relist(lane, "w1.n.1", [], UNTIL)
+
+    assert queue.lease(lane, "w2.n.1", 9, UNTIL, LATER) == []
+    assert queue.finish(lane, "w1.n.1", entries(2), 2, NOW) == 2
+
+
+def test_a_token_that_could_be_mistaken_for_an_entry_is_not_listed(both, lane):
+    _, book = both
+
+    with pytest.raises(ValueError, match="token"):
+        book.relist(lane, "a:{", entries(1), UNTIL)
+
+
+def test_one_lane_cannot_see_another(both, lane):
+    queue, book = both
+    queue.enqueue(lane, entries(1), NOW)
+    queue.lease(lane, "w1.n.1", 1, NOW, UNTIL)
+    others = [
+        Lane(f"{lane.tenant}x", lane.biz, lane.queue),
+        Lane(lane.tenant, "news", lane.queue),
+        Lane(lane.tenant, lane.biz, "second"),
+    ]
+
+    assert [book.leases(other) for other in others] == [[], [], []]
+    assert [book.leases(other, "w1") for other in others] == [[], [], []]
+
+
+def test_what_is_no_lease_of_ours_is_not_listed(redis_connection, lane):
+    client = redis_connection.client
+    client.zadd(
+        lane_keys(lane).leases,
+        {b"junk": 1, b"w1.n.1:{no json}": 1, b'\xff:{"id":1,"biz":"docs","ts":1}': 1, b"": 1},
+    )
+    RedisLeaseBook(redis_connection).relist(lane, "w1.n.1", entries(1), UNTIL)
+
+    assert held(RedisLeaseBook(redis_connection), lane) == [("w1.n.1", 0)]

@@ -1,0 +1,318 @@
+"""The contract of Watch, and of what a beat tells it: whose silence counts, whose turn it is."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from crawlfleet.model.biz import DetectorLimits
+from crawlfleet.model.worker import Card, Health
+from crawlfleet.policy.liveness import WINDOW, judge, worth_a_look
+from tests.contract import watch_cases
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LIMITS = DetectorLimits()
+LOOK = worth_a_look(LIMITS)
+EVERY = timedelta(seconds=5)
+TERM = timedelta(seconds=20)
+#: How long the few calls of a test may take on a busy machine, by the server's own clock.
+BUSY_MS = 900
+
+
+@pytest.fixture(params=["memory", "redis"])
+def station(request, tenant):
+    if request.param == "memory":
+        return watch_cases.in_memory()
+    return watch_cases.on_redis(request.getfixturevalue("redis_connection"), tenant)
+
+
+def silences(station, silent_for=None):
+    return {pulse.worker: pulse.silent_ms for pulse in station.watch.pulses(silent_for)}
+
+
+def beat(station, *workers, times=1, every=1.0):
+    for _ in range(times):
+        known = [station.workers.beat(worker, NOW) for worker in workers]
+        station.wait(every)
+    return known
+
+
+# ---- beats --------------------------------------------------------------------------------------
+
+
+def test_a_beat_tells_a_worker_whether_it_was_known(station):
+    assert station.workers.beat("a", NOW) is False
+    assert station.workers.beat("a", NOW) is True
+    assert station.workers.beat("b", NOW) is False
+
+
+def test_a_buried_worker_learns_so_with_its_next_beat(station):
+    beat(station, "a")
+
+    assert station.watch.bury("a") is True
+    assert station.watch.bury("a") is False
+    assert station.workers.live(NOW) == []
+    assert station.watch.pulses() == []
+    assert station.workers.beat("a", NOW) is False
+    assert station.workers.beat("a", NOW) is True
+
+
+def test_the_place_of_a_buried_worker_is_free_at_once(station):
+    beat(station, "a", "b")
+    station.watch.bury("a")
+
+    assert station.workers.reserve_wake(NOW, 2) == 1
+
+
+def test_nothing_is_kept_of_a_worker_that_leaves(station):
+    beat(station, "a", times=3)
+    station.workers.leave("a")
+
+    assert station.watch.pulses() == []
+    assert station.watch.bury("a") is False
+    assert station.workers.beat("a", NOW) is False
+    assert station.watch.pulses()[0].intervals == ()
+
+
+def test_a_worker_silent_for_ten_minutes_is_forgotten_when_another_beats(station):
+    beat(station, "a", "b", times=2)
+    station.wait(597)
+    station.workers.beat("b", NOW)
+    assert set(silences(station)) == {"a", "b"}
+
+    station.wait(2)
+    station.workers.beat("b", NOW)
+
+    assert set(silences(station)) == {"b"}
+    assert station.workers.beat("a", NOW) is False
+
+
+def test_the_card_is_the_latest(station):
+    first = Card(started_ms=5, held={"acme/docs": 3}, done=1)
+    latest = Card(started_ms=5, held={"acme/docs": 1, "acme/news": 2}, done=3)
+    station.workers.beat("a", NOW, first)
+    station.workers.beat("a", NOW, latest)
+    station.workers.beat("b", NOW)
+
+    assert {one.worker: one.card for one in station.watch.pulses()} == {"a": latest, "b": Card()}
+
+
+# ---- silence ------------------------------------------------------------------------------------
+
+
+def test_silence_counts_from_the_last_beat(station):
+    beat(station, "a", "b", times=2)
+    beat(station, "b", times=2)
+
+    found = silences(station)
+
+    assert list(found) == ["a", "b"]
+    assert 3_000 <= found["a"] < 3_000 + BUSY_MS
+    assert 1_000 <= found["b"] < 1_000 + BUSY_MS
+
+
+def test_only_the_silent_are_told_where_only_they_are_asked_for(station):
+    beat(station, "a", "b", "c", times=2)
+    beat(station, "c", times=4)
+
+    assert set(silences(station, timedelta(seconds=5))) == {"a", "b"}
+    assert set(silences(station, timedelta(seconds=6))) == set()
+    assert set(silences(station, timedelta())) == {"a", "b", "c"}
+
+
+def test_the_intervals_are_those_between_the_beats(station):
+    beat(station, "a", times=4, every=2.0)
+
+    (pulse,) = station.watch.pulses()
+
+    assert len(pulse.intervals) == 3
+    assert all(2_000 <= interval < 2_000 + BUSY_MS for interval in pulse.intervals)
+
+
+def test_the_latest_32_intervals_are_kept(station):
+    beat(station, "a", times=5, every=2.0)
+    beat(station, "a", times=WINDOW + 1, every=1.0)
+
+    (pulse,) = station.watch.pulses()
+
+    assert len(pulse.intervals) == WINDOW
+    assert pulse.intervals[0] >= 1_000
+    assert all(interval < 2_000 for interval in pulse.intervals)
+
+
+def test_a_killed_worker_is_dead_within_seconds_and_the_others_are_not(station):
+    beat(station, "a", "b", times=10)
+
+    seconds = 1
+    while not station.watch.pulses(LOOK):
+        beat(station, "b")
+        seconds += 1
+        assert seconds < 10
+
+    (dead,) = station.watch.pulses(LOOK)
+    assert dead.worker == "a"
+    assert judge(dead, LIMITS) is Health.DEAD
+    assert 4 <= seconds <= 7
+
+
+def test_a_worker_with_a_slow_history_is_given_its_time(station):
+    for _ in range(6):
+        beat(station, "quick", times=4)
+        station.workers.beat("slow", NOW)
+    for _ in range(5):
+        beat(station, "other")
+
+    judged = {one.worker: judge(one, LIMITS) for one in station.watch.pulses()}
+    assert judged == {"quick": Health.DEAD, "slow": Health.ALIVE, "other": Health.ALIVE}
+
+    for _ in range(4):
+        beat(station, "other")
+    (slow,) = (one for one in station.watch.pulses() if one.worker == "slow")
+    assert judge(slow, LIMITS) is Health.DEAD
+    assert len(slow.intervals) == 5
+    assert all(interval >= 4_000 for interval in slow.intervals)
+
+
+# ---- what is not held against a worker ----------------------------------------------------------
+
+
+def test_the_first_look_after_a_quiet_night_finds_nobody_dead(station):
+    beat(station, "a", "b", times=10)
+    station.wait(400)
+
+    assert all(ms < BUSY_MS for ms in silences(station).values())
+    assert station.watch.pulses(LOOK) == []
+
+
+def test_looks_that_follow_find_who_is_silent_still(station):
+    beat(station, "a", times=10)
+    station.wait(400)
+    silences(station)
+    for _ in range(3):
+        station.wait(2)
+        found = silences(station, timedelta(seconds=2))
+
+    assert 6_000 <= found["a"] < 6_000 + BUSY_MS
+
+
+def test_looks_that_are_far_apart_never_find_anybody_dead(station):
+    beat(station, "a", times=10)
+
+    for _ in range(5):
+        station.wait(60)
+        assert all(ms < BUSY_MS for ms in silences(station).values())
+
+
+def test_an_outage_is_nobodys_silence(station):
+    beat(station, "a", "b", times=10)
+    station.wait(30)
+    station.workers.beat("b", NOW)
+    station.wait(1)
+
+    found = silences(station)
+
+    assert 1_000 <= found["a"] < 1_000 + BUSY_MS
+    assert station.workers.beat("a", NOW) is True
+
+
+def test_an_outage_is_no_interval(station):
+    beat(station, "a", times=10)
+    station.wait(30)
+    beat(station, "a", times=3)
+
+    (pulse,) = station.watch.pulses()
+
+    assert len(pulse.intervals) == 11
+    assert max(pulse.intervals) < 2_000
+
+
+def test_the_beats_of_others_are_watching_too(station):
+    beat(station, "a", "b", times=2)
+    beat(station, "b", times=30)
+
+    found = silences(station)
+
+    assert found["a"] >= 30_000
+    assert found["b"] < 1_000 + BUSY_MS
+
+
+def test_a_clock_that_is_set_back_kills_nobody_and_saves_nobody(station):
+    beat(station, "a", "b", times=10)
+    station.wait(-3_600)
+    assert all(ms < BUSY_MS for ms in silences(station).values())
+
+    for _ in range(8):
+        beat(station, "b")
+
+    found = silences(station, LOOK)
+    assert list(found) == ["a"]
+    assert 8_000 <= found["a"] < 8_000 + BUSY_MS
+
+
+def test_a_clock_that_is_set_forward_kills_nobody(station):
+    beat(station, "a", "b", times=10)
+    station.wait(3_600)
+
+    assert station.watch.pulses(LOOK) == []
+
+
+# ---- turns --------------------------------------------------------------------------------------
+
+
+def test_one_of_many_callers_has_the_turn(station):
+    with ThreadPoolExecutor(16) as pool:
+        callers = [f"w{n}" for n in range(48)]
+        turns = pool.map(lambda w: station.watch.take_turn("bury", w, EVERY, TERM), callers)
+
+    assert sum(turns) == 1
+
+
+def test_a_turn_comes_round_from_the_start_of_the_last_one(station):
+    assert station.watch.take_turn("bury", "a", EVERY, TERM)
+    station.wait(3)
+    station.watch.end_turn("bury", "a")
+
+    assert not station.watch.take_turn("bury", "b", EVERY, TERM)
+    station.wait(2)
+    assert station.watch.take_turn("bury", "b", EVERY, TERM)
+
+
+def test_a_turn_that_takes_long_is_not_anothers_before_it_ends(station):
+    station.watch.take_turn("bury", "a", EVERY, TERM)
+    station.wait(10)
+
+    assert not station.watch.take_turn("bury", "b", EVERY, TERM)
+    assert not station.watch.take_turn("bury", "a", EVERY, TERM)
+    station.watch.end_turn("bury", "a")
+    assert station.watch.take_turn("bury", "b", EVERY, TERM)
+
+
+def test_a_holder_that_does_not_come_back_loses_its_turn(station):
+    station.watch.take_turn("bury", "crashed", EVERY, TERM)
+    station.wait(19)
+    assert not station.watch.take_turn("bury", "b", EVERY, TERM)
+
+    station.wait(1)
+    assert station.watch.take_turn("bury", "b", EVERY, TERM)
+
+    station.watch.end_turn("bury", "crashed")
+    station.wait(6)
+    assert not station.watch.take_turn("bury", "c", EVERY, TERM)
+
+
+def test_turns_of_unlike_names_have_nothing_to_do_with_each_other(station):
+    assert station.watch.take_turn("bury", "a b", EVERY, TERM)
+    assert station.watch.take_turn("recover", "a b", EVERY, TERM)
+    station.watch.end_turn("never taken", "a b")
+    station.watch.end_turn("recover", "a b")
+    station.wait(6)
+
+    assert not station.watch.take_turn("bury", "c", EVERY, TERM)
+    assert station.watch.take_turn("recover", "c", EVERY, TERM)
+
+
+def test_a_turn_survives_a_clock_that_is_set_back(station):
+    station.watch.take_turn("bury", "a", EVERY, TERM)
+    station.wait(-3_600)
+
+    assert station.watch.take_turn("bury", "b", EVERY, TERM)

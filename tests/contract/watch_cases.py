@@ -1,0 +1,51 @@
+"""A fleet under watch over either twin, and the passing of its server's time without waiting."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from crawlfleet.adapters.memory.watch import MemoryWatch
+from crawlfleet.adapters.memory.workers import MemoryWorkers
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.keys import fleet_keys
+from crawlfleet.adapters.redis_queue.watch import RedisWatch
+from crawlfleet.adapters.redis_queue.workers import RedisWorkers
+from crawlfleet.ports import Watch, Workers
+
+
+@dataclass
+class Station:
+    """Workers, the watch over them, and ``wait`` by which the server's clock goes on, or back."""
+
+    workers: Workers
+    watch: Watch
+    wait: Callable[[float], None]
+
+
+def in_memory() -> Station:
+    ahead = timedelta()
+
+    def wait(seconds: float) -> None:
+        nonlocal ahead
+        ahead += timedelta(seconds=seconds)
+
+    workers = MemoryWorkers(clock=lambda: datetime.now(UTC) + ahead)
+    return Station(workers, MemoryWatch(workers), wait)
+
+
+def on_redis(connection: RedisConnection, fleet: str) -> Station:
+    """Nobody sets a real server's clock, so all that it has stamped is made older instead."""
+    keys, client = fleet_keys(fleet), connection.client
+
+    def wait(seconds: float) -> None:
+        ms = round(seconds * 1000)
+        for worker in client.zrange(keys.pulses, 0, -1):
+            client.zincrby(keys.pulses, -ms, worker)
+        for field in client.hkeys(keys.watch):
+            client.hincrby(keys.watch, field, -ms)
+        for name, turn in client.hgetall(keys.turns).items():
+            started, ends, holder = turn.decode().split(" ", 2)
+            older = f"{int(started) - ms} {max(0, int(ends) - ms)} {holder}"
+            client.hset(keys.turns, name, older)
+
+    return Station(RedisWorkers(connection, fleet=fleet), RedisWatch(connection, fleet=fleet), wait)
