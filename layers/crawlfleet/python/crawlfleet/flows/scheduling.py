@@ -11,13 +11,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from crawlfleet.errors import ConflictError, InvalidRequestError
+from crawlfleet.errors import BacklogFullError, InvalidRequestError
 from crawlfleet.flows.configuration import biz_of
-from crawlfleet.flows.submission import SubmissionPorts, persist_and_enqueue
+from crawlfleet.flows.submission import SubmissionPorts, make_room, persist_and_enqueue
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.request import Body, Request
 from crawlfleet.model.schedule import Fire, Schedule
-from crawlfleet.model.submission import BATCH_LIMIT, Refused, Submission
+from crawlfleet.model.submission import BATCH_LIMIT, Accepted, Refused, Submission
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.admission import Admission
 from crawlfleet.policy.cron import fires_due, next_fire
@@ -40,9 +40,11 @@ def run_due(
     """Create the requests of every due schedule; returns (fires, requests).
 
     A schedule that cannot be run (its biz or rule is gone, a part is down) is reported through
-    ``ports.warn`` and does not keep others from running. What there is no time for stays due.
+    ``ports.warn`` and does not keep others from running. What there is no time for stays due, and
+    so does what there is no room for.
     """
     fires = requests = 0
+    crowded: list[tuple[str, BacklogFullError]] = []
     for due in schedules.due(now, SCHEDULES_A_TICK):
         if time_left() < MARGIN_SECONDS:
             break
@@ -55,8 +57,13 @@ def run_due(
                 if not schedules.advance(schedule, fire_at, following):
                     break  # another scheduler has gone on from here
                 schedule = replace(schedule, next_at=following, last_fired_at=fire_at)
+        except BacklogFullError as error:
+            crowded.append((f"{due.tenant}/{due.biz}/{due.name}", error))
         except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
             ports.warn(f"schedule {due.tenant}/{due.biz}/{due.name} could not run", error)
+    if crowded:
+        name, reason = crowded[0]
+        ports.warn(f"{len(crowded)} schedules stay due until there is room, {name} first", reason)
     return fires, requests
 
 
@@ -71,6 +78,8 @@ def _fire(
     """Create one fire's requests; returns how many this call has stored."""
     lane, biz = biz_of(tree, schedule.tenant, schedule.biz)
     bodies = _bodies(biz, schedule)
+    # The rate is the clients': a fire time is not spread over others by being late.
+    make_room(ports, tree, lane, len(bodies), replace(biz.intake, per_second=None), now)
     ports.rules.freeze(lane, schedule.rule, biz.rules[schedule.rule])
     fire = schedules.open_fire(
         Fire(
@@ -89,12 +98,12 @@ def _fire(
     requests = _requests(fire, bodies)
     for start in range(0, len(requests), BATCH_LIMIT):
         part = requests[start : start + BATCH_LIMIT]
-        receipts = persist_and_enqueue(ports, lane, biz, part, now)
-        refused = [r.error for r in receipts if isinstance(r, Refused)]
-        unstored = [error for error in refused if not isinstance(error, ConflictError)]
-        if unstored:
-            raise unstored[0]
-        stored += len(receipts) - len(refused)
+        repeatable = frozenset(request.id for request in part)
+        receipts = persist_and_enqueue(ports, lane, biz, part, now, repeatable=repeatable)
+        refused = [receipt.error for receipt in receipts if isinstance(receipt, Refused)]
+        if refused:
+            raise refused[0]
+        stored += sum(isinstance(r, Accepted) and not r.repeated for r in receipts)
     schedules.close_fire(fire)
     return stored
 

@@ -19,6 +19,8 @@ HeaderName = Annotated[
 HeaderValue = Annotated[str, Meta(max_length=4_000, pattern=r"^[\t\x20-\x7e\x80-\xff]*\Z")]
 #: What MongoDB holds as a whole number.
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+#: What a client calls an entry of its own.
+ClientId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:/-]{1,128}\Z")]
 Scalar: TypeAlias = str | Integer | float | bool | None
 
 
@@ -27,7 +29,8 @@ class Submission(
 ):
     """One page to download. ``rule`` may be left out where the biz has only one.
 
-    ``params`` are appended to the URL's query; ``meta`` is carried along and not looked at.
+    ``params`` are appended to the URL's query; ``meta`` is carried along and not looked at. What
+    has a ``client_id`` is stored once, however often and in whatever call it comes.
     """
 
     url: Url
@@ -37,6 +40,7 @@ class Submission(
     params: Annotated[dict[Text, Text], Meta(max_length=64)] = {}
     body: Annotated[str, Meta(max_length=100_000)] | None = None
     meta: Annotated[dict[Text, Scalar], Meta(max_length=64)] = {}
+    client_id: ClientId | None = None
 
 
 class Accepted(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from crawlfleet.errors import Problem
 from crawlfleet.model.biz import Biz
+from crawlfleet.model.keyed import Pin
 from crawlfleet.model.request import Body
 from crawlfleet.model.submission import Submission
 from crawlfleet.policy.target import problem_with
@@ -20,8 +21,15 @@ class Admission:
         """Names of the rules that admitted entries use."""
         return tuple(self._versions)
 
-    def admit(self, submission: Submission, field: str = "") -> Body | list[Problem]:
-        """The body that will be stored, or every mistake with its field's path."""
+    def admit(
+        self, submission: Submission, field: str = "", pin: Pin | None = None
+    ) -> Body | list[Problem]:
+        """The body that will be stored, or every mistake with its field's path.
+
+        What was admitted before is admitted again, as ``pin`` says, whatever became of its rule.
+        """
+        if pin is not None:
+            return _body(submission, pin)
         problems = []
         fault = problem_with(submission.url)
         if fault is not None:
@@ -34,19 +42,23 @@ class Admission:
             problems.append(Problem(f"{field}rule", f"this biz has no rule called {rule!r}"))
         if problems or rule is None:
             return problems
-        return Body(
-            url=submission.url,
-            rule=rule,
-            rule_version=self._version(rule),
-            method=submission.method,
-            headers=submission.headers,
-            params=submission.params,
-            body=submission.body,
-            meta=submission.meta,
-        )
+        return _body(submission, Pin(rule, self._version(rule)))
 
     def _version(self, rule: str) -> str:
         found = self._versions.get(rule)
         if found is None:
             found = self._versions[rule] = self._rules[rule].version
         return found
+
+
+def _body(submission: Submission, pin: Pin) -> Body:
+    return Body(
+        url=submission.url,
+        rule=pin.rule,
+        rule_version=pin.version,
+        method=submission.method,
+        headers=submission.headers,
+        params=submission.params,
+        body=submission.body,
+        meta=submission.meta,
+    )

@@ -1,6 +1,8 @@
 """The ports of a submission, which the router and the scheduler both make."""
 
 from crawlfleet.adapters.mongo.rules import MongoRules
+from crawlfleet.adapters.mongo.submission_keys import MongoSubmissionKeys
+from crawlfleet.adapters.redis_queue.intake import RedisIntake
 from crawlfleet.flows.submission import SubmissionPorts
 from crawlfleet.wiring.parts import Parts
 
@@ -12,6 +14,8 @@ def submission_ports(parts: Parts) -> SubmissionPorts:
         store=parts.store,
         queue=parts.queue,
         rules=MongoRules(parts.nodes),
+        keys=MongoSubmissionKeys(parts.nodes),
+        intake=RedisIntake(parts.redis),
         workers=parts.workers,
         waker=parts.waker,
         warn=parts.warn,

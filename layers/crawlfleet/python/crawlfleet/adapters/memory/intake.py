@@ -42,7 +42,7 @@ class MemoryIntake:
                 memory_full=self._memory() > memory_ratio,
                 wait_seconds=wait / 1_000_000,
             )
-            if pressure.admitted:
+            if pressure.admitted and limits.per_second is not None:
                 self._full_at[lane.tenant, lane.biz] = full_at
             return pressure
 

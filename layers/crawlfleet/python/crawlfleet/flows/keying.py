@@ -1,0 +1,242 @@
+"""The keys of one call (SPEC.md D13): which of its entries were submitted before, under which ids.
+
+A key is written before the requests it stands for, with the ids they will have. Whoever comes
+second, at the same moment, after a time-out or after a crash, finds it and goes on with the same
+ids, so each entry is stored once however often it is sent.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from crawlfleet.errors import CrawlfleetError, InvalidRequestError
+from crawlfleet.model.biz import Biz
+from crawlfleet.model.ids import RequestId
+from crawlfleet.model.keyed import Keyed, KeyKind, KeyName, Pin
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Body, Request
+from crawlfleet.model.submission import Submission
+from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.repeats import (
+    digest_of_call,
+    digest_of_entry,
+    is_old,
+    kept_until,
+    outlived,
+    reused,
+)
+from crawlfleet.ports import RequestStore, SubmissionKeys
+
+
+class Keying:
+    """The entries of one call, by their position in it, and the keys they come under.
+
+    A ``client_id`` decides for its entry; the call's ``key`` for all that have none. ``fields`` are
+    what the entries' fields are called in messages, such as ``requests[3].``.
+    """
+
+    def __init__(
+        self,
+        keys: SubmissionKeys,
+        store: RequestStore,
+        lane: Lane,
+        biz: Biz,
+        submissions: Sequence[Submission | InvalidRequestError],
+        fields: Sequence[str],
+        key: str | None,
+    ) -> None:
+        self._keys, self._store, self._lane, self._biz = keys, store, lane, biz
+        self._size = len(submissions)
+        self._call = KeyName(KeyKind.CALL, key) if key is not None else None
+        self._digests: dict[KeyName, bytes] = {}
+        if self._call is not None:
+            self._digests[self._call] = digest_of_call(submissions)
+        #: The first entry of each client_id, and of each later one that is equal the first.
+        self._firsts: dict[KeyName, int] = {}
+        self.twins: dict[int, int] = {}
+        #: Entries that are refused for their keys alone.
+        self.refused: dict[int, CrawlfleetError] = {}
+        self._fields = fields
+        self._standing: dict[KeyName, Keyed] = {}
+        self._names: dict[int, KeyName] = {}
+        for index, submission in enumerate(submissions):
+            if isinstance(submission, Submission):
+                self._take_in(index, submission)
+
+    def _take_in(self, index: int, submission: Submission) -> None:
+        if submission.client_id is None:
+            if self._call is not None:
+                self._names[index] = self._call
+            return
+        name = KeyName(KeyKind.ENTRY, submission.client_id)
+        digest = digest_of_entry(submission)
+        first = self._firsts.setdefault(name, index)
+        if self._digests.setdefault(name, digest) != digest:
+            message = f"is that of {self._fields[first].rstrip('.')} too, which is another entry"
+            self.refused[index] = InvalidRequestError.of(f"{self._fields[index]}client_id", message)
+        elif first != index:
+            self.twins[index] = first
+        else:
+            self._names[index] = name
+
+    def look(self, now: datetime) -> None:
+        """Find what stands.
+
+        Raises:
+            KeyReusedError: the call's key stands for another call.
+        """
+        if not self._digests:
+            return
+        found = self._keys.find(self._lane, list(self._digests))
+        lost = [
+            keyed
+            for keyed in found.values()
+            if not keyed.stored
+            and is_old(keyed, self._biz, now)
+            and not any(map(self._exists, keyed.ids))
+        ]
+        if lost:
+            # Stored now, its requests would be as old as the key, and expire with it.
+            self._keys.forget(self._lane, lost)
+        gone = {keyed.name for keyed in lost}
+        self._stand([keyed for keyed in found.values() if keyed.name not in gone])
+
+    def too_late(self, index: int, now: datetime) -> CrawlfleetError | None:
+        """Why an entry must not be stored under its key any more, although others of it are."""
+        keyed = self._of(index)
+        if keyed is None or not is_old(keyed, self._biz, now):
+            return None
+        return None if self._exists(keyed.ids[self._place(index)]) else outlived(keyed.name)
+
+    def _exists(self, request_id: RequestId) -> bool:
+        return self._store.get(self._lane, self._biz, request_id) is not None
+
+    def _stand(self, keyed: Sequence[Keyed]) -> None:
+        for one in keyed:
+            if one.digest == self._digests[one.name]:
+                self._standing[one.name] = one
+            elif one.name == self._call:
+                raise reused(one.name)
+            else:
+                index = self._firsts[one.name]
+                self.refused[index] = reused(one.name, self._fields[index])
+
+    def stored(self, index: int) -> RequestId | None:
+        """The id of an entry that is known to be stored, or None."""
+        keyed = self._of(index)
+        if keyed is None or not keyed.stored or self.pin(index) is None:
+            return None
+        return keyed.ids[self._place(index)]
+
+    def pin(self, index: int) -> Pin | None:
+        """What the entry was admitted with when its key was first given; None if it was not."""
+        keyed = self._of(index)
+        return keyed.rules[self._place(index)] if keyed is not None else None
+
+    def open(
+        self, bodies: Mapping[int, Body], take: Callable[[int], Sequence[RequestId]], now: datetime
+    ) -> dict[int, Request]:
+        """The requests of the admitted entries, under ids that their keys will answer with.
+
+        Entries whose key has just been given to something else are missing, and in ``refused``.
+
+        Raises:
+            KeyReusedError: the call's key has.
+            IdsError: no ids can be issued.
+        """
+        queued_at = from_ms(to_ms(now))
+        fresh = self._fresh_ids(bodies, take)
+        opening = [
+            Keyed(
+                name=name,
+                digest=self._digests[name],
+                ids=(fresh[index],),
+                rules=(_pin(bodies[index]),),
+                queued_at=queued_at,
+            )
+            for index, name in self._names.items()
+            if index in bodies and name.kind is KeyKind.ENTRY and name not in self._standing
+        ]
+        if self._call is not None and self._call not in self._standing:
+            opening.append(
+                Keyed(
+                    name=self._call,
+                    digest=self._digests[self._call],
+                    ids=tuple(fresh[index] for index in range(self._size)),
+                    rules=tuple(
+                        _pin(bodies[index])
+                        if index in bodies and self._names[index] == self._call
+                        else None
+                        for index in range(self._size)
+                    ),
+                    queued_at=queued_at,
+                )
+            )
+        if opening:
+            self._stand(self._keys.open(self._lane, opening, kept_until(self._biz, now)))
+        return {
+            index: self._request(index, body, fresh, queued_at)
+            for index, body in bodies.items()
+            if index not in self.refused
+        }
+
+    def _fresh_ids(
+        self, bodies: Mapping[int, Body], take: Callable[[int], Sequence[RequestId]]
+    ) -> dict[int, RequestId]:
+        """An id for each entry that has none; a new key of a call has one for each position."""
+        if self._call is not None and self._call not in self._standing:
+            wanted = list(range(self._size))
+        else:
+            wanted = [index for index in bodies if self._of(index) is None]
+        return dict(zip(wanted, take(len(wanted)) if wanted else (), strict=True))
+
+    def _request(
+        self, index: int, body: Body, fresh: Mapping[int, RequestId], queued_at: datetime
+    ) -> Request:
+        keyed, an_id = self._of(index), fresh.get(index)
+        if keyed is not None:
+            an_id, queued_at = keyed.ids[self._place(index)], keyed.queued_at
+            pin = self.pin(index)
+            if pin is not None:
+                # Another one, at the same moment, was first, and froze another version.
+                body = replace(body, rule=pin.rule, rule_version=pin.version)
+        if an_id is None:
+            message = "an entry without a key has no id"
+            raise AssertionError(message)
+        return Request(
+            id=an_id, tenant=self._lane.tenant, biz=self._lane.biz, queued_at=queued_at, body=body
+        )
+
+    def keyed(self, indices: Collection[int]) -> list[int]:
+        """Those of the entries that come under a key."""
+        return [index for index in indices if index in self._names]
+
+    def close(self, accepted: Collection[int]) -> None:
+        """Note which keys' requests are all stored, so that a repetition has nothing to do."""
+        whole = [
+            keyed
+            for name, keyed in self._standing.items()
+            if not keyed.stored
+            and all(
+                index in accepted
+                for index, pin in zip(self._indices(name), keyed.rules, strict=False)
+                if pin is not None
+            )
+        ]
+        if whole:
+            self._keys.close(self._lane, whole)
+
+    def _indices(self, name: KeyName) -> Sequence[int]:
+        return range(self._size) if name == self._call else (self._firsts[name],)
+
+    def _of(self, index: int) -> Keyed | None:
+        name = self._names.get(index)
+        return self._standing.get(name) if name is not None else None
+
+    def _place(self, index: int) -> int:
+        return index if self._names[index] == self._call else 0
+
+
+def _pin(body: Body) -> Pin:
+    return Pin(body.rule, body.rule_version)
