@@ -24,9 +24,10 @@ from crawlfleet.adapters.host_slots import HostSlots
 from crawlfleet.adapters.http_coding import BodyDecoder
 from crawlfleet.adapters.http_errors import RefusedAddressError, translated
 from crawlfleet.adapters.http_request import HeaderBook, method_of, payload_of, url_of
+from crawlfleet.adapters.http_trail import Trail, decoder_of, headers_of
 from crawlfleet.errors import FetchError, TooLargeError
 from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.outcome import SAMPLE_BYTES, Page
 from crawlfleet.model.request import Body
 from crawlfleet.policy.address import is_public
 from crawlfleet.policy.web_status import error_for
@@ -121,9 +122,9 @@ class AiohttpFetcher:
         key = (url.raw_host or "", limits.per_host)
         if not self._slots.take(key):
             await self._slots.wait(key)
+        clock, trail = asyncio.get_running_loop().time, Trail()
+        started = clock()
         try:
-            clock = asyncio.get_running_loop().time
-            started = clock()
             async with self._session.request(
                 method_of(body),
                 url,
@@ -131,25 +132,30 @@ class AiohttpFetcher:
                 data=None if body.body is None else _payload(body),
                 timeout=_timeout(limits.connect_seconds, limits.total_seconds),
                 max_redirects=limits.max_redirects + 1,  # aiohttp counts the one it gives up at
+                middlewares=(trail,),
             ) as response:
                 status = response.status
                 if not 200 <= status < 300:
                     retry_after = response.headers.get("Retry-After")
                     if error := error_for(status, retry_after, self._clock()):
+                        await trail.sample(response, limits.max_body_bytes)
                         raise error  # noqa: TRY301  the next clause lets it through
-                content = await _content(response, limits.max_body_bytes)
+                content = await _content(response, limits.max_body_bytes, trail)
                 return Page(
                     url=str(response.url),
                     status=status,
-                    headers=_headers(response),
+                    headers=headers_of(response),
                     body=content,
                     redirects=tuple([str(hop.url) for hop in response.history]),
                     seconds=clock() - started,
                 )
-        except FetchError:
+        except FetchError as error:
+            error.answer = trail.answer(clock() - started)
             raise
         except Exception as error:  # the border: whatever a site provokes ends here
-            raise translated(error) from error
+            ours = translated(error)
+            ours.answer = trail.answer(clock() - started)
+            raise ours from error
         finally:
             self._slots.leave(key)
 
@@ -174,35 +180,23 @@ def _timeout(connect_seconds: float, total_seconds: float) -> aiohttp.ClientTime
     return aiohttp.ClientTimeout(total=total_seconds, connect=connect_seconds)
 
 
-def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
-    """Lower-case names, last value; bytes beyond ASCII that are no UTF-8 are read as Latin-1."""
-    return {
-        name.lower(): value if value.isascii() else _text(value)
-        for name, value in response.headers.items()
-    }
+async def _content(response: aiohttp.ClientResponse, limit: int, trail: Trail) -> bytes:
+    """The decoded body. Neither what arrives nor what it becomes may be longer than ``limit``.
 
-
-def _text(value: str) -> str:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return value.encode(errors="surrogateescape").decode("latin-1")
-    return value
-
-
-async def _content(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """The decoded body. Neither what arrives nor what it becomes may be longer than ``limit``."""
+    Should that fail, ``trail`` has what there was.
+    """
     announced = response.content_length
     if announced is not None and announced > limit and response.method != "HEAD":
+        await trail.sample(response, limit)
         raise TooLargeError(f"the body has {announced:,} bytes, more than {limit:,}")
     stream = response.content
-    if "Content-Encoding" in response.headers:
-        codings = response.headers.getall("Content-Encoding")
-        return await _decoded(stream, BodyDecoder(",".join(codings), limit), limit)
+    if (decoder := decoder_of(response, limit)) is not None:
+        return await _decoded(stream, decoder, limit, trail)
     first = await stream.readany()
     if stream.at_eof() and len(first) <= limit:
         return first
-    gathered = bytearray(first)  # a list would hold an object for every byte of a slow drip
+    gathered = trail.body
+    gathered += first  # a list would hold an object for every byte of a slow drip
     while len(gathered) <= limit and (chunk := await stream.readany()):
         gathered += chunk
     if len(gathered) > limit:
@@ -210,11 +204,14 @@ async def _content(response: aiohttp.ClientResponse, limit: int) -> bytes:
     return bytes(gathered)
 
 
-async def _decoded(stream: aiohttp.StreamReader, decoder: BodyDecoder, limit: int) -> bytes:
+async def _decoded(
+    stream: aiohttp.StreamReader, decoder: BodyDecoder, limit: int, trail: Trail
+) -> bytes:
     arrived = since_pause = 0
-    gathered = bytearray()
+    gathered = trail.body
     while chunk := await stream.readany():
         arrived += len(chunk)
+        trail.raw = trail.raw or chunk[:SAMPLE_BYTES]
         if arrived > limit:
             raise TooLargeError(f"the encoded body is larger than {limit:,} bytes")
         for piece in decoder.feed(chunk):

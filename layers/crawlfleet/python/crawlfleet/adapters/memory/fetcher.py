@@ -7,7 +7,7 @@ from typing import Self
 from crawlfleet.adapters.http_request import HeaderBook, method_of, payload_of, url_of
 from crawlfleet.errors import FetchError, PageGoneError, TooLargeError
 from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.outcome import Answer, Page
 from crawlfleet.model.request import Body
 
 
@@ -43,7 +43,8 @@ class MemoryFetcher:
         self.asked.append(body)
         answer = self.answers.get(url)
         if answer is None:
-            raise PageGoneError("answered 404", status=404)
+            gone = Answer.of(url, 404, {}, 0.0)
+            raise PageGoneError("answered 404", status=404, answer=gone)
         if isinstance(answer, FetchError):
             raise answer
         page = (
@@ -52,7 +53,9 @@ class MemoryFetcher:
             else answer
         )
         if len(page.body) > limits.max_body_bytes:
-            raise TooLargeError(f"the body is larger than {limits.max_body_bytes:,} bytes")
+            message = f"the body is larger than {limits.max_body_bytes:,} bytes"
+            raise TooLargeError(message, answer=Answer.of_page(page))
         if len(page.redirects) > limits.max_redirects:
-            raise TooLargeError(f"more than {limits.max_redirects} redirects")
+            message = f"more than {limits.max_redirects} redirects"
+            raise TooLargeError(message, answer=Answer.of_page(page).facts())
         return page
