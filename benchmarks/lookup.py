@@ -11,7 +11,7 @@ from benchmarks.figures import percentile
 from benchmarks.house import BIZ, LANE, PAGE_RULE, TENANT, Router, event, tree_of
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import IdKind, RequestId
-from crawlfleet.model.request import Body, Request, State
+from crawlfleet.model.request import Body, Request
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.wiring.parts import now
 
@@ -31,9 +31,9 @@ def run(bench: Bench) -> Found:
             ids = _store(router, min(BATCH, bench.scale.stored_requests))
             kept.extend(choose.sample(ids, min(len(ids), bench.scale.lookups // 10)))
             bench.tick("requests for the look-up")
-        flags, _ = router.parts.store.totals(LANE, _biz(router), now())
-        if flags[State.PENDING] != bench.scale.stored_requests:
-            raise BenchError(f"{flags} are stored")
+        ledger = router.parts.ledgers.totals(LANE, _biz(router), now())
+        if ledger.pending != bench.scale.stored_requests:
+            raise BenchError(f"{ledger} is stored")
         wanted = choose.choices(kept, k=bench.scale.lookups)
         for request_id in wanted[:_WARM_UP]:
             _look_up(router, request_id)

@@ -5,19 +5,22 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+from crawlfleet.adapters.memory.ledgers import MemoryLedgers
 from crawlfleet.adapters.memory.store import MemoryRequestStore
 from crawlfleet.adapters.mongo.connection import MongoNodes
+from crawlfleet.adapters.mongo.ledgers import MongoLedgers
 from crawlfleet.adapters.mongo.store import MongoRequestStore
 from crawlfleet.model.biz import Biz, Generation, Spread
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.ledger import Correction, Ledger
 from crawlfleet.model.outcome import Done
 from crawlfleet.model.record import Record
-from crawlfleet.model.request import Body, Claim, Entry, Request
+from crawlfleet.model.request import Body, Claim, Entry, Request, State
 from crawlfleet.model.rule import Field, Rule
 from crawlfleet.model.times import to_ms
 from crawlfleet.policy.snowflake import Allot, position, runs
-from crawlfleet.ports import RequestStore
+from crawlfleet.ports import Ledgers, RequestStore
 
 #: A whole second not long ago: MongoDB's own clock must not find any of it expired.
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -109,6 +112,7 @@ class Fleet:
 
     def __init__(self, store: RequestStore, tenant: str, biz: Biz | None = None) -> None:
         self.store = store
+        self.ledgers = ledgers_of(store)
         self.biz = biz or a_biz()
         self.lane = Lane(tenant, "shop", "main")
 
@@ -158,14 +162,35 @@ class Fleet:
         )
 
     def totals(self, now: datetime = NOW):
-        counts, records = self.store.totals(self.lane, self.biz, now)
+        """What there is by state, and the number of records. The ledger always balances."""
+        ledger = self.ledgers.totals(self.lane, self.biz, now)
+        assert ledger == self.audit(now)
+        counts = {int(state): getattr(ledger, state.label) for state in State} | ledger.own
+        records = self.store.record_count(self.lane, self.biz)
         return {state: number for state, number in counts.items() if number}, records
+
+    def audit(self, now: datetime = NOW, job: str | None = None) -> Ledger:
+        """The ledger, term by term, which must balance whenever it is asked for."""
+        ledger = self.ledgers.audit(self.lane, self.biz, now, job)
+        assert ledger.difference == 0, ledger
+        return ledger
+
+    def reconcile(self, now: datetime = NOW) -> list[Correction]:
+        return self.ledgers.reconcile(self.lane, self.biz, now)
 
     def unqueued(self, *, before=NOW, now=NOW, limit=1000):
         return self.store.unqueued(self.lane, self.biz, before=before, now=now, limit=limit)
 
     def expire(self, now: datetime):
         return self.store.expire(self.lane, self.biz, now)
+
+
+def ledgers_of(store: RequestStore) -> Ledgers:
+    """The ledgers of what is in the store."""
+    if isinstance(store, MemoryRequestStore):
+        return MemoryLedgers(store.state)
+    assert isinstance(store, MongoRequestStore)
+    return MongoLedgers(store.nodes)
 
 
 class NodesOnOneServer(MongoNodes):

@@ -52,8 +52,9 @@ def test_mongodb_removes_what_is_past_its_time_and_the_count_stays(
     expired = fleet.expire(now + timedelta(seconds=1))
 
     assert expired == 6
-    eventually(seconds=15, holds=lambda: fleet.totals(now) == ({State.EXPIRED: 6}, 0))
-    assert fleet.find(now=now) == []
+    eventually(seconds=15, holds=lambda: fleet.find(now=now) == [])
+    eventually(seconds=15, holds=lambda: fleet.records() == [])
+    assert fleet.totals(now) == ({State.DONE: 4, State.EXPIRED: 6}, 0)
     assert fleet.get(requests[0]) is None
     assert fleet.claim(requests, now=now) == []
 

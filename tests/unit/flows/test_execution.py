@@ -73,8 +73,8 @@ def test_many_requests_of_several_tenants_are_all_done_once(world):
     report = work(world, dict.fromkeys(urls, b"x"))
 
     assert (report.done, report.records, report.leased) == (48, 48, 48)
-    assert world.store.totals(DOCS, world.biz, START)[0][State.DONE] == 37
-    assert world.store.totals(OTHER, world.biz, START)[0][State.DONE] == 11
+    assert world.ledger().done == 37
+    assert world.ledger(OTHER).done == 11
 
 
 def test_a_failure_that_may_pass_waits_for_its_next_attempt(world):
@@ -166,7 +166,7 @@ def test_a_queue_that_fails_for_a_while_loses_nothing(world):
     report = work(world, dict.fromkeys(urls, b"x"), queue=queue)
 
     assert report.done == 20
-    assert world.store.totals(DOCS, world.biz, START)[0][State.DONE] == 20
+    assert world.ledger().done == 20
 
 
 def test_workers_that_cannot_be_registered_still_work(world):
@@ -267,7 +267,7 @@ def test_a_worker_whose_lease_was_lost_writes_nothing(world):
 
 
 def test_leases_are_renewed_while_a_download_lasts(world, monkeypatch):
-    monkeypatch.setattr(execution, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(execution, "KEEP_SECONDS", 0.01)
     monkeypatch.setattr(execution, "ACCOUNT_SECONDS", 0.01)
     world.tree = make_tree(world.biz, lease_seconds=0.03)
     [kept, taken] = submitted(world, "https://example.org/a", "https://example.org/b")

@@ -5,11 +5,13 @@ import time
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.flows import attempting, execution, leasing
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
+from crawlfleet.model.biz import DetectorLimits
 from crawlfleet.model.request import Entry, State
 from crawlfleet.model.submission import Submission
 from crawlfleet.model.times import to_ms
@@ -167,12 +169,17 @@ def test_a_call_that_fails_in_a_way_nobody_foresaw_is_made_again(world, port, me
     assert {tracked(world, an_id).attempts for an_id in ids} == {1}
 
 
-def test_the_keeper_outlives_what_it_did_not_foresee(world, monkeypatch):
-    monkeypatch.setattr(execution, "BEAT_SECONDS", 0.001)
+def beating(world, seconds):
+    limits = DetectorLimits(beat_seconds=seconds)
+    return replace(world.tree, stage=replace(world.tree.stage, detector=limits))
+
+
+def test_the_heart_outlives_what_it_did_not_foresee(world):
+    world.tree = beating(world, 0.001)
     beats = []
 
     class Workers:
-        def beat(self, worker, now):
+        def beat(self, worker, now, card):
             beats.append(worker)
             raise ValueError("odd")
 
@@ -240,7 +247,7 @@ def test_two_runs_of_one_invocation_do_not_share_leases(world):
 
 
 def test_pages_that_take_long_to_read_do_not_keep_leases_from_being_renewed(world, monkeypatch):
-    monkeypatch.setattr(execution, "BEAT_SECONDS", 0.001)
+    monkeypatch.setattr(execution, "KEEP_SECONDS", 0.001)
     monkeypatch.setattr(attempting, "SPELL_SECONDS", 0.01)
     world.tree = make_tree(world.biz, concurrency=20, batch=20, lease_seconds=0.003)
     submitted(world, *URLS)
@@ -323,7 +330,7 @@ def test_a_lane_whose_node_is_away_does_not_hold_up_the_others(world, monkeypatc
     left = [600.0]
 
     def done():
-        return world.store.totals(DOCS, world.biz, START)[0][State.DONE]
+        return world.ledger().done
 
     async def run():
         ports = world.work(PAGES, store=down, remaining=lambda: left[0])

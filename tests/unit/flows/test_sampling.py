@@ -20,6 +20,7 @@ def run(world: World, *looks: NodeHealth, **changes: object):
     ports = {
         "queue": world.queue,
         "store": world.store,
+        "ledgers": world.ledgers,
         "workers": world.workers,
         "health": Looks(*looks),
         "metrics": metrics,

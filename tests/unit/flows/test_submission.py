@@ -81,7 +81,7 @@ def test_an_unknown_rule_is_named_and_nothing_is_stored(world):
     )
 
     assert receipt.error.problems[0].field == "rule"
-    assert world.store.totals(DOCS, world.biz, START)[0][State.PENDING] == 0
+    assert world.ledger().pending == 0
 
 
 def test_an_unknown_biz_is_refused(world):

@@ -360,8 +360,8 @@ class RequestStore(Protocol):
         """Records by time of storing, oldest first, after the position ``(ms, record id)``."""
         ...
 
-    def totals(self, lane: Lane, biz: Biz, now: datetime) -> tuple[dict[int, int], int]:
-        """Requests per state (expired ones counted for ever), and the number of records."""
+    def record_count(self, lane: Lane, biz: Biz) -> int:
+        """About how many records there are; exact unless a node has just come back from a crash."""
         ...
 
     def unqueued(
@@ -485,7 +485,6 @@ class DeadLetters(Protocol):
     ) -> list[Entry]:
         """Make dead letters pending, as if never tried; returns those that were dead.
 
-        Two callers at once never both get one; in the ledger it is dead no more.
         Two callers at once never both get one; in the ledger it is dead no more.
         ``rule_version`` has, by rule's name, the version they are to be read with; a rule that is
         not in it keeps the version it had.

@@ -17,7 +17,7 @@ from crawlfleet.model.request import State
 from crawlfleet.model.totals import NodeHealth
 from crawlfleet.policy.health import breaches, is_late
 from crawlfleet.policy.scaling import wanted_consumers
-from crawlfleet.ports import Health, MetricSink, RequestQueue, RequestStore, Workers
+from crawlfleet.ports import Health, Ledgers, MetricSink, RequestQueue, RequestStore, Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,7 @@ class SamplingPorts:
 
     queue: RequestQueue
     store: RequestStore
+    ledgers: Ledgers
     workers: Workers
     health: Health
     metrics: MetricSink
@@ -43,6 +44,7 @@ def sample(ports: SamplingPorts, tree: Tree, now: datetime) -> list[NodeHealth]:
             _sample_lane(ports, lane, biz, tree.stage.thresholds, now)
         except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
             ports.warn(f"{lane.tenant}/{lane.biz} could not be sampled", error)
+    _audit(ports, tree, now)
     try:
         _sample_fleet(ports, tree, now)
     except StoreError as error:
@@ -56,14 +58,14 @@ def _sample_lane(
     dimensions = {"tenant": lane.tenant, "biz": lane.biz}
     depth = ports.queue.depth(lane)
     submitted, processed = ports.queue.rates(lane, now)
-    counts, records = ports.store.totals(lane, biz, now)
+    ledger = ports.ledgers.totals(lane, biz, now)
     oldest = 0.0 if depth.oldest_ts is None else max(0.0, now.timestamp() - depth.oldest_ts / 1000)
     metrics = [
         Metric("Backlog", depth.queued, fine=True),
         Metric("Leased", depth.leased),
         Metric("Delayed", depth.delayed),
         Metric("OldestWaiting", oldest, Unit.SECONDS),
-        Metric("Records", records),
+        Metric("Records", ports.store.record_count(lane, biz)),
     ]
     for span in ("1s", "5s", "60s"):
         field = f"per_{span}"
@@ -79,7 +81,7 @@ def _sample_lane(
         planned_seconds=biz.planned_seconds,
     )
     metrics.append(Metric("Late", int(late)))
-    metrics += [Metric(f"State{State(f).label.title()}", counts.get(f, 0)) for f in State]
+    metrics += [Metric(f"State{s.label.title()}", getattr(ledger, s.label)) for s in State]
     ports.metrics.put(metrics, dimensions, now)
 
     # One value for each second in which something happened: 1 s resolution, from one look a minute.
@@ -89,6 +91,26 @@ def _sample_lane(
         for second, count in sorted(seconds.items()):
             at = datetime.fromtimestamp(second, tz=now.tzinfo)
             ports.metrics.put([Metric(name, count, fine=True)], dimensions, at)
+
+
+def _audit(ports: SamplingPorts, tree: Tree, now: datetime) -> None:
+    """What was submitted and is in no state (SPEC.md H1). It must be 0; an alarm watches it.
+
+    Where a lane's ledger cannot be read, the fleet's figure is about the others.
+    """
+    total, read = 0, False
+    for lane in tree.lanes():
+        _, biz = biz_of(tree, lane.tenant, lane.biz)
+        try:
+            difference = abs(ports.ledgers.audit(lane, biz, now).difference)
+        except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
+            ports.warn(f"{lane.tenant}/{lane.biz} could not be audited", error)
+            continue
+        dimensions = {"tenant": lane.tenant, "biz": lane.biz}
+        ports.metrics.put([Metric("LedgerDifference", difference)], dimensions, now)
+        total, read = total + difference, True
+    if read:
+        ports.metrics.put([Metric("LedgerDifference", total)], {}, now)
 
 
 def _sample_fleet(ports: SamplingPorts, tree: Tree, now: datetime) -> None:

@@ -8,12 +8,13 @@ from crawlfleet.errors import ConflictError, InvalidRequestError, NotFoundError
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.ids import RequestId, parse_id
+from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import State, Tracked
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.totals import Stats
 from crawlfleet.policy import cursor as cursors
-from crawlfleet.ports import RequestQueue, RequestStore
+from crawlfleet.ports import Ledgers, RequestQueue, RequestStore
 
 T = TypeVar("T")
 
@@ -25,6 +26,7 @@ class TrackingPorts:
     """What tracking needs of the world."""
 
     store: RequestStore
+    ledgers: Ledgers
     queue: RequestQueue
 
 
@@ -127,16 +129,37 @@ def list_records(
 def stats(ports: TrackingPorts, tree: Tree, tenant: str, biz_name: str, now: datetime) -> Stats:
     """Totals per state, the queue's depth, rates, and where workers spent their time."""
     lane, biz = biz_of(tree, tenant, biz_name)
-    counts, records = ports.store.totals(lane, biz, now)
+    ledger = ports.ledgers.totals(lane, biz, now)
     submitted, processed = ports.queue.rates(lane, now)
     return Stats(
-        states={state_label(biz, flag): count for flag, count in sorted(counts.items())},
-        records=records,
+        states=_by_label(biz, ledger),
+        ledger=ledger,
+        records=ports.store.record_count(lane, biz),
         depth=ports.queue.depth(lane),
         submitted=submitted,
         processed=processed,
         phases=ports.queue.phases(lane),
     )
+
+
+def audit(
+    ports: TrackingPorts, tree: Tree, tenant: str, biz_name: str, job: str | None, now: datetime
+) -> Ledger:
+    """Every term of the ledger counted by itself, of the biz or of one job (SPEC.md H1).
+
+    Raises:
+        NotFoundError: nothing was ever submitted under this job, or its ledger has gone.
+    """
+    lane, biz = biz_of(tree, tenant, biz_name)
+    ledger = ports.ledgers.audit(lane, biz, now, job)
+    if job is not None and ledger == Ledger(own=ledger.own) and not ledger.others:
+        raise NotFoundError(f"there is no job {job}")
+    return ledger
+
+
+def _by_label(biz: Biz, ledger: Ledger) -> dict[str, int]:
+    counts = {int(state): getattr(ledger, state.label) for state in State} | ledger.own
+    return {state_label(biz, flag): count for flag, count in sorted(counts.items())}
 
 
 def state_label(biz: Biz, flag: int) -> str:

@@ -10,7 +10,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 
     ``done``, ``dead``, ``cancelled`` and ``expired`` are counted for ever, also those that MongoDB
     has removed since. A dead letter that is replayed leaves ``dead``. ``others`` are requests in
-    states of the biz's own.
+    states of the biz's own, ``own`` the same by state.
     """
 
     submitted: int = 0
@@ -22,6 +22,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     cancelled: int = 0
     expired: int = 0
     others: int = 0
+    own: dict[int, int] = {}
 
     @property
     def open(self) -> int:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from crawlfleet.model.ledger import Ledger
+
 
 class Depth(msgspec.Struct, frozen=True, kw_only=True):
     """A lane's queue: entries ready, leased, delayed; ``oldest_ts`` of the next to be served."""
@@ -50,9 +52,13 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals per state, rates, and where workers spent their time, in seconds by phase."""
+    """Totals per state, rates, and where workers spent their time, in seconds by phase.
+
+    ``states`` is the ledger as clients read it: by label, the biz's own states included.
+    """
 
     states: dict[str, int]
+    ledger: Ledger
     records: int
     depth: Depth
     submitted: Rates

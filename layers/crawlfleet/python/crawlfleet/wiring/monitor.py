@@ -19,6 +19,7 @@ class Monitor:
         self._ports = SamplingPorts(
             queue=parts.queue,
             store=parts.store,
+            ledgers=parts.ledgers,
             workers=parts.workers,
             health=PartHealth(parts.redis, parts.nodes, lambda: parts.config.current().stage.nodes),
             metrics=self._metrics,

@@ -16,6 +16,7 @@ from crawlfleet.settings import Settings
 if TYPE_CHECKING:
     from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
     from crawlfleet.adapters.mongo.connection import MongoNodes
+    from crawlfleet.adapters.mongo.ledgers import MongoLedgers
     from crawlfleet.adapters.mongo.store import MongoRequestStore
     from crawlfleet.adapters.redis_queue.connection import RedisConnection
     from crawlfleet.adapters.redis_queue.queue import RedisQueue
@@ -104,6 +105,13 @@ class Parts:
         from crawlfleet.adapters.mongo.store import MongoRequestStore
 
         return MongoRequestStore(self.nodes)
+
+    @cached_property
+    def ledgers(self) -> "MongoLedgers":
+        """The ledgers."""
+        from crawlfleet.adapters.mongo.ledgers import MongoLedgers
+
+        return MongoLedgers(self.nodes)
 
     @cached_property
     def ids(self) -> "LambdaIds":

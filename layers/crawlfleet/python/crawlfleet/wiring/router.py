@@ -36,7 +36,9 @@ class RouterOperations:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._submission = submission_ports(parts)
-        self._tracking = tracking.TrackingPorts(store=parts.store, queue=parts.queue)
+        self._tracking = tracking.TrackingPorts(
+            store=parts.store, ledgers=parts.ledgers, queue=parts.queue
+        )
         self._health = PartHealth(
             parts.redis, parts.nodes, lambda: parts.config.current().stage.nodes
         )

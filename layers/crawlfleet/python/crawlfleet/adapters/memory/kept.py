@@ -68,11 +68,13 @@ class KeptLane:
 
     ``counters`` are the terms of the ledger that are counted for ever (``submitted``, ``done``,
     ``dead``, ``cancelled``, ``expired``): of the whole biz under None, and of each job by its name.
+    ``swept`` is when recovery last completed.
     """
 
     requests: dict[RequestId, Kept] = field(default_factory=dict)
     records: dict[tuple[RequestId, int], Record] = field(default_factory=dict)
     counters: dict[str | None, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    swept: datetime | None = None
 
     def count(self, job: str | None, term: str, by: int = 1) -> None:
         """Count a request of the job, or of none, for the biz and for the job."""

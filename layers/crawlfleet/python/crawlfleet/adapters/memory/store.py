@@ -26,7 +26,15 @@ from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Dead, Done, Outcome
 from crawlfleet.model.record import Record
-from crawlfleet.model.request import Claim, Entry, Inserted, Request, State, Tracked
+from crawlfleet.model.request import (
+    FINAL_STATES,
+    Claim,
+    Entry,
+    Inserted,
+    Request,
+    State,
+    Tracked,
+)
 from crawlfleet.model.times import to_ms
 
 _CANCELLABLE = (State.PENDING, State.WAITING)
@@ -44,9 +52,9 @@ class MemoryRequestStore:
         existing: set[RequestId] = set()
         refused: dict[RequestId, StoreError] = {}
         with self.state.lock:
-            kept = self.state.of(lane).requests
+            mine = self.state.of(lane)
             for request in requests:
-                if request.id in kept:
+                if request.id in mine.requests:
                     existing.add(request.id)
                     continue
                 try:
@@ -54,7 +62,8 @@ class MemoryRequestStore:
                 except (OverflowError, UnicodeEncodeError) as error:
                     refused[request.id] = StoreError(f"the store cannot hold it: {error}")
                 else:
-                    kept[request.id] = Kept(request)
+                    mine.requests[request.id] = Kept(request)
+                    mine.count(request.job, "submitted")
         return Inserted(existing=frozenset(existing), refused=refused)
 
     def claim(
@@ -130,6 +139,7 @@ class MemoryRequestStore:
     @staticmethod
     def _end(lane: KeptLane, kept: Kept, outcome: Outcome, worker: str, now: datetime) -> None:
         if isinstance(outcome, Done):
+            lane.count(kept.request.job, "done")
             count = len(outcome.records)
             request_id = kept.request.id
             if outcome.records:
@@ -140,6 +150,7 @@ class MemoryRequestStore:
             kept.reason = kept.answer = None
             kept.note(now, State.DONE, worker, f"HTTP {outcome.status}, records: {count}")
         elif isinstance(outcome, Dead):
+            lane.count(kept.request.job, "dead")
             kept.error, kept.due_at = clean(outcome.error), None
             kept.reason, kept.answer = clean(outcome.reason), outcome.answer
             kept.note(now, State.DEAD, worker, kept.error)
@@ -171,10 +182,12 @@ class MemoryRequestStore:
     ) -> Tracked | None:
         """See ports.RequestStore.cancel."""
         with self.state.lock:
-            kept = self.state.of(lane).requests.get(request_id)
+            mine = self.state.of(lane)
+            kept = mine.requests.get(request_id)
             if kept is None:
                 return None
             if kept.state in _CANCELLABLE:
+                mine.count(kept.request.job, "cancelled")
                 kept.due_at = None
                 kept.note(now, State.CANCELLED, by, "cancelled")
             return kept.tracked()
@@ -231,16 +244,10 @@ class MemoryRequestStore:
             floor = (*place(after[0], typed(owner)), int(index) if index else -1)
         return [one for at, one in placed if floor is None or at > floor][:limit]
 
-    def totals(self, lane: Lane, biz: Biz, now: datetime) -> tuple[dict[int, int], int]:
-        """See ports.RequestStore.totals."""
-        counts = dict.fromkeys(map(int, sorted({*State, *biz.states.values()})), 0)
+    def record_count(self, lane: Lane, biz: Biz) -> int:
+        """See ports.RequestStore.record_count."""
         with self.state.lock:
-            mine = self.state.of(lane)
-            for kept in mine.requests.values():
-                if kept.state != State.EXPIRED:
-                    counts[int(kept.state)] = counts.get(int(kept.state), 0) + 1
-            counts[int(State.EXPIRED)] = mine.counters[None]["expired"]
-            return counts, len(mine.records)
+            return len(self.state.of(lane).records)
 
     def unqueued(
         self, lane: Lane, biz: Biz, *, before: datetime, now: datetime, limit: int
@@ -263,7 +270,10 @@ class MemoryRequestStore:
         return sorted(found, key=lambda entry: entry.ts)[:limit]
 
     def expire(self, lane: Lane, biz: Biz, now: datetime) -> int:
-        """See ports.RequestStore.expire; what has passed the grace time too is removed."""
+        """See ports.RequestStore.expire; what has passed the grace time too is removed.
+
+        That is MongoDB's own doing; here it comes after the marking, so nothing goes uncounted.
+        """
         oldest = now - timedelta(seconds=biz.ttl_seconds)
         gone = oldest - timedelta(seconds=biz.expiry_grace_seconds)
         marked = 0
@@ -281,7 +291,9 @@ class MemoryRequestStore:
                     mine.count(kept.request.job, "expired")
                     marked += 1
             mine.requests = {
-                key: kept for key, kept in mine.requests.items() if kept.request.queued_at > gone
+                key: kept
+                for key, kept in mine.requests.items()
+                if kept.request.queued_at > gone or kept.state not in FINAL_STATES
             }
             if biz.records_ttl_seconds is not None:
                 first = now - timedelta(seconds=biz.records_ttl_seconds)

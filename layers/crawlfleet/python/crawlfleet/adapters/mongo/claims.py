@@ -5,7 +5,7 @@ and state for the claim, the token for everything after it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,9 +15,11 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
 from crawlfleet.adapters.mongo.connection import Document, border
+from crawlfleet.adapters.mongo.counting import book, tally_of
 from crawlfleet.adapters.mongo.documents import event, pushed, request_of
 from crawlfleet.adapters.mongo.parts import by_shard, on_shards
 from crawlfleet.adapters.mongo.shards import BY_ID, Shards
+from crawlfleet.adapters.mongo.transactions import in_transaction
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
@@ -28,7 +30,7 @@ from crawlfleet.policy.routing import Shard
 
 #: What a claim does not need to know of a request.
 _UNREAD: Final = {"log": 0, "call": 0, "error": 0, "due": 0}
-_UNREADABLE: Final = "the stored body cannot be read"
+_UNREADABLE: Final = f"{UNREADABLE}: the stored body cannot be read"
 _CLAIMABLE_WHEN_DUE: Final = {"$in": [int(State.WAITING), int(State.LEASED)]}
 
 
@@ -77,13 +79,35 @@ class MongoClaims:
                 owned = collection.find(
                     {"_id": match["_id"], "token": token}, projection=_UNREAD, hint=BY_ID
                 )
-                return list(_confirmed(collection, owned, alive, token, now))
+                confirmed, unreadable = _confirmed(collection, owned, alive, token)
+                for document in unreadable:
+                    self._bury(lane, biz, shard, document, token, now)
+                return confirmed
 
         done, failed = on_shards(by_shard(biz, alive.values(), _entry_key), claim_in)
         won = [claim for claims in done for claim in claims]
         if failed and not won:
             raise failed[0][1]
         return won
+
+    def _bury(
+        self, lane: Lane, biz: Biz, shard: Shard, document: Document, token: str, now: datetime
+    ) -> None:
+        """Give up on a request that no worker can read, or it comes back to one after the other."""
+        requests = self._shards.requests(lane, biz, shard)
+        counts = self._shards.counts(lane, biz, shard)
+
+        def write(session: ClientSession) -> None:
+            change = {
+                "$set": {"flag": int(State.DEAD), "error": _UNREADABLE},
+                "$unset": {"token": "", "due": ""},
+                "$push": pushed(event(now, State.DEAD, document["worker"], _UNREADABLE)),
+            }
+            match = {"_id": document["_id"], "token": token, "flag": int(State.LEASED)}
+            if requests.update_one(match, change, session=session).modified_count:
+                book(counts, tally_of([document.get("job")], "dead"), now, session)
+
+        in_transaction(self._shards.client(shard), write)
 
     def renew(
         self, lane: Lane, biz: Biz, claims: Sequence[Claim], until: datetime
@@ -185,17 +209,20 @@ def _confirmed(
     documents: Iterable[Document],
     entries: dict[tuple[RequestId, int], Entry],
     token: str,
-    now: datetime,
-) -> Iterator[Claim]:
+) -> tuple[list[Claim], list[Document]]:
+    """The claims that were won, and the documents of those whose body nobody can read."""
+    won: list[Claim] = []
+    unreadable: list[Document] = []
     for document in documents:
         entry = entries.get((document["_id"], to_ms(document["ts"])))
         if entry is not None:
             try:
                 request = request_of(document)
             except (msgspec.DecodeError, UnicodeDecodeError):
-                _bury(collection, document, token, now)
+                unreadable.append(document)
                 continue
-            yield Claim(request=request, entry=entry, token=token, attempt=document["attempts"])
+            attempt = document["attempts"]
+            won.append(Claim(request=request, entry=entry, token=token, attempt=attempt))
             continue
         # Its ts was another entry's of the same batch: no entry is of this request.
         collection.update_one(
@@ -207,15 +234,4 @@ def _confirmed(
                 "$pop": {"log": 1},
             },
         )
-
-
-def _bury(collection: Collection[Document], document: Document, token: str, now: datetime) -> None:
-    """Give up on a request that no worker can read, or it comes back to one after the other."""
-    collection.update_one(
-        {"_id": document["_id"], "token": token},
-        {
-            "$set": {"flag": int(State.DEAD), "error": _UNREADABLE, "reason": UNREADABLE},
-            "$unset": {"token": "", "due": ""},
-            "$push": pushed(event(now, State.DEAD, document["worker"], _UNREADABLE)),
-        },
-    )
+    return won, unreadable

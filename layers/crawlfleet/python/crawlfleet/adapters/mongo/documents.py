@@ -6,7 +6,8 @@ A request::
     tenant   who owns it
     biz, ts, data, flag     as SPEC.md A1 says; data is the body in MessagePack
     job      the job it belongs to; missing for single submissions
-    call     the insertion that wrote it: a failed one takes back its own and nothing else
+    call     the insertion that wrote it: a failed one takes back its own and nothing else; below 0
+             until the ledger has counted it as submitted
     attempts, worker, token, due, records     from the first claim on
     error, reason, answer    of the last attempt that failed; answer is {url, status, headers as
              [[name, value]], seconds, sample}, the sample only of dead letters
@@ -17,6 +18,7 @@ A request::
 ``due`` is when recovery shall look at it: the end of the lease, or the time of the next attempt.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final
@@ -162,6 +164,21 @@ def found_by(body: Body) -> Document:
         "url": clean(body.url, LONGEST_URL),
         "rule": clean(body.rule, LONGEST_URL),
     }
+
+
+def reversioned(data: bytes, versions: Mapping[str, str]) -> tuple[str | None, bytes | None]:
+    """The version a body is read with once its rule has that of ``versions``, and its new bytes.
+
+    None for bytes that need not change, and for the version of a body that nobody can read.
+    """
+    try:
+        body = _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None, None
+    version = versions.get(body.rule, body.rule_version)
+    if version == body.rule_version:
+        return version, None
+    return version, _encoder.encode(msgspec.structs.replace(body, rule_version=version))
 
 
 def _answer_of(stored: Document) -> Answer:

@@ -1,9 +1,19 @@
-"""Requests into MongoDB (SPEC.md A4, A5): persisted by a majority, each node for itself."""
+"""Requests into MongoDB (SPEC.md A4, A5): persisted by a majority, each node for itself.
+
+A shard's part of a batch and its count are one transaction (SPEC.md H1). A single submission is
+half of a millisecond, and a transaction would more than double that: it goes in by one statement,
+marked as not counted yet, and recovery counts it within the minute. Until then ledgers add what is
+so marked to what they have counted, and MongoDB's TTL leaves it alone.
+"""
 
 import secrets
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
+from functools import partial
 from typing import Final
 
+from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.errors import (
     BulkWriteError,
@@ -12,9 +22,11 @@ from pymongo.errors import (
 )
 
 from crawlfleet.adapters.mongo.connection import Document, UnstorableError, border
-from crawlfleet.adapters.mongo.documents import new_document
+from crawlfleet.adapters.mongo.counting import book, tally_of
+from crawlfleet.adapters.mongo.documents import new_document, read_id
 from crawlfleet.adapters.mongo.parts import by_shard, on_shards
 from crawlfleet.adapters.mongo.shards import BY_ID, Shards
+from crawlfleet.adapters.mongo.transactions import in_session
 from crawlfleet.errors import StoreError
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
@@ -25,6 +37,10 @@ from crawlfleet.policy.routing import Shard
 _DUPLICATE_KEY: Final = 11000
 #: Taking back what a failed insertion left behind: the caller has waited long enough already.
 _DISCARD_SECONDS: Final = 2.0
+
+
+class _SomeExistError(Exception):
+    """An id is taken: undo, and look which."""
 
 
 class MongoInsertion:
@@ -48,63 +64,139 @@ class MongoInsertion:
         self, lane: Lane, biz: Biz, shard: Shard, requests: Sequence[Request]
     ) -> Inserted:
         """Insert one shard's requests, all or none of them but for those that cannot be stored."""
-        call = secrets.randbits(63)
-        try:
-            with border():
-                collection = self._shards.requests(lane, biz, shard, made_sure=True)
-                return Inserted(existing=frozenset(_insert_into(collection, requests, call)))
-        except UnstorableError as error:
-            self._discard(lane, biz, shard, requests, call)
-            if len(requests) == 1:
-                return Inserted(refused={requests[0].id: error})
-        except StoreError as error:
-            if not isinstance(error.__cause__, ServerSelectionTimeoutError):
-                self._discard(lane, biz, shard, requests, call)
-            raise
+        with border():
+            # A node that is away is one no session is opened on, and leaves nothing to take back.
+            into = _Into(self._shards, lane, biz, shard)
+        with closing(into):
+            try:
+                with border():
+                    return Inserted(existing=frozenset(into.insert(requests)))
+            except UnstorableError as error:
+                into.discard(requests)
+                if len(requests) == 1:
+                    return Inserted(refused={requests[0].id: error})
+            except StoreError as error:
+                if not isinstance(error.__cause__, ServerSelectionTimeoutError):
+                    into.discard(requests)
+                raise
         # One of them must not take the others with it.
         return _together([self._insert_shard(lane, biz, shard, [one]) for one in requests])
 
-    def _discard(
-        self, lane: Lane, biz: Biz, shard: Shard, requests: Sequence[Request], call: int
-    ) -> None:
-        # The caller hears "not stored", so what this call left behind must go; never what an
-        # earlier one wrote. When the node stays away this fails too: then the time-out has told
-        # nothing, and a request may run whose submitter tries again: twice is the safe side.
+
+class _Into:
+    """One insertion into one shard; the random ``call`` is its name in what it writes."""
+
+    def __init__(self, shards: Shards, lane: Lane, biz: Biz, shard: Shard) -> None:
+        self._requests = shards.requests(lane, biz, shard, made_sure=True)
+        self._counts = shards.counts(lane, biz, shard, made_sure=True)
+        self._call = secrets.randbits(62) + 1
+        self._client = shards.client(shard)
+        self._session: ClientSession | None = None
+
+    def close(self) -> None:
+        """Give the session back."""
+        if self._session is not None:
+            self._session.end_session()
+
+    def insert(self, requests: Sequence[Request]) -> set[RequestId]:
+        """Insert; returns the ids that were there already."""
+        if len(requests) == 1 and requests[0].job is None:
+            return self._insert_uncounted(requests[0])
+        look_first = False
+        while True:
+            try:
+                return in_session(self._open(), partial(self._write, requests, look_first))
+            except _SomeExistError:
+                look_first = True
+
+    def _insert_uncounted(self, request: Request) -> set[RequestId]:
+        try:
+            self._requests.insert_one(new_document(request, -self._call))
+        except DuplicateKeyError:
+            return {request.id}
+        return set()
+
+    def _write(
+        self, requests: Sequence[Request], look_first: bool, session: ClientSession
+    ) -> set[RequestId]:
+        existing: set[RequestId] = set()
+        new = list(requests)
+        if look_first:
+            existing = _taken(self._requests, requests, session)
+            new = list({r.id: r for r in reversed(requests) if r.id not in existing}.values())
+            # Of an id that comes twice the first is stored, and the other one finds it there.
+            existing |= _repeated(requests)
+        if not new:
+            return existing
+        try:
+            self._requests.insert_many(
+                [new_document(request, self._call) for request in new],
+                ordered=False,
+                session=session,
+            )
+        except BulkWriteError as error:
+            faults = error.details["writeErrors"]
+            if not faults or any(fault["code"] != _DUPLICATE_KEY for fault in faults):
+                raise
+            raise _SomeExistError from error
+        last = max(request.queued_at for request in new)
+        book(self._counts, tally_of((r.job for r in new), "submitted"), last, session)
+        return existing
+
+    def _open(self) -> ClientSession:
+        if self._session is None:
+            self._session = self._client.start_session()
+        return self._session
+
+    def discard(self, requests: Sequence[Request]) -> None:
+        """Take back what this call left behind; never what an earlier one wrote.
+
+        The caller hears "not stored". The insertion's own session does it, so that a transaction
+        whose commit was never answered is either seen here or undone by the server. When the node
+        stays away this fails too: then the time-out has told nothing, and a request may run whose
+        submitter tries again: twice is the safe side, and the ledger counts both.
+        """
+        match = {
+            "_id": {"$in": [request.id for request in requests]},
+            "call": {"$in": [self._call, -self._call]},
+            "flag": int(State.PENDING),
+            "attempts": {"$exists": False},
+        }
+        projection = ["job", "call", "ts"]
+
+        def take_back(session: ClientSession) -> None:
+            found = list(
+                self._requests.find(match, projection=projection, hint=BY_ID, session=session)
+            )
+            if found:
+                chosen = {"_id": {"$in": [document["_id"] for document in found]}}
+                self._requests.delete_many(chosen, hint=BY_ID, session=session)
+            tally = tally_of((d.get("job") for d in found if d["call"] > 0), "submitted")
+            if tally:
+                back = Counter({key: -number for key, number in tally.items()})
+                book(self._counts, back, max(d["ts"] for d in found), session)
+
         try:
             with border(_DISCARD_SECONDS):
-                self._shards.requests(lane, biz, shard).delete_many(
-                    {
-                        "_id": {"$in": [request.id for request in requests]},
-                        "call": call,
-                        "flag": int(State.PENDING),
-                        "attempts": {"$exists": False},
-                    },
-                    hint=BY_ID,
-                )
+                in_session(self._open(), take_back)
         except StoreError:
             return
 
 
-def _insert_into(
-    collection: Collection[Document], requests: Sequence[Request], call: int
+def _taken(
+    collection: Collection[Document], requests: Sequence[Request], session: ClientSession
 ) -> set[RequestId]:
-    """Insert; returns the ids that were there already."""
-    documents = [new_document(request, call) for request in requests]
-    try:
-        if len(documents) == 1:
-            collection.insert_one(documents[0])
-        else:
-            collection.insert_many(documents, ordered=False)
-    except DuplicateKeyError:
-        return {requests[0].id}
-    except BulkWriteError as error:
-        faults = error.details["writeErrors"]
-        if error.details.get("writeConcernErrors") or any(
-            fault["code"] != _DUPLICATE_KEY for fault in faults
-        ):
-            raise
-        return {fault["op"]["_id"] for fault in faults}
-    return set()
+    match = {"_id": {"$in": [request.id for request in requests]}}
+    found = collection.find(match, projection=["_id"], hint=BY_ID, session=session)
+    return {read_id(document["_id"]) for document in found}
+
+
+def _repeated(requests: Sequence[Request]) -> set[RequestId]:
+    seen: set[RequestId] = set()
+    repeated: set[RequestId] = set()
+    for request in requests:
+        (repeated if request.id in seen else seen).add(request.id)
+    return repeated
 
 
 def _together(parts: Sequence[Inserted]) -> Inserted:

@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import chain
 from typing import Final, TypeVar
 
 from pymongo import ASCENDING
 from pymongo.client_session import ClientSession
-from pymongo.collection import Collection
 
-from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
+from crawlfleet.adapters.mongo.connection import Document, border
+from crawlfleet.adapters.mongo.counting import book, count_submitted, tally_of
 from crawlfleet.adapters.mongo.documents import event, pushed, read_id
-from crawlfleet.adapters.mongo.settlement import TRANSACTION_SECONDS, in_transaction
-from crawlfleet.adapters.mongo.shards import BY_DUE, BY_ID, BY_STATE, Shards
+from crawlfleet.adapters.mongo.shards import BY_COUNTING, BY_DUE, BY_ID, BY_STATE, Shards
+from crawlfleet.adapters.mongo.transactions import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.errors import StoreError
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
@@ -30,8 +31,7 @@ _ENTRY_FIELDS: Final = ("_id", "ts")
 class MongoRecovery:
     """The recovering part of ports.RequestStore."""
 
-    def __init__(self, nodes: MongoNodes, shards: Shards) -> None:
-        self._nodes = nodes
+    def __init__(self, shards: Shards) -> None:
         self._shards = shards
 
     def unqueued(
@@ -71,59 +71,104 @@ class MongoRecovery:
         """See ports.RequestStore.expire.
 
         The TTL index removes a request only after the grace time, so that it can be counted first;
-        marking and counting are one transaction.
+        marking and counting are one transaction. What was submitted singly is counted here too, and
+        only then a changed TTL comes into force.
         """
         return sum(
             _answers(live_shards(biz, now), lambda shard: self._expire_shard(lane, biz, shard, now))
         )
 
     def _expire_shard(self, lane: Lane, biz: Biz, shard: Shard, now: datetime) -> int:
-        change = {
-            "$set": {"flag": int(State.EXPIRED), "error": "not processed within its time to live"},
-            "$unset": {"token": "", "due": ""},
-            "$push": pushed(event(now, State.EXPIRED, "recovery", "time to live passed")),
-        }
-        total = 0
         with border():
-            # Here also a changed TTL reaches the shards into which nothing is written any more.
-            self._shards.records(lane, biz, shard, made_sure=True)
-            requests = self._shards.requests(lane, biz, shard, made_sure=True)
-            counts = self._shards.counts(lane, biz, shard)
+            expiring = _Expiring(self._shards, lane, biz, shard, now)
+        expiring.count_submitted()
+        marked = expiring.mark()
+        with border():
+            expiring.keep_lives()
+        return marked
+
+
+class _Expiring:
+    """One round over one shard."""
+
+    def __init__(self, shards: Shards, lane: Lane, biz: Biz, shard: Shard, now: datetime) -> None:
+        self._shards = shards
+        self._lane = lane
+        self._biz = biz
+        self._shard = shard
+        self._now = now
+        self._requests = shards.requests(lane, biz, shard, made_sure=True)
+        self._counts = shards.counts(lane, biz, shard, made_sure=True)
+        self._client = shards.client(shard)
+
+    def count_submitted(self) -> None:
+        """Count what was submitted singly since the last round."""
+        match = {"call": {"$lt": 0}}
         while True:
             with border(TRANSACTION_SECONDS):
-                ids = _overage(requests, lane, biz, now)
-
-                def write(session: ClientSession, batch: list[RequestId] = ids) -> int:
-                    match = {"_id": {"$in": batch}, **_expirable(now)}
-                    marked = requests.update_many(
-                        match, change, hint=BY_ID, session=session
-                    ).modified_count
-                    if marked:
-                        counts.update_one(
-                            {"_id": shard.number},
-                            {"$inc": {"expired": marked}},
-                            upsert=True,
-                            session=session,
-                        )
-                    return marked
-
+                found = self._requests.find(match, projection=["_id"], hint=BY_COUNTING)
+                ids = [document["_id"] for document in found.limit(BATCH)]
                 if ids:
-                    total += in_transaction(self._nodes.client(shard.node), write)
+                    in_transaction(self._client, partial(self._count, ids))
             if len(ids) < BATCH:
+                return
+
+    def _count(self, ids: list[RequestId], session: ClientSession) -> int:
+        return count_submitted(self._requests, self._counts, ids, self._now, session)
+
+    def mark(self) -> int:
+        """Mark and count as expired; returns how many."""
+        total = 0
+        while True:
+            with border(TRANSACTION_SECONDS):
+                marked = in_transaction(self._client, self._mark) if self._any_overage() else 0
+            total += marked
+            if marked < BATCH:
                 return total
 
+    def _any_overage(self) -> bool:
+        # Nearly always there is none, and no transaction is needed to know it.
+        return (
+            self._requests.find_one(self._overage(), projection=["_id"], hint=BY_STATE) is not None
+        )
 
-def _overage(
-    requests: Collection[Document], lane: Lane, biz: Biz, now: datetime
-) -> list[RequestId]:
-    match = {
-        "tenant": lane.tenant,
-        "biz": lane.biz,
-        "ts": {"$lte": now - timedelta(seconds=biz.ttl_seconds)},
-        **_expirable(now),
-    }
-    cursor = requests.find(match, projection=["_id"], hint=BY_STATE).limit(BATCH)
-    return [document["_id"] for document in cursor]
+    def _mark(self, session: ClientSession) -> int:
+        found = list(
+            self._requests.find(
+                self._overage(), projection=["job"], hint=BY_STATE, session=session
+            ).limit(BATCH)
+        )
+        if found:
+            change = {
+                "$set": {
+                    "flag": int(State.EXPIRED),
+                    "error": "not processed within its time to live",
+                },
+                "$unset": {"token": "", "due": ""},
+                "$push": pushed(event(self._now, State.EXPIRED, "recovery", "time to live passed")),
+            }
+            chosen = {"_id": {"$in": [document["_id"] for document in found]}}
+            self._requests.update_many(chosen, change, hint=BY_ID, session=session)
+            tally = tally_of((document.get("job") for document in found), "expired")
+            book(self._counts, tally, self._now, session)
+        return len(found)
+
+    def _overage(self) -> Document:
+        return {
+            "tenant": self._lane.tenant,
+            "biz": self._lane.biz,
+            "ts": {"$lte": self._now - timedelta(seconds=self._biz.ttl_seconds)},
+            **_expirable(self._now),
+        }
+
+    def keep_lives(self) -> None:
+        """Bring a changed TTL into force, unless it would remove what cannot be marked yet."""
+        if self._shards.lives_kept(self._lane, self._biz, self._shard):
+            return
+        life = self._biz.ttl_seconds + self._biz.expiry_grace_seconds
+        held = {"flag": int(State.LEASED), "ts": {"$lte": self._now - timedelta(seconds=life)}}
+        if self._requests.find_one(held, projection=["_id"], hint=BY_STATE) is None:
+            self._shards.keep_lives(self._lane, self._biz, self._shard)
 
 
 def _answers(shards: Sequence[Shard], ask: Callable[[Shard], T]) -> list[T]:

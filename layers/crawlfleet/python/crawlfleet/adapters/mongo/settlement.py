@@ -1,13 +1,14 @@
 """Outcomes in MongoDB: what became of claimed requests, and their records (SPEC.md A7).
 
-Outcomes and the records that come with them are one transaction of the node's replica set, so a
-worker whose lease has ended writes nothing, and one that dies half-way has written nothing.
+Outcomes, the records that come with them and what the ledger counts of them are one transaction of
+the node's replica set, so a worker whose lease has ended writes nothing, and one that dies half-way
+has written nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from pymongo import DeleteMany, MongoClient, UpdateMany
 from pymongo.client_session import ClientSession
@@ -15,12 +16,12 @@ from pymongo.errors import BulkWriteError
 
 from crawlfleet.adapters.mongo.claims import claim_key, missing, owned
 from crawlfleet.adapters.mongo.connection import (
-    MAJORITY,
     Document,
     MongoNodes,
     UnstorableError,
     border,
 )
+from crawlfleet.adapters.mongo.counting import Tally, book
 from crawlfleet.adapters.mongo.documents import (
     event,
     failure,
@@ -31,6 +32,7 @@ from crawlfleet.adapters.mongo.documents import (
 )
 from crawlfleet.adapters.mongo.parts import ByShard, by_node, on_nodes
 from crawlfleet.adapters.mongo.shards import BY_ID, Shards
+from crawlfleet.adapters.mongo.transactions import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
@@ -39,11 +41,8 @@ from crawlfleet.model.request import Claim, State
 from crawlfleet.policy.retry import UNSTORABLE
 from crawlfleet.policy.routing import Shard
 
-T = TypeVar("T")
 Pair: TypeAlias = tuple[Claim, Outcome]
 
-#: A transaction that keeps meeting other writers is given up, and tried again by its caller.
-TRANSACTION_SECONDS: Final = 15.0
 _DUPLICATE_KEY: Final = 11000
 
 
@@ -140,9 +139,15 @@ class _Settling:
 
             def write(session: ClientSession) -> set[RequestId]:
                 lost: set[RequestId] = set()
+                ended: dict[str, tuple[Shard, Tally]] = {}
                 for shard, part in parts.items():
                     lost |= self._write_shard(session, shard, part, look_first=look_first)
                     self._write_records(session, shard, part, lost, replace=replace)
+                    _, tally = ended.setdefault(shard.database, (shard, Tally()))
+                    tally.update(_ends(part, lost))
+                for shard, tally in ended.values():
+                    counts = self._shards.counts(self._lane, self._biz, shard)
+                    book(counts, tally, self._now, session)
                 return lost
 
             return in_transaction(self._client, write)
@@ -205,15 +210,15 @@ def keys_of(request_id: RequestId) -> Document:
     return {"$gte": {"r": request_id, "i": 0}, "$lte": {"r": request_id, "i": 2**31 - 1}}
 
 
-def in_transaction(client: MongoClient[Document], write: Callable[[ClientSession], T]) -> T:
-    """Do ``write`` in one transaction, as often as it takes to meet no other writer."""
-    with client.start_session() as session:
-        result: T = session.with_transaction(write, write_concern=MAJORITY)
-        return result
-
-
 def _kept(part: Sequence[Pair]) -> list[tuple[Claim, Done]]:
     return [(c, outcome) for c, outcome in part if isinstance(outcome, Done) and outcome.records]
+
+
+def _ends(part: Sequence[Pair], lost: set[RequestId]) -> Iterator[tuple[str | None, str]]:
+    """What the ledger counts of these: job and term of each that has ended."""
+    for claim, outcome in part:
+        if claim.request.id not in lost and isinstance(outcome, Done | Dead):
+            yield claim.request.job, "done" if isinstance(outcome, Done) else "dead"
 
 
 def _changes(

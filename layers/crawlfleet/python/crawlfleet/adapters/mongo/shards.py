@@ -1,8 +1,8 @@
 """The collections of a biz: their names, and the indexes that each has from its first use on."""
 
-from typing import Final
+from typing import Final, TypeAlias
 
-from pymongo import ASCENDING, IndexModel
+from pymongo import ASCENDING, IndexModel, MongoClient
 from pymongo.collection import Collection
 from pymongo.errors import OperationFailure
 
@@ -11,13 +11,22 @@ from crawlfleet.model.biz import Biz
 from crawlfleet.model.lane import Lane
 from crawlfleet.policy.routing import Shard
 
+_Lives: TypeAlias = tuple[int, int | None]
+
 #: The indexes that statements name, so that the planner has nothing to guess.
 BY_ID: Final = "_id_"
 BY_STATE: Final = "by_state"
 BY_DUE: Final = "due"
 BY_STORING: Final = "by_storing"
+BY_JOB: Final = "by_job"
+BY_COUNTING: Final = "uncounted"
 
 _TTL: Final = "ttl"
+#: What the ledger has not counted as submitted yet is not for MongoDB to remove: it would never
+#: have been there. See ``call`` in :mod:`crawlfleet.adapters.mongo.documents`.
+_COUNTED: Final[Document] = {"call": {"$gte": 0}}
+#: The ledger of a job can be read for so long after its last request is gone.
+_JOB_SECONDS: Final = 30 * 86_400
 _INDEX_OPTIONS_CONFLICT: Final = 85
 _INDEX_KEY_SPECS_CONFLICT: Final = 86
 _INDEX_NOT_FOUND: Final = 27
@@ -28,6 +37,15 @@ _REQUEST_INDEXES: Final = [
     IndexModel(
         [("due", ASCENDING)], name=BY_DUE, partialFilterExpression={"due": {"$exists": True}}
     ),
+    IndexModel(
+        [("job", ASCENDING), ("flag", ASCENDING), ("ts", ASCENDING), ("_id", ASCENDING)],
+        name=BY_JOB,
+        partialFilterExpression={"job": {"$exists": True}},
+    ),
+    # Single submissions of the last minute, and nothing else.
+    IndexModel(
+        [("call", ASCENDING)], name=BY_COUNTING, partialFilterExpression={"call": {"$lt": 0}}
+    ),
 ]
 _RECORD_INDEXES: Final = [IndexModel([("at", ASCENDING), ("_id", ASCENDING)], name=BY_STORING)]
 
@@ -37,13 +55,19 @@ class Shards:
 
     A collection's name begins with its biz: two bizs of a tenant may name the same database and
     collection in the config centre, and still neither counts, expires nor collides with the other.
-    Indexes are made sure of once a process, and again when the biz's TTL changes, by what writes
-    (``made_sure``); a read takes the collection as it is.
+    Indexes are made sure of once a process by what writes (``made_sure``); a read takes the
+    collection as it is. A TTL that was changed in the config centre comes into force by
+    :meth:`keep_lives` and by nothing else.
     """
 
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes
-        self._life: dict[tuple[str, str, Shard, str], int | None] = {}
+        self._sure: set[tuple[str, str, Shard, str]] = set()
+        self._lives: dict[tuple[str, str, Shard], _Lives] = {}
+
+    def client(self, shard: Shard) -> MongoClient[Document]:
+        """The client of the shard's node, for transactions."""
+        return self._nodes.client(shard.node)
 
     def requests(
         self, lane: Lane, biz: Biz, shard: Shard, *, made_sure: bool = False
@@ -51,8 +75,7 @@ class Shards:
         """The shard's requests. ``ts`` carries the TTL index (SPEC.md A5, A9)."""
         collection = self._collection(lane, biz, shard, f"{shard.number:03d}")
         if made_sure:
-            life = biz.ttl_seconds + biz.expiry_grace_seconds
-            self._make_sure(lane, shard, collection, "ts", life, _REQUEST_INDEXES)
+            self._make_sure(lane, shard, collection, _REQUEST_INDEXES, _requests_ttl(biz))
         return collection
 
     def records(
@@ -61,12 +84,34 @@ class Shards:
         """The shard's records, which may live longer than their requests, or for ever."""
         collection = self._collection(lane, biz, shard, f"{shard.number:03d}_records")
         if made_sure:
-            self._make_sure(lane, shard, collection, "at", biz.records_ttl_seconds, _RECORD_INDEXES)
+            self._make_sure(lane, shard, collection, _RECORD_INDEXES, _records_ttl(biz))
         return collection
 
-    def counts(self, lane: Lane, biz: Biz, shard: Shard) -> Collection[Document]:
-        """What must be counted for ever although the requests go: one document a shard."""
-        return self._collection(lane, biz, shard, "counts")
+    def counts(
+        self, lane: Lane, biz: Biz, shard: Shard, *, made_sure: bool = False
+    ) -> Collection[Document]:
+        """What is counted for ever although the requests go: one collection a biz and database."""
+        collection = self._collection(lane, biz, shard, "counts")
+        if made_sure:
+            self._make_sure(lane, shard, collection, [], _counts_ttl(biz))
+        return collection
+
+    def keep_lives(self, lane: Lane, biz: Biz, shard: Shard) -> None:
+        """Bring the biz's times to live into force, also where nothing is written any more.
+
+        Only recovery may, once it has marked what has passed the new time unprocessed: a shorter
+        TTL lets MongoDB remove at once what nobody has counted as expired.
+        """
+        if self.lives_kept(lane, biz, shard):
+            return
+        _keep_ttl(self.requests(lane, biz, shard, made_sure=True), _requests_ttl(biz))
+        _keep_ttl(self.counts(lane, biz, shard, made_sure=True), _counts_ttl(biz))
+        _keep_ttl(self.records(lane, biz, shard, made_sure=True), _records_ttl(biz))
+        self._lives[(lane.tenant, lane.biz, shard)] = _lives(biz)
+
+    def lives_kept(self, lane: Lane, biz: Biz, shard: Shard) -> bool:
+        """Whether this process has brought these times to live into force."""
+        return self._lives.get((lane.tenant, lane.biz, shard)) == _lives(biz)
 
     def _collection(self, lane: Lane, biz: Biz, shard: Shard, part: str) -> Collection[Document]:
         name = f"{lane.biz}.{biz.collection}_{part}"
@@ -77,40 +122,68 @@ class Shards:
         lane: Lane,
         shard: Shard,
         collection: Collection[Document],
-        field: str,
-        life: int | None,
         indexes: list[IndexModel],
+        ttl: IndexModel | None,
     ) -> None:
-        key = (lane.tenant, lane.biz, shard, field)
-        if key in self._life and self._life[key] == life:
+        key = (lane.tenant, lane.biz, shard, collection.name)
+        if key in self._sure:
             return
         # Two threads may do this at once; either of them alone would do, and both do no harm.
-        if life is None:
-            collection.create_indexes(indexes)
-            _drop_ttl(collection)
-        else:
-            _make_with_ttl(collection, field, life, indexes)
-        self._life[key] = life
+        try:
+            collection.create_indexes([*indexes, ttl] if ttl else indexes)
+        except OperationFailure as error:
+            if error.code not in (_INDEX_OPTIONS_CONFLICT, _INDEX_KEY_SPECS_CONFLICT):
+                raise
+            # It has another TTL; see keep_lives.
+            if indexes:
+                collection.create_indexes(indexes)
+        self._sure.add(key)
 
 
-def _make_with_ttl(
-    collection: Collection[Document], field: str, life: int, indexes: list[IndexModel]
-) -> None:
-    ttl = IndexModel([(field, ASCENDING)], name=_TTL, expireAfterSeconds=life)
-    try:
-        collection.create_indexes([*indexes, ttl])
-    except OperationFailure as error:
-        if error.code not in (_INDEX_OPTIONS_CONFLICT, _INDEX_KEY_SPECS_CONFLICT):
-            raise
-        # The biz's TTL was changed in the config centre.
-        collection.create_indexes(indexes)
-        collection.database.command(
-            "collMod", collection.name, index={"name": _TTL, "expireAfterSeconds": life}
-        )
+def _lives(biz: Biz) -> _Lives:
+    return biz.ttl_seconds + biz.expiry_grace_seconds, biz.records_ttl_seconds
+
+
+def _requests_ttl(biz: Biz) -> IndexModel:
+    return IndexModel(
+        [("ts", ASCENDING)],
+        name=_TTL,
+        expireAfterSeconds=biz.ttl_seconds + biz.expiry_grace_seconds,
+        partialFilterExpression=_COUNTED,
+    )
+
+
+def _records_ttl(biz: Biz) -> IndexModel | None:
+    if biz.records_ttl_seconds is None:
+        return None
+    return IndexModel([("at", ASCENDING)], name=_TTL, expireAfterSeconds=biz.records_ttl_seconds)
+
+
+def _counts_ttl(biz: Biz) -> IndexModel:
+    # Only the counters of jobs have ``at``.
+    life = biz.ttl_seconds + biz.expiry_grace_seconds + _JOB_SECONDS
+    return IndexModel([("at", ASCENDING)], name=_TTL, expireAfterSeconds=life)
+
+
+def _keep_ttl(collection: Collection[Document], ttl: IndexModel | None) -> None:
+    """Have the TTL index as it is to be; ``ttl`` None drops it: what is kept from now on stays."""
+    found = collection.index_information().get(_TTL)
+    wanted = None if ttl is None else ttl.document
+    if found is not None and (
+        wanted is None
+        or found.get("partialFilterExpression") != wanted.get("partialFilterExpression")
+    ):
+        _drop_ttl(collection)
+        found = None
+    if found is None and ttl is not None:
+        collection.create_indexes([ttl])
+    elif found and wanted and found["expireAfterSeconds"] != wanted["expireAfterSeconds"]:
+        life = wanted["expireAfterSeconds"]
+        index = {"name": _TTL, "expireAfterSeconds": life}
+        collection.database.command("collMod", collection.name, index=index)
 
 
 def _drop_ttl(collection: Collection[Document]) -> None:
-    """What is kept for ever from now on must not go by an older configuration."""
     try:
         collection.drop_index(_TTL)
     except OperationFailure as error:

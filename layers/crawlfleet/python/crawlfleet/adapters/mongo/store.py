@@ -13,9 +13,10 @@ class MongoRequestStore(MongoInsertion, MongoClaims, MongoSettlement, MongoTrack
     """Requests and records in the shards of their biz."""
 
     def __init__(self, nodes: MongoNodes) -> None:
+        self.nodes = nodes
         shards = Shards(nodes)
         MongoInsertion.__init__(self, shards)
         MongoClaims.__init__(self, shards)
         MongoSettlement.__init__(self, nodes, shards)
         MongoTracking.__init__(self, shards)
-        MongoRecovery.__init__(self, nodes, shards)
+        MongoRecovery.__init__(self, shards)

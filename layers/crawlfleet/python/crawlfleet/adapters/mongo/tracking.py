@@ -5,13 +5,16 @@ from heapq import merge
 from itertools import islice
 
 from pymongo import ASCENDING, ReturnDocument
+from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
 from crawlfleet.adapters.mongo.connection import Document, border
+from crawlfleet.adapters.mongo.counting import book, tally_of
 from crawlfleet.adapters.mongo.documents import event, pushed, record_of, tracked_of
 from crawlfleet.adapters.mongo.paging import order, ordered, ranges_of, typed
 from crawlfleet.adapters.mongo.settlement import keys_of
 from crawlfleet.adapters.mongo.shards import BY_ID, BY_STATE, BY_STORING, Shards
+from crawlfleet.adapters.mongo.transactions import in_transaction
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
@@ -54,9 +57,28 @@ class MongoTracking:
         }
         with border():
             for shard in candidates(biz, request_id):
-                document = self._shards.requests(lane, biz, shard).find_one_and_update(
-                    match, change, return_document=ReturnDocument.AFTER, hint=BY_ID
-                )
+                requests = self._shards.requests(lane, biz, shard)
+                if requests.find_one(match, projection=["_id"], hint=BY_ID) is None:
+                    continue
+                counts = self._shards.counts(lane, biz, shard, made_sure=True)
+
+                def write(
+                    session: ClientSession,
+                    requests: Collection[Document] = requests,
+                    counts: Collection[Document] = counts,
+                ) -> Document | None:
+                    document = requests.find_one_and_update(
+                        match,
+                        change,
+                        return_document=ReturnDocument.AFTER,
+                        hint=BY_ID,
+                        session=session,
+                    )
+                    if document is not None:
+                        book(counts, tally_of([document.get("job")], "cancelled"), now, session)
+                    return document
+
+                document = in_transaction(self._shards.client(shard), write)
                 if document is not None:
                     return tracked_of(document)
         return self.get(lane, biz, request_id)
@@ -136,27 +158,13 @@ class MongoTracking:
                     return found
         return []
 
-    def totals(self, lane: Lane, biz: Biz, now: datetime) -> tuple[dict[int, int], int]:
-        """See ports.RequestStore.totals: one count on the index for each shard and state."""
-        flags = sorted({*State, *biz.states.values()} - {State.EXPIRED})
-        counts = dict.fromkeys([*map(int, flags), int(State.EXPIRED)], 0)
-        records = 0
+    def record_count(self, lane: Lane, biz: Biz) -> int:
+        """See ports.RequestStore.record_count: what the collections know of themselves."""
         with border():
-            for shard in live_shards(biz, now):
-                requests = self._shards.requests(lane, biz, shard)
-                for flag in flags:
-                    counts[int(flag)] += _count(requests, {"flag": int(flag)})
-            for shard in all_shards(biz):
-                records += self._shards.records(lane, biz, shard).estimated_document_count()
-                kept = self._shards.counts(lane, biz, shard).find_one({"_id": shard.number})
-                counts[int(State.EXPIRED)] += kept["expired"] if kept else 0
-        return counts, records
-
-
-def _count(collection: Collection[Document], query: Document) -> int:
-    # The count command runs on the index's keys alone; count_documents would read each entry.
-    answer = collection.database.command("count", collection.name, query=query)
-    return int(answer["n"])
+            return sum(
+                self._shards.records(lane, biz, shard).estimated_document_count()
+                for shard in all_shards(biz)
+            )
 
 
 def _place(tracked: Tracked) -> tuple[int, str, int, str]:

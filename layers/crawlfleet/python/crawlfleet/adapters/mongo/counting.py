@@ -1,0 +1,114 @@
+"""Counting for ever, in the transaction that does what is counted (SPEC.md H1).
+
+The counters of a biz and database are documents of its ``counts``::
+
+    {_id: {k: "biz", s: slot}, submitted, done, dead, cancelled, expired}
+    {_id: {k: "job", j: job, s: slot}, the same, at: when it was last counted}
+    {_id: {k: "swept"}, last: when recovery last completed there}
+
+A term is the sum over the slots. Transactions that write one document at the same moment undo each
+other, so each takes a slot by chance, and another one when it is done again.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final, TypeAlias
+
+from pymongo import UpdateOne
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+from pymongo.errors import BulkWriteError, DuplicateKeyError
+
+from crawlfleet.adapters.mongo.connection import Document
+from crawlfleet.adapters.mongo.shards import BY_ID
+from crawlfleet.adapters.mongo.transactions import MetAnotherError
+from crawlfleet.model.ids import RequestId
+
+#: What is counted, by job (None: of no job) and term of the ledger.
+Tally: TypeAlias = Counter[tuple[str | None, str]]
+
+#: The terms that are counted for ever.
+TERMS: Final = ("submitted", "done", "dead", "cancelled", "expired")
+SWEPT: Final[Document] = {"k": "swept"}
+
+_SLOTS: Final = 64
+_JOB_SLOTS: Final = 16
+_DUPLICATE_KEY: Final = 11000
+
+
+def tally_of(jobs: Iterable[str | None], term: str) -> Tally:
+    """One of the term for each request, given by its job."""
+    return Counter((job, term) for job in jobs)
+
+
+def book(counts: Collection[Document], tally: Tally, at: datetime, session: ClientSession) -> None:
+    """Count, as the last statement of the transaction: until it ends, nobody else has the slot."""
+    biz: Counter[str] = Counter()
+    jobs: dict[str, Counter[str]] = {}
+    for (job, term), number in tally.items():
+        biz[term] += number
+        if job is not None:
+            jobs.setdefault(job, Counter())[term] += number
+    book_apart(counts, biz, jobs, at, session)
+
+
+def book_apart(
+    counts: Collection[Document],
+    biz: Counter[str],
+    jobs: dict[str, Counter[str]],
+    at: datetime,
+    session: ClientSession,
+) -> None:
+    """Count for the biz and for jobs, where the one is not the sum of the others."""
+    changes: list[tuple[Document, Document]] = []
+    if any(biz.values()):
+        # No key of any security: it only has to be another one than the neighbour's.
+        slot = random.randrange(_SLOTS)  # noqa: S311
+        changes.append(({"k": "biz", "s": slot}, {"$inc": dict(biz)}))
+    for job, terms in jobs.items():
+        slot = random.randrange(_JOB_SLOTS)  # noqa: S311
+        changes.append(
+            ({"k": "job", "j": job, "s": slot}, {"$inc": dict(terms), "$max": {"at": at}})
+        )
+    try:
+        if len(changes) == 1:
+            [(key, change)] = changes
+            counts.update_one({"_id": key}, change, upsert=True, session=session)
+        elif changes:
+            counts.bulk_write(
+                [UpdateOne({"_id": key}, change, upsert=True) for key, change in changes],
+                ordered=False,
+                session=session,
+            )
+    except DuplicateKeyError as error:
+        raise MetAnotherError from error
+    except BulkWriteError as error:
+        if {fault["code"] for fault in error.details["writeErrors"]} != {_DUPLICATE_KEY}:
+            raise
+        raise MetAnotherError from error
+
+
+def count_submitted(
+    requests: Collection[Document],
+    counts: Collection[Document],
+    ids: list[RequestId],
+    at: datetime,
+    session: ClientSession,
+) -> int:
+    """Count those of these as submitted that are not yet; returns how many that were.
+
+    A single submission is stored by one statement without a transaction, and until this has counted
+    it, its ``call`` is below 0: the TTL index leaves it alone, and ledgers add it to what they have
+    counted. Whoever removes a request calls this in the same transaction, before.
+    """
+    match = {"_id": {"$in": ids}, "call": {"$lt": 0}}
+    found = list(requests.find(match, projection=["job"], hint=BY_ID, session=session))
+    if found:
+        change = {"$mul": {"call": -1}}
+        chosen = {"_id": {"$in": [document["_id"] for document in found]}}
+        requests.update_many(chosen, change, hint=BY_ID, session=session)
+        tally = tally_of((document.get("job") for document in found), "submitted")
+        book(counts, tally, at, session)
+    return len(found)

@@ -1,0 +1,293 @@
+"""The ledgers of bizs and jobs in MongoDB (SPEC.md H1).
+
+Whatever changes what a ledger says is one transaction with its counters, so of one node at one
+moment every ledger balances, however many transactions are under way. Each look reads a node's
+collections in one snapshot. See :mod:`crawlfleet.adapters.mongo.counting` for what is counted.
+"""
+# ruff: noqa: ARG002  a look at what is there needs no clock; the port gives it to twins that do
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
+from pymongo import MongoClient
+from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
+from pymongo.errors import DuplicateKeyError, OperationFailure
+
+from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
+from crawlfleet.adapters.mongo.counting import SWEPT, TERMS, book_apart
+from crawlfleet.adapters.mongo.parts import ByShard, on_nodes
+from crawlfleet.adapters.mongo.shards import BY_COUNTING, BY_ID, BY_JOB, BY_STATE, Shards
+from crawlfleet.adapters.mongo.transactions import TRANSACTION_SECONDS, in_transaction
+from crawlfleet.model.biz import Biz
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.ledger import Correction, Ledger
+from crawlfleet.model.request import State
+from crawlfleet.policy.routing import Shard, all_shards
+
+T = TypeVar("T")
+
+#: Counting what is pending reads an index from end to end: a second or two for a million.
+AUDIT_SECONDS: Final = 60.0
+#: MongoDB looks for what has passed its time once in this while.
+_TTL_MONITOR: Final = timedelta(seconds=60)
+#: Jobs that a correction names; it counts them all.
+_NAMED: Final = 10
+
+#: The first flag of a biz's own states.
+_OWN: Final = 100
+_IN_FLIGHT: Final[Document] = {"flag": {"$in": [int(State.LEASED), int(State.WAITING)]}}
+_OTHERS: Final[Document] = {"flag": {"$gte": _OWN}}
+_PENDING: Final[Document] = {"flag": int(State.PENDING)}
+#: The server cannot read a collection as it was before its newest index; a moment later it can.
+_NOT_YET: Final = frozenset({239, 246})
+
+
+class MongoLedgers:
+    """ports.Ledgers on MongoDB."""
+
+    def __init__(self, nodes: MongoNodes) -> None:
+        self._nodes = nodes
+        self._shards = Shards(nodes)
+
+    def totals(self, lane: Lane, biz: Biz, now: datetime, job: str | None = None) -> Ledger:
+        """See ports.Ledgers.totals."""
+        found = self._look(lane, biz, job, everything=False)
+        rest = found.open - found.leased - found.waiting - found.others
+        return replace(found, pending=max(0, rest))
+
+    def audit(self, lane: Lane, biz: Biz, now: datetime, job: str | None = None) -> Ledger:
+        """See ports.Ledgers.audit."""
+        return self._look(lane, biz, job, everything=True)
+
+    def _look(self, lane: Lane, biz: Biz, job: str | None, *, everything: bool) -> Ledger:
+        def look_at(node: str, parts: ByShard[None]) -> tuple[Counter[str], Counter[int]]:
+            with border(AUDIT_SECONDS):
+                books = [_Book(self._shards, lane, biz, shards) for shards in _by_database(parts)]
+                return _at_one_moment(
+                    self._nodes.client(node),
+                    lambda session: _summed(
+                        (book.terms(session, job), book.flags(session, job, everything=everything))
+                        for book in books
+                    ),
+                )
+
+        done, failed = on_nodes(_by_node(biz), look_at)
+        if failed:
+            raise failed[0][1]
+        terms, flags = _summed(done)
+        own = {flag: flags[flag] for flag in sorted({*flags, *biz.states.values()}) if flag >= _OWN}
+        return Ledger(
+            **{term: terms[term] for term in TERMS},
+            pending=flags[State.PENDING],
+            leased=flags[State.LEASED],
+            waiting=flags[State.WAITING],
+            others=sum(own.values()),
+            own=own,
+        )
+
+    def reconcile(self, lane: Lane, biz: Biz, now: datetime) -> list[Correction]:
+        """See ports.Ledgers.reconcile: each database for itself."""
+
+        def reconcile_on(_: str, parts: ByShard[None]) -> list[Correction]:
+            found = (self._reconcile(lane, biz, shards, now) for shards in _by_database(parts))
+            return [correction for correction in found if correction]
+
+        done, failed = on_nodes(_by_node(biz), reconcile_on)
+        if failed and not done:
+            raise failed[0][1]
+        return [correction for corrections in done for correction in corrections]
+
+    def _reconcile(
+        self, lane: Lane, biz: Biz, shards: Sequence[Shard], now: datetime
+    ) -> Correction | None:
+        shard = shards[0]
+        with border(AUDIT_SECONDS):
+            counts = self._shards.counts(lane, biz, shard, made_sure=True)
+            swept = counts.find_one({"_id": SWEPT})
+            last = swept["last"] if swept else None
+            grace = timedelta(seconds=biz.expiry_grace_seconds) + _TTL_MONITOR
+            if last is not None and now - last <= grace:
+                counts.update_one({"_id": SWEPT}, {"$max": {"last": now}})
+                return None
+            client = self._nodes.client(shard.node)
+            ledger_book = _Book(self._shards, lane, biz, shards)
+            biz_gap, job_gaps = _at_one_moment(client, ledger_book.gaps)
+        term, sign = ("submitted", -1) if last is None else ("expired", 1)
+        if last is not None:
+            # Less than nothing cannot have been removed: that stays to be seen.
+            biz_gap = max(0, biz_gap)
+            job_gaps = {job: gap for job, gap in job_gaps.items() if gap > 0}
+        jobs = {job: Counter({term: sign * gap}) for job, gap in job_gaps.items() if gap}
+        terms = Counter({term: sign * biz_gap})
+
+        # What others write in the meantime balances, so the gap is still the same; only another
+        # reconciliation could book it as well.
+        def book_gap(session: ClientSession) -> bool:
+            if not _note_sweep(counts, last, now, session):
+                return False
+            book_apart(counts, terms, jobs, now, session)
+            return True
+
+        with border(TRANSACTION_SECONDS):
+            booked = in_transaction(client, book_gap)
+        if not booked or not (biz_gap or jobs):
+            return None
+        why = _sentence(shard, last, now, biz_gap, job_gaps)
+        return Correction(lane=lane, term=term, count=sign * biz_gap, why=why)
+
+
+class _Book:
+    """What is counted and what is there of a biz, in one database of a node."""
+
+    def __init__(self, shards: Shards, lane: Lane, biz: Biz, mine: Sequence[Shard]) -> None:
+        self._counts = shards.counts(lane, biz, mine[0])
+        # Statements name indexes, so those must be there.
+        self._requests = [shards.requests(lane, biz, shard, made_sure=True) for shard in mine]
+
+    def terms(self, session: ClientSession, job: str | None) -> Counter[str]:
+        """What is counted for ever."""
+        first: Document = {"k": "biz"} if job is None else {"k": "job", "j": job}
+        found = _added(self._counts, session, first, None).get(None, Counter())
+        if job is None:
+            for requests in self._requests:
+                uncounted = _grouped(requests, session, {"call": {"$lt": 0}}, None, BY_COUNTING)
+                found["submitted"] += sum(uncounted.values())
+        return found
+
+    def flags(self, session: ClientSession, job: str | None, *, everything: bool) -> Counter[int]:
+        """How many there are by state: of all that is open, or of all but what is pending."""
+        whose, index = ({}, BY_STATE) if job is None else ({"job": job}, BY_JOB)
+        found: Counter[int] = Counter()
+        for requests in self._requests:
+            for flags in (_IN_FLIGHT, _OTHERS, *([_PENDING] if everything else [])):
+                found.update(_grouped(requests, session, {**whose, **flags}, "$flag", index))
+        return found
+
+    def gaps(self, session: ClientSession) -> tuple[int, dict[str, int]]:
+        """What was submitted and is in no state, of the biz and of each job."""
+        terms = self.terms(session, None)
+        of_biz = _open(terms) - sum(self.flags(session, None, everything=True).values())
+        by_job: Counter[str] = Counter()
+        for job, counted in _added(self._counts, session, {"k": "job"}, "$_id.j").items():
+            by_job[str(job)] += _open(counted)
+        for requests in self._requests:
+            for flags in (_IN_FLIGHT, _OTHERS, _PENDING):
+                match = {"job": {"$exists": True}, **flags}
+                by_job.subtract(_grouped(requests, session, match, "$job", BY_JOB))
+        return of_biz, {job: gap for job, gap in by_job.items() if gap}
+
+
+def _added(
+    counts: Collection[Document], session: ClientSession, first: Document, group: str | None
+) -> dict[object, Counter[str]]:
+    """The sums of the counters whose key begins with ``first``, by ``group``."""
+    # Documents compare field by field: a prefix is a range of the index.
+    *_, (last_field, value) = first.items()
+    beyond = {**first, last_field: f"{value}\0"}
+    pipeline: list[Document] = [
+        {"$match": {"_id": {"$gte": first, "$lt": beyond}}},
+        {"$group": {"_id": group, **{term: {"$sum": f"${term}"} for term in TERMS}}},
+    ]
+    return {
+        document.pop("_id"): Counter({term: int(document[term]) for term in TERMS})
+        for document in counts.aggregate(pipeline, session=session, hint=BY_ID)
+    }
+
+
+def _grouped(
+    requests: Collection[Document],
+    session: ClientSession,
+    match: Document,
+    group: str | None,
+    index: str,
+) -> dict[Any, int]:
+    pipeline: list[Document] = [
+        {"$match": match},
+        {"$group": {"_id": group, "n": {"$sum": 1}}},
+    ]
+    found = requests.aggregate(pipeline, session=session, hint=index)
+    return {document["_id"]: int(document["n"]) for document in found}
+
+
+def _open(terms: Counter[str]) -> int:
+    return terms["submitted"] - sum(terms[term] for term in TERMS if term != "submitted")
+
+
+def _by_node(biz: Biz) -> dict[str, ByShard[None]]:
+    nodes: dict[str, ByShard[None]] = defaultdict(dict)
+    for shard in all_shards(biz):
+        nodes[shard.node][shard] = []
+    return nodes
+
+
+def _by_database(parts: ByShard[None]) -> list[list[Shard]]:
+    databases: dict[str, list[Shard]] = defaultdict(list)
+    for shard in parts:
+        databases[shard.database].append(shard)
+    return list(databases.values())
+
+
+def _summed(
+    found: Iterable[tuple[Counter[str], Counter[int]]],
+) -> tuple[Counter[str], Counter[int]]:
+    terms: Counter[str] = Counter()
+    flags: Counter[int] = Counter()
+    for some_terms, some_flags in found:
+        terms.update(some_terms)
+        flags.update(some_flags)
+    return terms, flags
+
+
+def _at_one_moment(client: MongoClient[Document], look: Callable[[ClientSession], T]) -> T:
+    """Everything that ``look`` reads in the session is of one moment of the node."""
+    while True:
+        with client.start_session(snapshot=True) as session:
+            try:
+                return look(session)
+            except OperationFailure as error:
+                if error.code not in _NOT_YET:
+                    raise
+
+
+def _note_sweep(
+    counts: Collection[Document], last: datetime | None, now: datetime, session: ClientSession
+) -> bool:
+    """Note it, unless somebody else has since ``last`` was read."""
+    if last is not None:
+        change = {"$set": {"last": now}}
+        noted = counts.update_one({"_id": SWEPT, "last": last}, change, session=session)
+        return noted.modified_count == 1
+    try:
+        counts.insert_one({"_id": SWEPT, "last": now}, session=session)
+    except DuplicateKeyError:
+        session.abort_transaction()
+        return False
+    return True
+
+
+def _sentence(
+    shard: Shard, last: datetime | None, now: datetime, gap: int, jobs: dict[str, int]
+) -> str:
+    place = f"{shard.node}/{shard.database}"
+    if last is None:
+        said = (
+            f"the ledger of {place} begins at {_time(now)}: {gap:+d} of what is submitted was "
+            "not counted by it before"
+        )
+    else:
+        said = (
+            f"from {_time(last)} to {_time(now)} no recovery looked at {place}; in that time "
+            f"MongoDB removed {gap} that were past their time and had not been processed"
+        )
+    if jobs:
+        some = ", ".join(f"{job}: {number}" for job, number in sorted(jobs.items())[:_NAMED])
+        said += f" (of jobs: {some}{', and others' if len(jobs) > _NAMED else ''})"
+    return said
+
+
+def _time(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
