@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.sdk.api_server import BIZ, FIRST_ID, KEY, Fault
+from tests.unit.sdk.api_server import BIZ, FIRST_ID, KEY, Fault, problem
 
 URL = "https://example.org/a"
 
@@ -110,12 +110,77 @@ def test_a_submission_that_breaks_off_tells_what_was_accepted(crawlfleet, api, t
     assert done.code == 1
     assert done.out == "accepted 1000, rejected 0\n"
     assert "may have been accepted, or not" in done.err
-    assert "crawlfleet requests BIZ --since 10m" in done.err
+    assert "Repeat it with that --idempotency-key" in done.err
+    key = api.calls[0].headers["idempotency-key"]
+    assert f"under the idempotency key {key} " in done.err
+
+    api.answer = answer
+    again = crawlfleet("submit", BIZ, "-f", str(file), "--idempotency-key", key)
+
+    assert (again.code, again.out) == (0, "accepted 1500, rejected 0\n")
+    assert "1500 of them had been accepted before" in again.err
+    assert len(api.requests) == 1500
 
 
 def _lose_second(api, answer, call):
-    api.faults.append(Fault(carry_out=True))
+    if len(api.calls) == 1:
+        api.faults.extend([Fault(carry_out=True)] * 5)
     return answer(call)
+
+
+def test_job_and_ids_travel_and_a_repeated_page_is_said_to_be(crawlfleet, api, tmp_path):
+    file = tmp_path / "entries"
+    file.write_text(f'{{"url": "{URL}", "client_id": "b"}}\n')
+    one = ("submit", BIZ, URL, "--client-id", "a", "--job", "nightly", "--idempotency-key", "k")
+
+    crawlfleet(*one)
+    again = crawlfleet(*one, "--json")
+    crawlfleet("submit", BIZ, "-f", str(file))
+
+    assert again.json()["requests"][0]["repeated"] is True
+    sent = [json.loads(call.body)["requests"][0] for call in api.calls]
+    assert sent[0] == sent[1] == {"url": URL, "job": "nightly", "client_id": "a"}
+    assert sent[2] == {"url": URL, "client_id": "b"}
+    assert len(api.requests) == 2
+
+
+def test_a_key_that_stands_for_another_submission_is_said(crawlfleet, api):
+    crawlfleet("submit", BIZ, URL, "--idempotency-key", "k")
+
+    other = crawlfleet("submit", BIZ, f"{URL}/2", "--idempotency-key", "k")
+
+    assert other.code == 2
+    assert "give another one" in other.err
+
+
+def test_one_client_id_is_for_one_page(crawlfleet, api):
+    assert crawlfleet("submit", BIZ, URL, URL, "--client-id", "a").code == 2
+    assert "of their own" in crawlfleet("submit", BIZ, "-f", "-", "--client-id", "a").err
+    assert api.calls == []
+
+
+FULL = Fault(429, json.dumps(problem("backlog-full", 429, "it is full")).encode())
+
+
+def test_a_file_waits_for_a_full_biz_and_says_so_once_a_stretch(crawlfleet, api, tmp_path):
+    file = tmp_path / "urls.txt"
+    file.write_text("".join(f"{URL}/{n}\n" for n in range(1500)))
+    api.faults.extend([FULL] * 7)
+
+    done = crawlfleet("submit", BIZ, "-f", str(file))
+
+    assert (done.code, done.out) == (0, "accepted 1500, rejected 0\n")
+    assert done.err.count(f"{BIZ} has as much as it may, 0 accepted so far") == 1
+
+
+def test_a_page_does_not_wait_for_long_for_a_full_biz(crawlfleet, api):
+    api.faults.extend([FULL] * 7)
+
+    done = crawlfleet("submit", BIZ, URL)
+
+    assert done.code == 1
+    assert "it is full" in done.err
+    assert "with --file that is waited for" in done.err
 
 
 def test_nothing_to_submit_is_a_mistake_of_usage(crawlfleet, api, tmp_path):

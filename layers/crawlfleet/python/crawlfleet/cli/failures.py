@@ -4,10 +4,12 @@ from enum import IntEnum
 from typing import Final
 
 from crawlfleet.errors import (
+    BacklogFullError,
     ConfigError,
     ConflictError,
     CrawlfleetError,
     InvalidRequestError,
+    KeyReusedError,
     NotFoundError,
     QuotaExceededError,
     UnknownBizError,
@@ -62,7 +64,7 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
         (
             UncertainError,
             Exit.FAILED,
-            "Before you submit again, see what has arrived: crawlfleet requests BIZ --since 10m",
+            "Repeat it with that --idempotency-key: what has arrived is not stored twice.",
         ),
         (
             WaitTimeoutError,
@@ -85,6 +87,16 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
             "Check the key: --api-key, CRAWLFLEET_API_KEY or .crawlfleet/local.json.",
         ),
         (ConflictError, Exit.FAILED, "`crawlfleet status BIZ ID` shows what became of it."),
+        (
+            KeyReusedError,
+            Exit.BAD_INPUT,
+            "A key, or a client id, is for one submission: give another one to submit this too.",
+        ),
+        (
+            BacklogFullError,
+            Exit.FAILED,
+            "It takes more when its workers have caught up; with --file that is waited for.",
+        ),
         (QuotaExceededError, Exit.FAILED, "Try again later, or have the tenant's quota raised."),
         (ConfigError, Exit.BAD_INPUT, ""),
         (InvalidRequestError, Exit.BAD_INPUT, ""),

@@ -70,7 +70,11 @@ def drawn(biz: str, found: "Stats") -> Any:
         [
             table(
                 ["state", "requests>"],
-                [*found.states.items(), ("records", found.records)],
+                [
+                    *([] if found.submitted is None else [("submitted", found.submitted)]),
+                    *found.states.items(),
+                    ("records", found.records),
+                ],
                 title=f"{biz}: totals",
             ),
             table(

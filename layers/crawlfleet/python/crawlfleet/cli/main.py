@@ -52,8 +52,12 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "status": Place("tracking", "status", "Show everything about one request."),
     "cancel": Place("tracking", "cancel", "Cancel a request that no worker has begun."),
     "requests": Place("tracking", "requests", "List the requests of a biz."),
+    "explain": Place("insight", "explain", "Explain why a request is where it is."),
+    "dead": Place("dead", "dead", "Read, replay and purge dead letters."),
     "records": Place("export", "records", "Read the records of a biz."),
     "stats": Place("figures", "stats", "Show totals, queue, rates and where the time goes."),
+    "ledger": Place("insight", "ledger", "Tell where everything is that was ever submitted."),
+    "workers": Place("insight", "workers", "List the workers and what they hold of a biz."),
     "schedule": Place("schedules", "schedule", "Manage timed collections."),
     "config": Place(
         "config", "config", "Check, push, pull and compare the configuration of a stage."

@@ -1,5 +1,6 @@
 """``crawlfleet submit``: the journey of a submission as one sees it from outside."""
 
+import math
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from crawlfleet.cli.failures import Exit
 from crawlfleet.errors import CrawlfleetError
 
 if TYPE_CHECKING:
-    from crawlfleet.sdk import Client, RequestStatus
+    from crawlfleet.sdk import Client, RequestStatus, Submitted
 
 #: Refusals and failures that are shown one by one.
 _SHOWN = 20
@@ -29,19 +30,24 @@ class Report:
         self.answers: list[dict[str, Any]] = []
         self.refusals: list[str] = []
         self.rejected = 0
+        self.repeated = 0
         self.finished: list[RequestStatus] = []
         self.unfinished = 0
         self.error: CrawlfleetError | None = None
         self._keep_all = keep_all
         self._started = time.monotonic()
 
-    def accept(self, request_id: str, state: str | None, url: str) -> None:
+    def accept(self, request_id: str, result: "Submitted") -> None:
         """Note an accepted entry."""
         self.accepted += 1
+        self.repeated += result.repeated
         if self._keep_all or not self.ids:
             self.ids.append(request_id)
         if self._keep_all:
-            self.answers.append({"id": request_id, "state": state, "url": url})
+            answer: dict[str, Any] = {"id": request_id, "state": result.state, "url": result.url}
+            if result.repeated:
+                answer["repeated"] = True
+            self.answers.append(answer)
 
     def refuse(self, place: str, why: str, url: str | None, error: Any) -> None:
         """Note an entry that was not accepted."""
@@ -85,6 +91,8 @@ class Report:
             click.echo(self.ids[0])
         else:
             click.echo(f"accepted {self.accepted}, rejected {self.rejected}")
+        if self.repeated:
+            note(f"{self.repeated} of them had been accepted before; nothing is stored twice")
         if waited:
             counts = Counter(status.state for status in self.finished)
             rows = sorted(counts.items()) + [("unfinished", self.unfinished)] * bool(
@@ -119,6 +127,13 @@ class Report:
     help="A URL, or an entry as a JSON object, per line; - reads standard input.",
 )
 @click.option("--rule", help="Rule for the entries that name none.")
+@click.option("--job", help="Job for the entries that name none: what they are counted under.")
+@click.option("--client-id", help="Your id of the one page: under it one request is stored.")
+@click.option(
+    "--idempotency-key",
+    metavar="KEY",
+    help="Submit once: the same command under the same key stores nothing twice.",
+)
 @click.option("--wait", "waits", is_flag=True, help="Wait until all are done or given up on.")
 @click.option(
     "--timeout",
@@ -134,6 +149,9 @@ def submit(
     urls: Sequence[str],
     source: IO[bytes] | None,
     rule: str | None,
+    job: str | None,
+    client_id: str | None,
+    idempotency_key: str | None,
     waits: bool,
     timeout: float,
     as_json: bool,
@@ -153,9 +171,23 @@ def submit(
         raise click.UsageError(
             "there is nothing to submit: give URLs, or --file with lines of them"
         )
+    if client_id is not None and (source is not None or len(urls) != 1):
+        raise click.UsageError(
+            "--client-id is for one URL; lines of --file may have a client_id of their own"
+        )
     report = Report(keep_all=waits or as_json)
+    entries = Entries(urls, source)
+    # A file may be more than the biz takes at once; a URL or two are for somebody who looks on.
+    options = {
+        "rule": rule,
+        "job": job,
+        "client_ids": client_id,
+        "idempotency_key": idempotency_key,
+        "timeout": None if source is None else math.inf,
+        "on_wait": None if source is None else _Waiting(biz, report).told,
+    }
     try:
-        _send(fleet, biz, Entries(urls, source), rule, report)
+        _send(fleet, biz, entries, report, options)
         if waits and report.ids:
             _wait(fleet, biz, timeout, report)
     except CrawlfleetError as error:
@@ -178,12 +210,32 @@ def submit(
     return report.exit_code()
 
 
-def _send(fleet: "Client", biz: str, entries: Entries, rule: str | None, report: Report) -> None:
+class _Waiting:
+    """Says that a full biz is waited for; once for each stretch in which it takes nothing."""
+
+    def __init__(self, biz: str, report: Report) -> None:
+        self._biz = biz
+        self._report = report
+        self._said_at = -1
+
+    def told(self, seconds: float) -> None:
+        """Hear of a pause."""
+        if self._said_at != self._report.accepted:
+            self._said_at = self._report.accepted
+            note(
+                f"{self._biz} has as much as it may, {self._said_at} accepted so far: asking again "
+                f"every {seconds:.0f} s (Ctrl-C ends it)"
+            )
+
+
+def _send(
+    fleet: "Client", biz: str, entries: Entries, report: Report, options: dict[str, Any]
+) -> None:
     with progress("submitted") as advance:
         try:
-            for result in fleet.submit_each(biz, entries, rule=rule):
+            for result in fleet.submit_each(biz, entries, **options):
                 if result.id is not None:
-                    report.accept(result.id, result.state, result.url)
+                    report.accept(result.id, result)
                 else:
                     place = entries.place(result.index)
                     report.refuse(place, str(result.error), result.url, result.error)

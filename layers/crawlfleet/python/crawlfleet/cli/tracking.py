@@ -1,12 +1,11 @@
 """``crawlfleet status | cancel | requests``: what became of requests."""
 
-import re
-from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from crawlfleet.cli.ages import moment_from
 from crawlfleet.cli.connection import speaks_to_api
 from crawlfleet.cli.console import draw, emit, moment, note, table
 from crawlfleet.cli.failures import Exit
@@ -14,7 +13,6 @@ from crawlfleet.cli.failures import Exit
 if TYPE_CHECKING:
     from crawlfleet.sdk import Client, RequestStatus
 
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 #: Requests that the table shows unless told otherwise.
 _ROWS: Final = 50
 
@@ -76,7 +74,7 @@ def requests(
     """
     rows = limit or (None if as_json else _ROWS)
     size = min(500, rows + 1) if rows else 500
-    found = fleet.requests(biz, state=state, since=_since(since), page_size=size)
+    found = fleet.requests(biz, state=state, since=moment_from(since), page_size=size)
     if as_json:
         for each in islice(found, limit):
             emit(each)
@@ -104,20 +102,13 @@ def requests(
     return Exit.FINE
 
 
-def _since(text: str | None) -> str | datetime | None:
-    """A moment from an age such as ``15m``; anything else is for the API to judge."""
-    age = re.fullmatch(r"(\d{1,6})([smhd])", text or "")
-    if age is None:
-        return text
-    return datetime.now(UTC) - timedelta(**{_UNITS[age[2]]: int(age[1])})
-
-
 def _show(found: "RequestStatus") -> None:
     facts = [
         ("id", found.id),
         ("state", found.state),
         ("url", found.url),
         ("rule", f"{found.rule} ({found.rule_version})"),
+        ("job", found.job),
         ("queued", moment(found.queued_at)),
         ("attempts", found.attempts),
         ("records", found.records),

@@ -1,0 +1,205 @@
+import io
+import sys
+
+import pytest
+
+from tests.unit.sdk.api_server import BIZ, FIRST_ID
+
+URL = "https://example.org/a"
+
+
+@pytest.fixture
+def five(api):
+    for number in range(5):
+        reason = "PageGone" if number < 3 else "Throttled"
+        api.findings.letter(number, reason=reason)
+    return api
+
+
+class Terminal(io.TextIOWrapper):
+    """A standard input at which somebody sits."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    def give(text: str) -> None:
+        monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(text.encode())))
+
+    return give
+
+
+# ---- dead letters --------------------------------------------------------------------------------
+
+
+def test_dead_letters_are_listed_in_a_table_or_as_lines(crawlfleet, five):
+    done = crawlfleet("dead", "list", BIZ)
+    rows = crawlfleet("dead", "list", BIZ, "--reason", "Throttled", "--since", "15m", "--json")
+
+    assert all(part in done.out for part in ("PageGone", "404", "https://example.org/4"))
+    assert [row["id"] for row in rows.rows()] == ["3", "4"]
+    assert five.calls[-1].params["since"].endswith("Z")
+
+
+def test_a_table_of_letters_that_is_cut_says_so(crawlfleet, five):
+    done = crawlfleet("dead", "list", BIZ, "--limit", "2")
+
+    assert "https://example.org/2" not in done.out
+    assert "there are more than these 2" in done.err
+
+
+def test_a_letter_is_shown_with_what_the_site_said(crawlfleet, five):
+    done = crawlfleet("dead", "show", BIZ, "1")
+
+    for part in ("answered 404", "content-type", "text/html", "<h1>gone</h1>", "0.250 s", "w-1"):
+        assert part in done.out
+    assert f"crawlfleet dead replay {BIZ} 1" in done.err
+    assert crawlfleet("dead", "show", BIZ, "1", "--json").json()["sample"]["encoding"] == "text"
+    assert crawlfleet("dead", "show", BIZ, "17").code == 4
+
+
+def test_a_letter_from_the_web_does_not_steer_the_terminal(crawlfleet, five):
+    five.findings.letter(7, error="\x1b[2Jgone")
+    five.findings.whole = lambda letter: {
+        **letter,
+        "sample": {"encoding": "text", "content": "\x1b]0;mine\x07"},
+    }
+
+    done = crawlfleet("dead", "show", BIZ, "7")
+
+    assert "\x1b" not in done.out
+    assert "\\x1b]0;mine\\x07" in done.out
+
+
+def test_letters_are_replayed_one_by_one_and_one_that_fails_does_not_stop_the_others(
+    crawlfleet, five
+):
+    done = crawlfleet("dead", "replay", BIZ, "0", "17", "1", "--current-rule")
+
+    assert (done.code, done.out) == (1, "replayed 2\n")
+    assert "17: " in done.err
+    assert five.findings.replayed == [("0", "current"), ("1", "current")]
+    assert crawlfleet("dead", "replay", BIZ, "17").code == 4
+    assert crawlfleet("dead", "replay", BIZ, "0", "2", "--json").json() == {
+        "replayed": 1,
+        "failed": {"0": "the request is not dead"},
+    }
+
+
+def test_all_that_a_filter_means_are_replayed(crawlfleet, five):
+    five.findings.skipped = 1
+
+    done = crawlfleet("dead", "replay", BIZ, "--reason", "PageGone", "--host", "example.org")
+
+    assert (done.code, done.out) == (0, "replayed 3\n")
+    assert "left 1 letter whose time to live has passed" in done.err
+    rest = crawlfleet("dead", "replay", BIZ, "--all", "--limit", "1", "--json")
+    assert rest.json() == {"replayed": 1, "skipped": 1, "more": True}
+
+
+def test_a_purge_of_many_asks_before_and_can_be_declined(crawlfleet, five, answers):
+    answers("n\n")
+    declined = crawlfleet("dead", "purge", BIZ, "--status", "404")
+    left = len(five.findings.letters)
+    answers("y\n")
+    agreed = crawlfleet("dead", "purge", BIZ, "--status", "404")
+
+    assert (declined.code, left) == (1, 5)
+    assert f"Remove the dead letters of {BIZ} with status 404 for ever?" in declined.err
+    assert (agreed.code, agreed.out, five.findings.letters) == (0, "purged 5\n", {})
+
+
+def test_a_purge_of_many_where_nobody_is_asked_needs_a_yes(crawlfleet, five, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"y\n")))
+
+    assert crawlfleet("dead", "purge", BIZ, "--all").code == 2
+    assert len(five.findings.letters) == 5
+    assert crawlfleet("dead", "purge", BIZ, "--all", "--limit", "3", "--yes").out == "purged 3\n"
+
+
+def test_letters_named_by_id_are_purged_without_a_question(crawlfleet, five):
+    assert crawlfleet("dead", "purge", BIZ, "0", "1").out == "purged 2\n"
+    assert list(five.findings.letters) == ["2", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("1", "--all"), ("--all", "--host", "x"), ("1", "--limit", "2")]
+)
+@pytest.mark.parametrize("verb", ["replay", "purge"])
+def test_which_letters_are_meant_is_never_guessed(crawlfleet, five, verb, arguments):
+    assert crawlfleet("dead", verb, BIZ, *arguments).code == 2
+    assert len(five.findings.letters) == 5
+
+
+# ---- explain, ledger, workers --------------------------------------------------------------------
+
+
+def test_a_request_is_explained(crawlfleet, api):
+    crawlfleet("submit", BIZ, URL)
+
+    done = crawlfleet("explain", BIZ, str(FIRST_ID))
+
+    assert done.lines[0] == (f"{FIRST_ID} is pending. It has been waiting to be worked on for 3 s.")
+    for part in ("this request", f"all of {BIZ}", "submitted by tenant acme", "filled: "):
+        assert part in done.out
+    assert "only the last 50 changes are kept" in done.err
+    found = crawlfleet("explain", BIZ, str(FIRST_ID), "--json").json()
+    assert found["standing"]["facts"]["workers_alive"] == 1
+    assert crawlfleet("explain", BIZ, "17").code == 4
+
+
+def test_a_ledger_that_balances_is_an_equation(crawlfleet, api):
+    crawlfleet("submit", BIZ, URL, URL, "--job", "nightly")
+    crawlfleet("submit", BIZ, URL)
+
+    done = crawlfleet("ledger", BIZ)
+
+    assert (done.code, done.out) == (
+        0,
+        (
+            "submitted 3 = pending 3 + leased 0 + waiting 0 + done 0 + dead 0 + cancelled 0 "
+            "+ expired 0\n"
+        ),
+    )
+    assert crawlfleet("ledger", BIZ, "--job", "nightly", "--json").json()["submitted"] == 2
+
+
+@pytest.mark.parametrize(
+    ("difference", "words"),
+    [
+        (1_002, "difference +1,002: 1,002 requests are in no state"),
+        (-3, "difference -3: 3 requests were never submitted"),
+    ],
+)
+def test_a_ledger_that_does_not_balance_says_so_and_what_to_do(crawlfleet, api, difference, words):
+    api.findings.ledger = {"submitted": 5_000, "others": 2, "difference": difference}
+
+    done = crawlfleet("ledger", BIZ)
+
+    assert done.code == 1
+    assert done.out.startswith("submitted 5,000 ≠ pending 0 + ")
+    assert done.out.endswith("others 2\n")
+    assert words in done.err
+    assert "docs/operating.md" in done.err
+    assert crawlfleet("ledger", BIZ, "--json").code == 1
+
+
+def test_workers_are_listed_with_how_they_are(crawlfleet, api):
+    assert "no worker lives" in crawlfleet("workers", BIZ).err
+    api.findings.workers = [
+        {"worker": "w-7", "health": "suspected", "phi": 5.25, "silent_seconds": 4.4, "held": 3}
+    ]
+
+    done = crawlfleet("workers", BIZ)
+
+    assert all(part in done.out for part in ("w-7", "suspected", "5.2", "4.4 s", "3"))
+    assert crawlfleet("workers", BIZ, "--json").json()["workers"][0]["worker"] == "w-7"
+
+
+def test_stats_tell_how_much_was_submitted(crawlfleet, api):
+    crawlfleet("submit", BIZ, URL, URL)
+
+    assert "submitted" in crawlfleet("stats", BIZ).out
+    assert crawlfleet("stats", BIZ, "--json").json()["submitted"] == 2
