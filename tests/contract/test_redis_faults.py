@@ -16,23 +16,29 @@ from hypothesis import strategies as st
 
 from crawlfleet.adapters.redis_queue import connection as border
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.filling import RedisFilling
+from crawlfleet.adapters.redis_queue.intake import RedisIntake
+from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.adapters.redis_queue.watch import RedisWatch
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 from crawlfleet.errors import ConfigError, StoreUnavailableError
+from crawlfleet.model.biz import IntakeLimits
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
 from crawlfleet.model.totals import Depth
-from crawlfleet.model.worker import HeldNumber
+from crawlfleet.model.worker import Card, HeldNumber
 from infra.local.parts import LOOPBACK, free_port
 from infra.local.redis_server import ENV_URL, RedisServer
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LANE = Lane("acme", "docs", "main")
 ENTRIES = [Entry(1, "docs", 1)]
+SECOND = timedelta(seconds=1)
 HELD = HeldNumber(number=1, fence="f", mark=1)
 
-#: Every method of the three ports.
+#: Every method of the ports that Redis answers.
 CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "enqueue": lambda it: RedisQueue(it).enqueue(LANE, ENTRIES, NOW),
     "requeue": lambda it: RedisQueue(it).requeue(LANE, ENTRIES),
@@ -48,9 +54,24 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "add_phases": lambda it: RedisQueue(it).add_phases(LANE, {"fetch": 1.0}),
     "phases": lambda it: RedisQueue(it).phases(LANE),
     "beat": lambda it: RedisWorkers(it).beat("a", NOW),
+    "beat with a card": lambda it: RedisWorkers(it).beat("a", NOW, Card(held={"acme/docs": 1})),
     "leave": lambda it: RedisWorkers(it).leave("a"),
     "live": lambda it: RedisWorkers(it).live(NOW),
     "reserve_wake": lambda it: RedisWorkers(it).reserve_wake(NOW, 1),
+    "take_turn": lambda it: RedisWatch(it).take_turn("bury", "a", SECOND, SECOND),
+    "end_turn": lambda it: RedisWatch(it).end_turn("bury", "a"),
+    "pulses": lambda it: RedisWatch(it).pulses(),
+    "silent": lambda it: RedisWatch(it).pulses(SECOND),
+    "bury": lambda it: RedisWatch(it).bury("a"),
+    "leases": lambda it: RedisLeaseBook(it).leases(LANE),
+    "leases of one": lambda it: RedisLeaseBook(it).leases(LANE, "a"),
+    "relist": lambda it: RedisLeaseBook(it).relist(LANE, "a.n.1", ENTRIES, NOW),
+    "mark": lambda it: RedisFilling(it).mark(LANE),
+    "clear": lambda it: RedisFilling(it).clear(LANE, "n"),
+    "fill": lambda it: RedisFilling(it).fill(LANE, "n", ENTRIES, 1),
+    "fill_delayed": lambda it: RedisFilling(it).fill_delayed(LANE, "n", [(ENTRIES[0], NOW)]),
+    "filled": lambda it: RedisFilling(it).filled(LANE, "n"),
+    "admit": lambda it: RedisIntake(it).admit(LANE, 1, IntakeLimits(per_second=1), 0.9, NOW),
     "lease_number": lambda it: RedisWorkerNumbers(it).lease("a", 1, 1),
     "advance": lambda it: RedisWorkerNumbers(it).advance(HELD, 2, 1, 1),
 }
@@ -169,7 +190,11 @@ def test_a_lying_redis_is_unavailable(call, answer):
 
 @pytest.mark.parametrize("answer", [b"+OK\r\n", b"$-1\r\n", b"*1\r\n:1\r\n", b"*0\r\n"])
 @pytest.mark.parametrize(
-    "name", ["lease", "finish", "depth", "reserve_wake", "advance", "per_second", "phases", "live"]
+    "name",
+    [
+        *("lease", "finish", "depth", "reserve_wake", "advance", "per_second", "phases", "live"),
+        *("beat", "leave", "take_turn", "bury", "relist", "mark", "clear", "fill", "admit"),
+    ],
 )
 def test_an_answer_of_another_shape_is_never_taken_for_the_scripts(name, answer):
     with (
@@ -178,6 +203,15 @@ def test_an_answer_of_another_shape_is_never_taken_for_the_scripts(name, answer)
         pytest.raises(StoreUnavailableError),
     ):
         CALLS[name](connection)
+
+
+def test_a_redis_whose_steps_lead_nowhere_is_left():
+    with (
+        answering(b"*1\r\n$1\r\n5\r\n") as url,
+        RedisConnection(url) as connection,
+        pytest.raises(StoreUnavailableError),
+    ):
+        CALLS["leases"](connection)
 
 
 @settings(
@@ -193,7 +227,17 @@ def test_an_answer_of_another_shape_is_never_taken_for_the_scripts(name, answer)
 )
 def test_no_answer_whatever_raises_anything_else(answer):
     with answering(answer) as url, RedisConnection(url, answer_seconds=0.02) as connection:
-        for name in ("depth", "lease", "per_second", "lease_number", "live"):
+        for name in (
+            "depth",
+            "lease",
+            "per_second",
+            "lease_number",
+            "live",
+            "pulses",
+            "leases",
+            "mark",
+            "admit",
+        ):
             with contextlib.suppress(StoreUnavailableError):
                 CALLS[name](connection)
 

@@ -216,24 +216,25 @@ def whole(answer: object) -> int:
     """
     if isinstance(answer, int):
         return answer
-    raise _nonsense()
+    raise nonsense()
 
 
 def text(answer: object) -> bytes:
     """The answer of a script that returns text; raises as :func:`whole` does."""
     if isinstance(answer, bytes):
         return answer
-    raise _nonsense()
+    raise nonsense()
 
 
 def several(answer: object, count: int | None = None) -> list[object]:
     """The answer of a script that returns ``count`` values; raises as :func:`whole` does."""
     if isinstance(answer, list) and count in {None, len(answer)}:
         return answer
-    raise _nonsense()
+    raise nonsense()
 
 
-def _nonsense() -> StoreUnavailableError:
+def nonsense() -> StoreUnavailableError:
+    """What answered is no Redis, or none that runs our scripts."""
     return StoreUnavailableError(PART, "the answer has another shape than the script's")
 
 

@@ -11,6 +11,7 @@ import msgspec
 from crawlfleet.adapters.redis_queue.connection import (
     RedisConnection,
     Script,
+    nonsense,
     several,
     text,
     whole,
@@ -42,13 +43,12 @@ class RedisLeaseBook:
     def leases(self, lane: Lane, worker: str | None = None) -> list[tuple[str, Entry]]:
         """Leased entries with their tokens: of one worker, or of all."""
         pattern = "*" if worker is None else f"{_literally(worker)}.*"
-        cursor, members = b"0", dict[bytes, None]()
-        while True:
-            step = self._redis.again(_LIST_LEASES, (lane_keys(lane).leases,), cursor, pattern, STEP)
-            cursor, *found = (text(value) for value in several(step))
+        members: dict[bytes, None] = {}
+        cursor, *found = self._step(lane, b"0", pattern)
+        members.update(dict.fromkeys(found))
+        while cursor != b"0":
+            cursor, *found = self._step(lane, cursor, pattern)
             members.update(dict.fromkeys(found))
-            if cursor == b"0":
-                break
         return [
             held
             for held in map(self._read, members)
@@ -68,6 +68,19 @@ class RedisLeaseBook:
         if entries:
             keys = (lane_keys(lane).leases,)
             whole(self._redis.again(_RELIST, keys, token, to_ms(until), spell(entries)))
+
+    def _step(self, lane: Lane, cursor: bytes, pattern: str) -> list[bytes]:
+        """The cursor of the next step, 0 after the last one, then what was found.
+
+        Raises:
+            StoreUnavailableError: the step leads nowhere, so what answers is no Redis.
+        """
+        keys = (lane_keys(lane).leases,)
+        answer = self._redis.again(_LIST_LEASES, keys, cursor, pattern, STEP)
+        step = [text(value) for value in several(answer)]
+        if not step or (step[0] == cursor != b"0"):
+            raise nonsense()
+        return step
 
     def _read(self, member: bytes) -> tuple[str, Entry] | None:
         token, separator, rest = member.partition(b":{")

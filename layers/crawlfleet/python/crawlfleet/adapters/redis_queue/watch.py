@@ -80,7 +80,8 @@ class RedisWatch:
             )
         )
         with self._redis.translated():
-            return [_pulse(several(one, 4)) for one in found]
+            _, *pulses = found
+            return [_pulse(several(one, 4)) for one in pulses]
 
     def bury(self, worker: str) -> bool:
         """The worker is dead, and counted as live no more; False if it was not known any more.

@@ -3,7 +3,8 @@
 -- reply   {run of the server process, replication history, filled or nil}
 --
 -- The run changes with a restart and on another server; the history changes also when a server was
--- a replica for a while and is promoted again.
+-- a replica for a while and is promoted again, and when it gets its first replica: the queue is filled
+-- once more then, which does no harm.
 return {
   fact_of(account('server'), 'run_id') or '',
   fact_of(account('replication'), 'master_replid') or '',

@@ -5,14 +5,15 @@
 -- KEYS[4] watch       HASH  since when the fleet is watched, and when it was last
 -- ARGV[1] silent for  ms; 0 for all
 -- ARGV[2] lapse       ms after which the fleet was not watched
--- reply   {worker, silent ms, intervals, card} of each, the longest silent first
+-- reply   {ms for which the fleet has been watched,
+--          {worker, silent ms, intervals, card} of each, the longest silent first...}
 --
 -- Silence counts from when the watch began: what was silent while Redis did not answer, or while
 -- nobody spoke to it, is not held against a worker.
 even_when_full(KEYS[4])
 local now, least = server_ms(), tonumber(ARGV[1])
 local since = watched_since(KEYS[4], now, ARGV[2])
-local found = {}
+local found = {now - since}
 
 local function tell(workers)
   for i = 1, #workers, 2 do
