@@ -1,14 +1,18 @@
 from datetime import timedelta
 
+import pytest
 from msgspec.structs import replace
 
+from crawlfleet.adapters.memory.watch import MemoryWatch
 from crawlfleet.flows import recovery
-from crawlfleet.flows.recovery import RecoveryPorts, recover
+from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.submission import submit
-from crawlfleet.model.request import Entry, State
+from crawlfleet.model.journal import JournalLine
+from crawlfleet.model.request import Entry
 from crawlfleet.model.submission import Submission
 from crawlfleet.model.times import to_ms
-from tests.unit.flows.world import DOCS, Broken, World
+from crawlfleet.model.worker import Card
+from tests.unit.flows.world import DOCS, START, Broken, World
 
 
 def submitted(world: World, count: int, **changes: object) -> list[Entry]:
@@ -20,8 +24,17 @@ def submitted(world: World, count: int, **changes: object) -> list[Entry]:
 
 
 def run(world: World, time_left: float = 120.0, **changes: object):
-    ports = {"store": world.store, "queue": world.queue, "warn": world.warn} | changes
-    return recover(RecoveryPorts(**ports), world.tree, world.now, lambda: time_left)
+    """A round; the turn is given back, so that the next one may come at once."""
+    ports = world.recovery(**changes)
+    done = recover(ports, world.tree, "scheduler", world.now, lambda: time_left)
+    world.watch = MemoryWatch(world.workers)
+    return done
+
+
+@pytest.fixture(autouse=True)
+def _whole_queues(world):
+    """Queues that were filled before: what recovery does then is what these tests are about."""
+    run(world)
 
 
 def test_what_is_persisted_but_not_queued_is_queued(world):
@@ -57,10 +70,10 @@ def test_a_hole_in_the_middle_is_found_when_its_turn_comes(world):
     submitted(world, 1)
     world.now += timedelta(seconds=10)
     assert run(world).requeued == 0
-    [first] = world.queue.lease(DOCS, "t", 1, world.now, world.now + timedelta(seconds=9))
-    world.store.claim(
-        DOCS, world.biz, [first], "w", world.now, world.now + timedelta(seconds=9), "t"
-    )
+    world.workers.beat("w", world.now, Card())
+    until = world.now + timedelta(seconds=9)
+    [first] = world.queue.lease(DOCS, "w.aa.1", 1, world.now, until)
+    world.store.claim(DOCS, world.biz, [first], "w", world.now, until, "w.aa.1")
 
     assert run(world).requeued == 1
 
@@ -94,7 +107,7 @@ def test_what_passed_its_time_to_live_is_counted_once_and_not_queued(world):
     first, second = run(world), run(world)
 
     assert (first.expired, first.requeued, second.expired) == (4, 0, 0)
-    assert world.store.totals(DOCS, world.biz, world.now)[0][State.EXPIRED] == 4
+    assert world.ledger().expired == 4
 
 
 def test_a_lane_that_fails_in_a_way_nobody_foresaw_does_not_stop_the_others(world):
@@ -154,3 +167,70 @@ def test_more_than_one_call_carries_comes_back_in_its_order(world, monkeypatch):
     assert run(world).requeued == 0
     until = world.now + timedelta(seconds=9)
     assert world.queue.lease(DOCS, "t", 9, world.now, until) == entries
+
+
+# ---- what belongs to nobody ---------------------------------------------------------------------
+
+
+def held(world: World, worker: str, count: int) -> list[Entry]:
+    token, until = f"{worker}.aa.1", world.now + timedelta(minutes=5)
+    entries = world.queue.lease(DOCS, token, count, world.now, until)
+    world.store.claim(DOCS, world.biz, entries, worker, world.now, until, token)
+    return entries
+
+
+def test_what_is_leased_to_a_worker_that_nobody_knows_is_taken_back(world):
+    entries = submitted(world, 3)
+    held(world, "unheard-of", 3)
+
+    assert run(world).orphans == 3
+
+    assert {world.store.get(DOCS, world.biz, entry.id).state for entry in entries} == {0}
+    assert world.queue.depth(DOCS).queued == 3
+    [line] = [one for one in lines(world) if one.kind == "taken-back"]
+    assert (line.count, line.why) == (3, "its worker unheard-of is not known any more")
+
+
+def test_what_a_known_worker_holds_is_left_to_it_however_silent_it_is(world):
+    submitted(world, 3)
+    world.workers.beat("w", world.now, Card())
+    held(world, "w", 3)
+    world.now += timedelta(minutes=4)
+
+    assert run(world).orphans == 0
+
+
+# ---- turns --------------------------------------------------------------------------------------
+
+
+def test_two_rounds_at_once_are_one(world):
+    submitted(world, 3, queue=Broken())
+    world.now += timedelta(seconds=30)
+
+    rounds = [
+        recover(world.recovery(), world.tree, name, world.now, lambda: 120.0) for name in "ab"
+    ]
+
+    assert [(one.mine, one.requeued) for one in rounds] == [(True, 3), (False, 0)]
+
+
+def test_without_redis_what_expires_is_counted_all_the_same(world):
+    submitted(world, 3)
+    world.now += timedelta(seconds=world.biz.ttl_seconds + 1)
+
+    assert run(world, watch=Broken(), queue=Broken(), filling=Broken()).expired == 3
+
+
+def test_what_was_corrected_in_the_ledger_stands_in_the_journal(world):
+    submitted(world, 3)
+    world.now += timedelta(seconds=world.biz.ttl_seconds + world.biz.expiry_grace_seconds + 61)
+    world.store.state.of(DOCS).requests.clear()  # as the TTL monitor does
+
+    assert run(world).corrected == 1
+
+    [line] = [one for one in lines(world) if one.kind == "corrected"]
+    assert line.count == 3
+
+
+def lines(world: World) -> list[JournalLine]:
+    return world.journal.lines(DOCS, START, world.now + timedelta(days=1), 99)

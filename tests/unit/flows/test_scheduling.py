@@ -12,9 +12,8 @@ from crawlfleet.flows.planning import (
     put_schedule,
 )
 from crawlfleet.flows.scheduling import run_due
-from crawlfleet.model.request import State
 from crawlfleet.model.schedule import Missed, Schedule
-from tests.unit.flows.world import DOCS, START, Broken, Failing, World, make_biz, make_tree
+from tests.unit.flows.world import START, Broken, Failing, World, make_biz, make_tree
 
 URLS = ("https://example.org/1", "https://example.org/2")
 
@@ -43,7 +42,7 @@ def tick(world: World, time_left: float = 120.0, **changes: object) -> tuple[int
 
 
 def pending(world: World) -> int:
-    return world.store.totals(DOCS, world.biz, world.now)[0][State.PENDING]
+    return world.ledger().pending
 
 
 def test_a_schedule_fires_at_its_time_and_not_before(world):

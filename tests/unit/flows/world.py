@@ -4,13 +4,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from crawlfleet.adapters.memory.disowning import MemoryDisowning
 from crawlfleet.adapters.memory.fetcher import MemoryFetcher
+from crawlfleet.adapters.memory.filling import MemoryFilling
+from crawlfleet.adapters.memory.intake import MemoryIntake
+from crawlfleet.adapters.memory.journal import MemoryJournal
+from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
+from crawlfleet.adapters.memory.ledgers import MemoryLedgers
 from crawlfleet.adapters.memory.queue import MemoryQueue
 from crawlfleet.adapters.memory.rules import MemoryRules
 from crawlfleet.adapters.memory.schedules import MemorySchedules
 from crawlfleet.adapters.memory.store import MemoryRequestStore
+from crawlfleet.adapters.memory.submission_keys import MemorySubmissionKeys
+from crawlfleet.adapters.memory.watch import MemoryWatch
 from crawlfleet.adapters.memory.workers import MemoryWorkers
 from crawlfleet.errors import ExtractError, StoreUnavailableError
+from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
 from crawlfleet.flows.submission import SubmissionPorts
 from crawlfleet.flows.tracking import TrackingPorts
 from crawlfleet.flows.work_ports import WorkPorts
@@ -25,6 +34,7 @@ from crawlfleet.model.biz import (
 )
 from crawlfleet.model.ids import COUNTER_LIMIT, IdKind, RequestId
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.metric import Metric
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.rule import Field, Rule
@@ -135,9 +145,30 @@ class World:
     woken: list[int] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        # The clock that stands for the server's is the test's too.
+        self.workers = MemoryWorkers(clock=self.clock)
+        self.watch = MemoryWatch(self.workers)
+        self.filling = MemoryFilling(self.queue)
+        self.book = MemoryLeaseBook(self.queue)
+        self.disowning = MemoryDisowning(self.store.state)
+        self.journal = MemoryJournal()
+        self.keys = MemorySubmissionKeys()
+        self.intake = MemoryIntake(self.queue)
+
     @property
     def biz(self) -> Biz:
         return self.tree.bizs["default"]["docs"]
+
+    @property
+    def ledgers(self) -> MemoryLedgers:
+        return MemoryLedgers(self.store.state)
+
+    def ledger(self, lane: Lane = DOCS) -> Ledger:
+        """The lane's ledger, which must balance whenever it is asked for."""
+        found = self.ledgers.audit(lane, self.biz, self.now)
+        assert found.difference == 0
+        return found
 
     def clock(self) -> datetime:
         return self.now
@@ -158,13 +189,40 @@ class World:
             "queue": self.queue,
             "rules": self.rules,
             "workers": self.workers,
+            "keys": self.keys,
+            "intake": self.intake,
             "waker": self,
             "warn": self.warn,
         }
         return SubmissionPorts(**(ports | changes))  # type: ignore[arg-type]
 
     def tracking(self) -> TrackingPorts:
-        return TrackingPorts(store=self.store, queue=self.queue)
+        return TrackingPorts(store=self.store, ledgers=self.ledgers, queue=self.queue)
+
+    def watching(self, **changes: object) -> WatchPorts:
+        ports: dict[str, object] = {
+            "watch": self.watch,
+            "book": self.book,
+            "queue": self.queue,
+            "disowning": self.disowning,
+            "journal": self.journal,
+            "warn": self.warn,
+        }
+        return WatchPorts(**(ports | changes))  # type: ignore[arg-type]
+
+    def recovery(self, **changes: object) -> RecoveryPorts:
+        ports: dict[str, object] = {
+            "store": self.store,
+            "ledgers": self.ledgers,
+            "disowning": self.disowning,
+            "queue": self.queue,
+            "filling": self.filling,
+            "book": self.book,
+            "watch": self.watch,
+            "journal": self.journal,
+            "warn": self.warn,
+        }
+        return RecoveryPorts(**(ports | changes))  # type: ignore[arg-type]
 
     def work(self, pages: dict[str, object], **changes: object) -> WorkPorts:
         ports: dict[str, object] = {
@@ -173,6 +231,9 @@ class World:
             "store": self.store,
             "rules": self.rules,
             "workers": self.workers,
+            "book": self.book,
+            "watching": self.watching(),
+            "recovery": self.recovery(),
             "fetcher": MemoryFetcher(pages),  # type: ignore[arg-type]
             "extractor": Titles(),
             "clock": self.clock,

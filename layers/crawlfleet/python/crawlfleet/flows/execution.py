@@ -1,11 +1,14 @@
 """The work of a submission (SPEC.md A7): lease, claim, fetch, extract, store, finish.
 
-One worker is four coroutines around one set of held requests::
+One worker is five kinds of coroutines around one set of held requests::
 
     feeder    leases batches from the queue, claims them in the store, fills ``todo``
     runners   take from ``todo``, download, extract; one outcome a request
     settler   stores records and outcomes in batches, then finishes, delays or drops the leases
-    keeper    renews leases, beats the heart
+    keeper    renews leases, gives back what a detached worker must not keep
+    watcher   looks whether other workers died, and recovers what is lost, when it is its turn
+
+and a heart that beats in a thread of its own.
 
 It runs until there has been nothing to do for a while, or the Lambda's time is nearly out; then it
 hands back what it holds. Whatever it fails to write, its leases end and another worker does it
@@ -22,15 +25,19 @@ from typing import Final, ParamSpec, TypeVar
 
 from crawlfleet.errors import StoreError
 from crawlfleet.flows.attempting import Attempts
+from crawlfleet.flows.heart import Heart
 from crawlfleet.flows.holding import Held, Holding, by_lane
 from crawlfleet.flows.leasing import Leasing
 from crawlfleet.flows.phases import Phases
+from crawlfleet.flows.recovery import recover
+from crawlfleet.flows.watching import watch
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.biz import FleetLimits
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Dead, Done, Outcome, Retry
 from crawlfleet.model.times import to_ms
-from crawlfleet.model.worker import WorkReport
+from crawlfleet.model.worker import Card, WorkReport
+from crawlfleet.policy.retry import UNSTORABLE
 
 #: With this much of the Lambda's time left no more is leased and waiting work is handed back.
 HAND_BACK: Final = timedelta(seconds=25)
@@ -41,15 +48,21 @@ LINGER: Final = timedelta(seconds=10)
 #: Outcomes are stored when there are this many, or the oldest is this old.
 SETTLE_COUNT: Final = 100
 SETTLE_SECONDS: Final = 0.2
+#: Lanes whose outcomes are stored at once.
+SETTLED_LANES: Final = 3
 #: Pauses between looks at an empty queue, and after a part did not answer.
 POLL_SECONDS: Final = 0.1
 TROUBLE_SECONDS: Final = 1.0
-BEAT_SECONDS: Final = 3.0
+#: How often it is looked whether leases are to be renewed, and whether others have died.
+KEEP_SECONDS: Final = 0.5
+WATCH_SECONDS: Final = 1.0
+#: How often a worker asks whether it is its turn to recover.
+RECOVER_SECONDS: Final = 5.0
 #: How often the account of the phases is written.
 ACCOUNT_SECONDS: Final = 5.0
 
-#: Calls of the parts that run at once: lease and claim, settle, renew, beat, account.
-THREADS: Final = 5
+#: Calls of the parts that run at once beside: lease and claim, renew, account, watch, recover.
+THREADS: Final = SETTLED_LANES + 5
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,7 +74,9 @@ class Worker:
     def __init__(self, ports: WorkPorts, worker: str) -> None:
         self._ports = ports
         self._id = worker
-        self._limits: FleetLimits = ports.config.current().stage.fleet
+        stage = ports.config.current().stage
+        self._limits: FleetLimits = stage.fleet
+        self._detached_seconds = stage.detector.detached_seconds
         self._report = WorkReport(worker=worker)
         self._phases = Phases()
         self._holding = Holding()
@@ -69,27 +84,42 @@ class Worker:
         self._attempts = Attempts(ports, self._holding, self._report, self._phases)
         self._todo: asyncio.Queue[Held | None] = asyncio.Queue()
         self._settled = asyncio.Event()
+        self._settling = asyncio.Semaphore(SETTLED_LANES)
         # Not the loop's own pool: name look-ups wait there, and a slow name server must not keep
         # leases from being renewed.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="parts")
+        self._started_ms = to_ms(ports.clock())
+        self._heart = Heart(
+            ports.workers,
+            worker,
+            clock=ports.clock,
+            seconds=stage.detector.beat_seconds,
+            card=self._card,
+            warn=ports.warn,
+        )
 
     async def run(self) -> WorkReport:
         """Work until idle or nearly out of time; returns what was done."""
         started = time.perf_counter()
-        await self._call(self._ports.workers.beat, self._id, self._ports.clock())
+        await self._threaded(self._heart.start)
         runners = [asyncio.create_task(self._runner()) for _ in range(self._limits.concurrency)]
         settler = asyncio.create_task(self._settler())
-        keeper = asyncio.create_task(self._keeper())
+        others = [
+            asyncio.create_task(self._keeper()),
+            asyncio.create_task(self._repeatedly(WATCH_SECONDS, self._watch)),
+            asyncio.create_task(self._repeatedly(RECOVER_SECONDS, self._recover)),
+        ]
         try:
             self._report.stopped_because = await self._feeder()
             await self._drain(runners)
         finally:
-            for task in (*runners, keeper, settler):
+            for task in (*runners, *others, settler):
                 task.cancel()
-            await asyncio.gather(*runners, keeper, settler, return_exceptions=True)
+            await asyncio.gather(*runners, *others, settler, return_exceptions=True)
             await self._settle(list(self._holding.outcomes()))
             await self._hand_back(self._holding.all(), "handed back: the worker ends")
             await self._account()
+            await self._threaded(self._heart.stop)
             await self._call(self._ports.workers.leave, self._id)
             self._threads.shutdown(wait=False)
         self._report.seconds = time.perf_counter() - started
@@ -105,7 +135,8 @@ class Worker:
                 await self._pause(POLL_SECONDS / 10)
                 continue
             try:
-                taken = await self._threaded(self._leasing.take)
+                # One that cannot be heard is taken for dead sooner or later: it begins nothing.
+                taken = [] if self._is_cut_off else await self._threaded(self._leasing.take)
             except Exception as error:  # noqa: BLE001  one lane's fault must not stop the others
                 self._ports.warn("no work could be leased", error)
                 await self._pause(TROUBLE_SECONDS)
@@ -129,6 +160,7 @@ class Worker:
 
     async def _may_leave(self) -> bool:
         # Leave first, then look again: a submission that saw this worker alive is then seen here.
+        await self._threaded(self._heart.stop)
         await self._call(self._ports.workers.leave, self._id)
         lanes = self._ports.config.current().lanes()
         try:
@@ -140,7 +172,7 @@ class Worker:
         soon = to_ms(now + LINGER)
         if not any(load.ready or (load.next_ts or soon) < soon for load in loads):
             return True
-        await self._call(self._ports.workers.beat, self._id, self._ports.clock())
+        await self._threaded(self._heart.start)
         return False
 
     # ---- runners -------------------------------------------------------------------------------
@@ -164,28 +196,33 @@ class Worker:
                 self._settled.set()
 
     async def _settle(self, ended: Sequence[tuple[Held, Outcome]]) -> bool:
-        """Store outcomes lane by lane; False when the store did not answer, to be tried again."""
+        """Store outcomes lane by lane; False when a store did not answer, to be tried again."""
         outcomes = dict(ended)
-        well = True
-        for (lane, _), part in by_lane(outcomes).items():
-            started = time.perf_counter()
-            try:
-                pairs = [(held.claim, outcomes[held]) for held in part]
+        # At once: a lane whose node is away must not keep the others waiting for its time-out.
+        parts = by_lane(outcomes).values()
+        return all(await asyncio.gather(*(self._settle_lane(part, outcomes) for part in parts)))
+
+    async def _settle_lane(self, part: Sequence[Held], outcomes: dict[Held, Outcome]) -> bool:
+        lane, started = part[0].lane, time.perf_counter()
+        pairs = [(held.claim, outcomes[held]) for held in part]
+        try:
+            async with self._settling:
                 lost = await self._threaded(self._leasing.settle, lane, part[0].biz, pairs)
-            except StoreError as error:
-                self._ports.warn("outcomes could not be stored yet", error)
-                well = False
-                continue
-            except Exception as error:  # noqa: BLE001  one of them must not keep the others waiting
-                well &= await self._settle_apart(part, outcomes, error)
-                continue
-            for held, (claim, outcome) in zip(part, pairs, strict=True):
-                if held.claim is not claim:  # it was claimed anew meanwhile: written next time
-                    self._settled.set()
-                elif self._holding.drop(held):
-                    self._count(outcome, lost=claim.request.id in lost)
-            self._phases.add(lane, "store", time.perf_counter() - started)
-        return well
+        except StoreError as error:
+            self._ports.warn("outcomes could not be stored yet", error)
+            self._leasing.rest(lane)
+            for held in self._holding.park(part, self._limits):
+                self._report.left += self._holding.drop(held)
+            return False
+        except Exception as error:  # noqa: BLE001  one of them must not keep the others waiting
+            return await self._settle_apart(part, outcomes, error)
+        for held, (claim, outcome) in zip(part, pairs, strict=True):
+            if held.claim is not claim:  # it was claimed anew meanwhile: written next time
+                self._settled.set()
+            elif self._holding.drop(held):
+                self._count(outcome, lost=claim.request.id in lost)
+        self._phases.add(lane, "store", time.perf_counter() - started)
+        return True
 
     async def _settle_apart(
         self, part: Sequence[Held], outcomes: dict[Held, Outcome], error: Exception
@@ -198,7 +235,7 @@ class Worker:
         if isinstance(outcomes[held], Dead):
             self._holding.drop(held)  # not even that: it is left to its lease
             return True
-        dead = Dead(f"cannot be stored: {type(error).__name__}: {error}"[:500])
+        dead = Dead(f"cannot be stored: {type(error).__name__}: {error}"[:500], UNSTORABLE)
         self._holding.end(held, dead)
         return await self._settle([(held, dead)])
 
@@ -220,17 +257,54 @@ class Worker:
         renew_every = self._limits.lease_seconds / 3
         renewed = accounted = time.perf_counter()
         while True:
-            await self._pause(BEAT_SECONDS)
-            held: list[Held] = []
-            if time.perf_counter() - renewed >= renew_every:
+            await self._pause(KEEP_SECONDS)
+            # A worker that was taken to be dead, or lost with Redis, looks at once what is left.
+            if self._heart.was_forgotten() or time.perf_counter() - renewed >= renew_every:
                 renewed = time.perf_counter()
-                held = self._holding.all()
-            # All in one go: while pages are read, each return to the event loop takes a while.
-            for one, claim in await self._threaded(self._leasing.keep, held):
-                self._report.lost += one.claim is claim and self._holding.drop(one)
+                # In one go: while pages are read, each return to the event loop takes a while.
+                for one, claim in await self._threaded(self._leasing.keep, self._holding.all()):
+                    self._report.lost += one.claim is claim and self._holding.drop(one)
+            if self._is_cut_off:
+                # Others may have taken this worker for dead. What runs is finished, and stored if
+                # it is still ours; the rest is not ours to keep. It registers anew by beating.
+                why = "handed back: its worker is cut off from Redis"
+                await self._hand_back(self._holding.waiting(), why)
             if time.perf_counter() - accounted >= ACCOUNT_SECONDS:
                 accounted = time.perf_counter()
                 await self._account()
+
+    @property
+    def _is_cut_off(self) -> bool:
+        return self._heart.detached_seconds >= self._detached_seconds
+
+    def _card(self) -> Card:
+        """What this worker says of itself; called by the heart's thread."""
+        return Card(
+            started_ms=self._started_ms, held=self._holding.per_lane(), done=self._report.done
+        )
+
+    # ---- watcher -------------------------------------------------------------------------------
+
+    async def _repeatedly(self, seconds: float, look: Callable[[], None]) -> None:
+        while True:
+            await self._pause(seconds)
+            await self._call(look)
+
+    def _watch(self) -> None:
+        ports = self._ports
+        found = watch(ports.watching, ports.config.current(), self._id, ports.clock())
+        self._report.buried += len(found.dead)
+
+    def _recover(self) -> None:
+        ports = self._ports
+        left = HAND_BACK.total_seconds()
+        recover(
+            ports.recovery,
+            ports.config.current(),
+            self._id,
+            ports.clock(),
+            lambda: ports.remaining() - left,
+        )
 
     # ---- the end -------------------------------------------------------------------------------
 

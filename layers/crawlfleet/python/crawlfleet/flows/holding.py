@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Final
 
 from crawlfleet.model.biz import Biz, FleetLimits
 from crawlfleet.model.ids import RequestId
@@ -9,6 +10,11 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Outcome
 from crawlfleet.model.request import Claim
 from crawlfleet.model.rule import Rule
+
+#: Outcomes whose node does not answer are kept up to this many bytes and this many batches; what
+#: is beyond is left to its leases, and done again.
+PARKED_BYTES: Final = 32_000_000
+PARKED_BATCHES: Final = 4
 
 
 class Held:
@@ -34,6 +40,8 @@ class Holding:
         self._held: dict[Held, Outcome | None] = {}
         self._by_id: dict[tuple[Lane, RequestId], Held] = {}
         self._running: set[Held] = set()
+        self._parked: dict[Held, None] = {}
+        self._by_lane: dict[str, int] = {}
         self.ended = 0
         self.weight = 0
 
@@ -46,8 +54,15 @@ class Holding:
         return len(self._running)
 
     def full(self, limits: FleetLimits) -> bool:
-        """Whether more would only wait: in memory here, and out of reach of other workers."""
-        return len(self._held) >= limits.concurrency + 3 * limits.batch
+        """Whether more would only wait: in memory here, and out of reach of other workers.
+
+        What is parked does not count: the work of other nodes goes on.
+        """
+        return len(self._held) - len(self._parked) >= limits.concurrency + 3 * limits.batch
+
+    def per_lane(self) -> dict[str, int]:
+        """How many are held by ``tenant/biz``. May be called from any thread."""
+        return dict(self._by_lane)
 
     def add(self, held: Held) -> bool:
         """Take charge of a claimed request; False if it is being worked on here already.
@@ -60,7 +75,27 @@ class Holding:
             known.claim = held.claim
             return False
         self._held[held] = None
+        self._count(held.lane, 1)
         return True
+
+    def _count(self, lane: Lane, change: int) -> None:
+        name = f"{lane.tenant}/{lane.biz}"
+        left = self._by_lane.get(name, 0) + change
+        if left:
+            self._by_lane[name] = left
+        else:
+            self._by_lane.pop(name, None)
+
+    def park(self, held: Iterable[Held], limits: FleetLimits) -> list[Held]:
+        """Their outcomes cannot be written now; returns those that there is no room to keep."""
+        self._parked.update(dict.fromkeys(one for one in held if one in self._held))
+        room, bytes_left = PARKED_BATCHES * limits.batch, PARKED_BYTES
+        beyond = []
+        for one in reversed(self._parked):
+            room, bytes_left = room - 1, bytes_left - one.weight
+            if room < 0 or bytes_left < 0:
+                beyond.append(one)
+        return beyond
 
     def start(self, held: Held) -> bool:
         """It is being worked on now; False if it is no longer ours to work on."""
@@ -84,6 +119,8 @@ class Holding:
         if held not in self._held:
             return False
         del self._by_id[held.lane, held.claim.request.id]
+        self._parked.pop(held, None)
+        self._count(held.lane, -1)
         if self._held.pop(held) is not None:
             self.ended -= 1
             self.weight -= held.weight

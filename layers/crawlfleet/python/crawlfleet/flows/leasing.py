@@ -23,6 +23,7 @@ from crawlfleet.model.request import Claim, Entry
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.model.worker import WorkReport
+from crawlfleet.policy.tokens import new_token
 
 #: A lane whose requests cannot be claimed is left alone for this long: others have work too.
 REST_SECONDS: Final = 5.0
@@ -53,7 +54,7 @@ class Leasing:
         self._report = report
         self._phases = phases
         # Lambda may run one invocation twice, under one id; their leases must not be one.
-        self._stem = f"{worker}.{secrets.token_hex(4)}"
+        self._nonce = secrets.token_hex(4)
         self._leases = 0
         self._turn = 0
         self._resting: dict[Lane, float] = {}
@@ -69,11 +70,11 @@ class Leasing:
         self._turn += 1
         for step in range(len(lanes)):
             place = (self._turn + step) % len(lanes)
-            if not loads[place].ready or self._resting.get(lanes[place], 0.0) > started:
+            if not loads[place].ready or self.rests(lanes[place]):
                 continue
             lane, biz = biz_of(tree, lanes[place].tenant, lanes[place].biz)
             self._leases += 1
-            token = f"{self._stem}.{self._leases}"
+            token = new_token(self._id, self._nonce, self._leases)
             now, until = self._term()
             entries = self._ports.queue.lease(lane, token, self._limits.batch, now, until)
             if entries:
@@ -82,12 +83,20 @@ class Leasing:
                 try:
                     taken = self._claim(lane, biz, token, entries)
                 except Exception:
-                    self._resting[lane] = time.perf_counter() + REST_SECONDS
+                    self.rest(lane)
                     raise
                 self._phases.add(lane, "claim", time.perf_counter() - leased)
                 self._turn = place
                 return taken
         return []
+
+    def rest(self, lane: Lane) -> None:
+        """Take nothing of this lane for a while: its store does not answer."""
+        self._resting[lane] = time.perf_counter() + REST_SECONDS
+
+    def rests(self, lane: Lane) -> bool:
+        """Whether that while is not over."""
+        return self._resting.get(lane, 0.0) > time.perf_counter()
 
     def _claim(self, lane: Lane, biz: Biz, token: str, entries: Sequence[Entry]) -> list[Held]:
         now, until = self._term()
@@ -139,12 +148,8 @@ class Leasing:
         return lost
 
     def keep(self, held: Sequence[Held]) -> list[tuple[Held, Claim]]:
-        """Beat, and renew the leases; returns what is another's now."""
-        now, until = self._term()
-        try:
-            self._ports.workers.beat(self._id, now)
-        except Exception as error:  # noqa: BLE001  the leases are to be renewed all the same
-            self._ports.warn("the worker's heart-beat did not arrive", error)
+        """Renew the leases; returns what is another's now."""
+        _, until = self._term()
         gone: list[tuple[Held, Claim]] = []
         for (lane, _), part in by_lane(held).items():
             claims = [one.claim for one in part]
@@ -160,8 +165,16 @@ class Leasing:
         self, lane: Lane, biz: Biz, claims: Sequence[Claim], until: datetime
     ) -> set[RequestId]:
         lost = self._ports.store.renew(lane, biz, claims, until)
-        for token, entries in _by_token(claims).items():
-            self._ports.queue.renew(lane, token, entries, until)
+        for token, entries in _by_token(c for c in claims if c.request.id not in lost).items():
+            try:
+                forgotten = self._ports.queue.renew(lane, token, entries, until)
+                if forgotten:
+                    # The truth says that they are ours: Redis has lost them, and would not know
+                    # whose they are when this worker is killed.
+                    self._ports.book.relist(lane, token, forgotten, until)
+            except Exception as error:  # noqa: BLE001  the truth has it; the index follows
+                self._ports.warn("leases could not be renewed in the index", error)
+                break
         return lost
 
     def _term(self) -> tuple[datetime, datetime]:

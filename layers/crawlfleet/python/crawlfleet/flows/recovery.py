@@ -1,25 +1,40 @@
-"""Recovery (SPEC.md A5, A9): what is persisted but not queued goes back into the queue.
+"""Recovery (SPEC.md A5, A9, D12): nothing that was accepted stays forgotten.
 
-What passed its time to live unprocessed is counted before it disappears.
+A round looks at each lane: what passed its time to live is counted before it disappears; a queue
+that Redis has lost is filled again; what is persisted but not queued goes back into the queue; what
+belongs to a worker that nobody knows is taken back. MongoDB is the truth, so whatever Redis lost is
+found here. Repeats do no harm: the claim decides.
 
-MongoDB is the truth, so whatever Redis lost is found here. Repeats do no harm: the claim decides.
+Every worker and the scheduler may do a round; a turn keeps it to one at a time. What a round costs
+grows with what is missing and what is leased, not with what is queued.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from crawlfleet.flows.configuration import biz_of
-from crawlfleet.model.biz import Tree
+from crawlfleet.flows.filling import fill_if_lost
+from crawlfleet.flows.recovery_ports import RecoveryPorts
+from crawlfleet.flows.watching import take_back
+from crawlfleet.model.biz import Biz, Tree
+from crawlfleet.model.journal import JournalLine
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Entry
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.scaling import queued_before
-from crawlfleet.ports import RequestQueue, RequestStore
+from crawlfleet.policy.tokens import worker_of
 
+#: The turn's name, how often it comes round, and after what a holder that vanished loses it.
+TURN: Final = "recover"
+EVERY: Final = timedelta(seconds=20)
+TERM: Final = timedelta(seconds=120)
 #: A submission gets this long from MongoDB to Redis before it counts as lost on the way.
 SLACK_SECONDS: Final = 5.0
 #: Leases that ended are taken back by the queue itself; recovery steps in when it did not.
-OVERDUE: Final = timedelta(seconds=30)
+OVERDUE: Final = timedelta(seconds=10)
 #: With less time left than one lane of a silent node may cost, no other lane is begun.
 MARGIN_SECONDS: Final = 30.0
 #: Entries queued again in one round for one lane, and in one call.
@@ -28,50 +43,94 @@ CHUNK: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryPorts:
-    """What recovery needs of the world."""
-
-    store: RequestStore
-    queue: RequestQueue
-    warn: Callable[[str, Exception], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """What one round did, over all lanes."""
+    """What one round did, over all lanes; ``mine`` is False when it was another's turn."""
 
+    mine: bool = True
     requeued: int = 0
     expired: int = 0
+    orphans: int = 0
+    corrected: int = 0
 
 
 def recover(
-    ports: RecoveryPorts, tree: Tree, now: datetime, time_left: Callable[[], float]
+    ports: RecoveryPorts, tree: Tree, by: str, now: datetime, time_left: Callable[[], float]
 ) -> Recovered:
-    """One round over every lane. A lane that fails, however it does, is left for the next round.
+    """One round over every lane, if it is the caller's turn; ``by`` is who does it.
 
-    A node that does not answer costs seconds a lane, so the round ends when less than
-    :data:`MARGIN_SECONDS` are left, and each minute's round begins with another lane.
+    A lane that fails, however it does, is left for the next round. A node that does not answer
+    costs seconds a lane, so the round ends when less than :data:`MARGIN_SECONDS` are left, and each
+    minute's round begins with another lane. Without Redis nobody knows whose turn it is: then every
+    caller counts what expires, and nothing can be queued anyway.
     """
-    requeued = expired = 0
-    lanes = tree.lanes()
-    first = int(now.timestamp() // 60) % len(lanes) if lanes else 0
-    for lane in (*lanes[first:], *lanes[:first]):
-        if time_left() < MARGIN_SECONDS:
-            break
-        _, biz = biz_of(tree, lane.tenant, lane.biz)
-        try:
-            expired += ports.store.expire(lane, biz, now)
-            depth = ports.queue.depth(lane)
-            before = from_ms(int(queued_before(depth, now, SLACK_SECONDS) * 1000))
-            entries = ports.store.unqueued(lane, biz, before=before, now=now - OVERDUE, limit=BATCH)
-            # Those overdue may be in the queue since an earlier round, where nobody works: the same
-            # bound keeps them from being queued in every round.
-            missing = [entry for entry in entries if entry.ts < to_ms(before)]
-            # Each call puts its entries before all others, so the oldest go last; whoever dies on
-            # the way leaves the oldest out, and those are what the next round looks for.
-            for start in reversed(range(0, len(missing), CHUNK)):
-                ports.queue.requeue(lane, missing[start : start + CHUNK])
-            requeued += len(missing)
-        except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-            ports.warn(f"{lane.tenant}/{lane.biz} could not be recovered", error)
-    return Recovered(requeued=requeued, expired=expired)
+    turn = _take_turn(ports, by)
+    if turn is False:
+        return Recovered(mine=False)
+    try:
+        requeued = expired = orphans = corrected = 0
+        lanes = tree.lanes()
+        first = int(now.timestamp() // 60) % len(lanes) if lanes else 0
+        for lane in (*lanes[first:], *lanes[:first]):
+            if time_left() < MARGIN_SECONDS:
+                break
+            _, biz = biz_of(tree, lane.tenant, lane.biz)
+            try:
+                expired += ports.store.expire(lane, biz, now)
+                corrected += _reconcile(ports, lane, biz, by, now)
+                filled = fill_if_lost(ports, lane, biz, by, now, time_left)
+                requeued += _requeue(ports, lane, biz, now) if filled is None else filled
+                if filled is None:
+                    orphans += _adopt(ports, tree, lane, by, now)
+            except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
+                ports.warn(f"{lane.tenant}/{lane.biz} could not be recovered", error)
+        return Recovered(requeued=requeued, expired=expired, orphans=orphans, corrected=corrected)
+    finally:
+        if turn:
+            ports.watch.end_turn(TURN, by)
+
+
+def _take_turn(ports: RecoveryPorts, by: str) -> bool | None:
+    try:
+        return ports.watch.take_turn(TURN, by, EVERY, TERM)
+    except Exception as error:  # noqa: BLE001  what does not need the index is to be done
+        ports.warn("whose turn it is to recover is not known", error)
+        return None
+
+
+def _reconcile(ports: RecoveryPorts, lane: Lane, biz: Biz, by: str, now: datetime) -> int:
+    corrections = ports.ledgers.reconcile(lane, biz, now)
+    for one in corrections:
+        line = JournalLine(at=now, by=by, kind="corrected", why=one.why, count=one.count)
+        ports.journal.note(lane, line)
+    return len(corrections)
+
+
+def _requeue(ports: RecoveryPorts, lane: Lane, biz: Biz, now: datetime) -> int:
+    """Queue what is persisted, and older than all that is queued, or overdue."""
+    depth = ports.queue.depth(lane)
+    before = from_ms(int(queued_before(depth, now, SLACK_SECONDS) * 1000))
+    entries = ports.store.unqueued(lane, biz, before=before, now=now - OVERDUE, limit=BATCH)
+    # Those overdue may be in the queue since an earlier round, where nobody works: the same bound
+    # keeps them from being queued in every round.
+    missing = [entry for entry in entries if entry.ts < to_ms(before)]
+    # Each call puts its entries before all others, so the oldest go last; whoever dies on the way
+    # leaves the oldest out, and those are what the next round looks for.
+    for start in reversed(range(0, len(missing), CHUNK)):
+        ports.queue.requeue(lane, missing[start : start + CHUNK])
+    return len(missing)
+
+
+def _adopt(ports: RecoveryPorts, tree: Tree, lane: Lane, by: str, now: datetime) -> int:
+    """Take back what is leased to workers that nobody knows: the watch can never bury those."""
+    holders: dict[str, list[tuple[str, Entry]]] = defaultdict(list)
+    for token, entry in ports.book.leases(lane):
+        holders[worker_of(token)].append((token, entry))
+    if not holders:
+        return 0
+    # Looked up after the leases: a worker registers before it leases anything.
+    known = {pulse.worker for pulse in ports.watch.pulses()}
+    adopted = 0
+    for worker in holders.keys() - known:
+        why = f"its worker {worker} is not known any more"
+        adopted += take_back(ports, tree, lane, holders[worker], worker, by, why, now)
+    return adopted

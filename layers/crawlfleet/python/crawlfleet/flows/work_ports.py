@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
 from crawlfleet.ports import (
     Clock,
     ConfigCentre,
     Extractor,
     Fetcher,
+    LeaseBook,
     RequestQueue,
     RequestStore,
     RuleStore,
@@ -28,6 +30,9 @@ class WorkPorts:
     store: RequestStore
     rules: RuleStore
     workers: Workers
+    book: LeaseBook
+    watching: WatchPorts
+    recovery: RecoveryPorts
     fetcher: Fetcher
     extractor: Extractor
     clock: Clock

@@ -16,6 +16,8 @@ class HeldNumber(msgspec.Struct, frozen=True, kw_only=True):
 class WorkReport(msgspec.Struct, kw_only=True):
     """Counts of one consumer invocation and where its time went, phase by phase in seconds.
 
+    ``lost`` were another's before their outcome could be written, ``left`` could not be written for
+    want of their node; both are done again. ``buried`` are other workers that it found dead.
     Phases overlap: a worker fetches many pages at once, so ``fetch`` is the sum over pages.
     """
 
@@ -27,6 +29,8 @@ class WorkReport(msgspec.Struct, kw_only=True):
     skipped: int = 0
     handed_back: int = 0
     lost: int = 0
+    left: int = 0
+    buried: int = 0
     records: int = 0
     bytes: int = 0
     seconds: float = 0.0

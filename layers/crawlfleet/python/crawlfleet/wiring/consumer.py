@@ -11,12 +11,14 @@ import msgspec
 
 from crawlfleet.adapters.http_fetcher import AiohttpFetcher
 from crawlfleet.adapters.mongo.rules import MongoRules
+from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.extract import RuleExtractor, check_rule
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.settings import Need, Settings
-from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.parts import Parts
+from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
 
 #: Names that are looked up at once.
 LOOK_UPS: Final = 64
@@ -29,6 +31,8 @@ class Consumer:
         self._parts = parts
         self._rules = MongoRules(parts.nodes)
         self._extractor = RuleExtractor()
+        self._recovery = recovery_ports(parts)
+        self._clock = ServerClock(parts.redis)
 
     def work(self, worker: str, remaining: Callable[[], float]) -> dict[str, object]:
         """Work until idle or nearly out of time; returns the report as plain values."""
@@ -39,6 +43,8 @@ class Consumer:
 
     async def _work(self, worker: str, remaining: Callable[[], float]) -> WorkReport:
         parts = self._parts
+        # A frozen environment's clocks may have stood still.
+        self._clock.sync()
         # A name look-up holds a thread of the loop's pool for as long as its name server likes.
         asyncio.get_running_loop().set_default_executor(
             ThreadPoolExecutor(LOOK_UPS, thread_name_prefix="names")
@@ -51,9 +57,12 @@ class Consumer:
                 store=parts.store,
                 rules=self._rules,
                 workers=parts.workers,
+                book=self._recovery.book,
+                watching=watch_ports(self._recovery),
+                recovery=self._recovery,
                 fetcher=fetcher,
                 extractor=self._extractor,
-                clock=now,
+                clock=self._clock,
                 remaining=remaining,
                 jitter=random.random,
                 warn=parts.warn,

@@ -1,15 +1,19 @@
-"""The scheduler: due schedules, recovery, staffing, each on its own."""
+"""The scheduler: due schedules, the watch, recovery, staffing, each on its own."""
 
+import time
 from collections.abc import Callable
 from functools import lru_cache
 
 from crawlfleet.adapters.mongo.schedules import MongoSchedules
+from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.errors import CrawlfleetError
-from crawlfleet.flows.recovery import RecoveryPorts, recover
+from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.scheduling import run_due
 from crawlfleet.flows.staffing import staff
+from crawlfleet.flows.watching import stand_watch
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
 from crawlfleet.wiring.submissions import submission_ports
 
 
@@ -20,12 +24,15 @@ class Scheduler:
         self._parts = parts
         self._submission = submission_ports(parts)
         self._schedules = MongoSchedules(parts.nodes)
-        self._recovery = RecoveryPorts(store=parts.store, queue=parts.queue, warn=parts.warn)
+        self._recovery = recovery_ports(parts)
+        # Leases are judged by the clock that workers go by.
+        self._clock = ServerClock(parts.redis)
 
-    def tick(self, time_left: Callable[[], float]) -> dict[str, int]:
-        """Do all three; one that fails does not keep the others from running.
+    def tick(self, name: str, time_left: Callable[[], float]) -> dict[str, int]:
+        """Do all of it; one that fails does not keep the others from running.
 
-        ``time_left`` is in seconds. Consumers come last, because the others make work for them.
+        ``name`` is who this is, for turns and journals; ``time_left`` is in seconds. Consumers come
+        last, because the others make work for them.
         """
         parts, tree = self._parts, self._parts.config.current()
         done: dict[str, int] = {}
@@ -34,10 +41,18 @@ class Scheduler:
             done |= {"fires": fires, "requests": requests}
         except Exception as error:  # noqa: BLE001  recovery and staffing must go on
             parts.warn("schedules could not be run", error)
-        recovered = recover(self._recovery, tree, now(), time_left)
-        done |= {"requeued": recovered.requeued, "expired": recovered.expired}
+        self._clock.sync()
         try:
-            started = staff(parts.queue, parts.workers, parts.waker, tree, now)
+            watching = watch_ports(self._recovery)
+            dead = stand_watch(watching, tree, name, self._clock, time.sleep)
+            done["buried"] = len(dead)
+        except CrawlfleetError as error:
+            parts.warn("the workers could not be watched", error)
+        recovered = recover(self._recovery, tree, name, self._clock(), time_left)
+        done |= {"requeued": recovered.requeued, "expired": recovered.expired}
+        done |= {"orphans": recovered.orphans, "corrected": recovered.corrected}
+        try:
+            started = staff(parts.queue, parts.workers, parts.waker, tree, self._clock)
             done["started"] = started
         except CrawlfleetError as error:
             parts.warn("consumers could not be started", error)

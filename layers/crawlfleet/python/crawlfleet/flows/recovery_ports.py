@@ -1,0 +1,42 @@
+"""What watching and recovery need of the world; ``warn`` is told what is wrong but not fatal."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from crawlfleet.ports import (
+    Disowning,
+    Journal,
+    LeaseBook,
+    Ledgers,
+    QueueFilling,
+    RequestQueue,
+    RequestStore,
+    Watch,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchPorts:
+    """The parts that a look at the workers needs."""
+
+    watch: Watch
+    book: LeaseBook
+    queue: RequestQueue
+    disowning: Disowning
+    journal: Journal
+    warn: Callable[[str, Exception], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryPorts:
+    """The parts that a round of recovery works on."""
+
+    store: RequestStore
+    ledgers: Ledgers
+    disowning: Disowning
+    queue: RequestQueue
+    filling: QueueFilling
+    book: LeaseBook
+    watch: Watch
+    journal: Journal
+    warn: Callable[[str, Exception], None]

@@ -1,0 +1,138 @@
+"""A lost heartbeat (SPEC.md C5, D12): suspect, take back what the dead worker held, bury it.
+
+Every worker and the scheduler look on; a turn in the index keeps it to one at a time. The truth is
+written first: once a request is disowned there, its worker's token is worth nothing, so one that
+was only slow finds out and writes nothing. Doing any of it twice has no second effect.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from crawlfleet.flows.configuration import biz_of
+from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
+from crawlfleet.model.biz import Tree
+from crawlfleet.model.journal import JournalLine
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Entry
+from crawlfleet.model.worker import Health, WorkerStatus
+from crawlfleet.policy.liveness import status, worth_a_look
+from crawlfleet.ports import Clock
+
+#: The turn's name, how often it comes round, and after what a watcher that vanished loses it.
+TURN: Final = "watch"
+EVERY: Final = timedelta(seconds=1)
+TERM: Final = timedelta(seconds=15)
+#: Looks of one who stays to be sure.
+LOOKS: Final = 12
+#: Requests taken back in one call.
+CHUNK: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What one look found: workers that are silent but may live, dead ones, what they held.
+
+    ``mine`` is False when it was another's turn.
+    """
+
+    mine: bool = True
+    suspected: int = 0
+    dead: tuple[str, ...] = ()
+    returned: int = 0
+
+
+def watch(ports: WatchPorts, tree: Tree, by: str, now: datetime) -> Watched:
+    """One look at the workers, if it is the caller's turn; ``by`` is who looks."""
+    if not ports.watch.take_turn(TURN, by, EVERY, TERM):
+        return Watched(mine=False)
+    try:
+        limits = tree.stage.detector
+        found = [status(pulse, limits) for pulse in ports.watch.pulses(worth_a_look(limits))]
+        dead = [one for one in found if one.health is Health.DEAD]
+        returned = sum(_bury(ports, tree, one, by, now) for one in dead)
+        return Watched(
+            suspected=sum(one.health is Health.SUSPECTED for one in found),
+            dead=tuple(one.worker for one in dead),
+            returned=returned,
+        )
+    finally:
+        ports.watch.end_turn(TURN, by)
+
+
+def stand_watch(
+    ports: WatchPorts, tree: Tree, by: str, clock: Clock, pause: Callable[[float], None]
+) -> tuple[str, ...]:
+    """Watch for a few seconds if nobody else does; returns the workers that were found dead.
+
+    Silence counts only while somebody watches. Where all workers have died nobody did, so whoever
+    comes along, the scheduler once a minute, must stay for as long as it takes to be sure.
+    """
+    dead: list[str] = []
+    sure_after = worth_a_look(tree.stage.detector)
+    began = clock()
+    for _ in range(LOOKS):
+        found = watch(ports, tree, by, clock())
+        dead += found.dead
+        if not found.mine or not any(d.leased for d in ports.queue.depths(tree.lanes())):
+            break
+        if clock() - began > sure_after and not ports.watch.pulses(sure_after):
+            break
+        pause(EVERY.total_seconds())
+    return tuple(dead)
+
+
+def _bury(ports: WatchPorts, tree: Tree, one: WorkerStatus, by: str, now: datetime) -> int:
+    why = (
+        f"its worker {one.worker} is taken to be dead: "
+        f"silent for {one.silent_ms / 1000:.1f} s, phi {one.phi:.1f}"
+    )
+    returned = 0
+    lanes = tree.lanes()
+    for lane, depth in zip(lanes, ports.queue.depths(lanes), strict=True):
+        if not depth.leased:
+            continue
+        try:
+            held = ports.book.leases(lane, one.worker)
+            returned += take_back(ports, tree, lane, held, one.worker, by, why, now)
+        except Exception as error:  # noqa: BLE001  the other lanes are to have theirs back
+            # Recovery finds what belongs to nobody, and the leases have an end.
+            ports.warn(f"{lane.tenant}/{lane.biz} did not get a dead worker's work back", error)
+    ports.watch.bury(one.worker)
+    return returned
+
+
+def take_back(
+    ports: WatchPorts | RecoveryPorts,
+    tree: Tree,
+    lane: Lane,
+    held: Sequence[tuple[str, Entry]],
+    worker: str,
+    by: str,
+    why: str,
+    now: datetime,
+) -> int:
+    """Disown the worker of what it holds of a lane, and queue that again; returns how many."""
+    _, biz = biz_of(tree, lane.tenant, lane.biz)
+    for start in range(0, len(held), CHUNK):
+        part = held[start : start + CHUNK]
+        entries = [entry for _, entry in part]
+        ports.disowning.disown(lane, biz, entries, worker, by, why, now)
+        for token, leased in _by_token(part).items():
+            ports.queue.give_back(lane, token, leased)
+    if held:
+        line = JournalLine(at=now, by=by, kind="taken-back", why=why, count=len(held))
+        try:
+            ports.journal.note(lane, line)
+        except Exception as error:  # noqa: BLE001  it is done, whoever can read of it
+            ports.warn("the journal could not be written", error)
+    return len(held)
+
+
+def _by_token(held: Iterable[tuple[str, Entry]]) -> dict[str, list[Entry]]:
+    tokens: dict[str, list[Entry]] = defaultdict(list)
+    for token, entry in held:
+        tokens[token].append(entry)
+    return tokens

@@ -1,0 +1,188 @@
+"""A worker that others took for dead, that is cut off, or whose node is away."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.flows import execution, leasing
+from crawlfleet.flows.execution import Worker
+from crawlfleet.flows.holding import PARKED_BATCHES
+from crawlfleet.flows.submission import submit
+from crawlfleet.model.biz import DetectorLimits, Tree
+from crawlfleet.model.request import State
+from crawlfleet.model.submission import Submission
+from tests.unit.flows.world import DOCS, OTHER, World, make_tree
+
+URLS = [f"https://example.org/{n}" for n in range(12)]
+PAGES = dict.fromkeys(URLS, b"Title")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
+    monkeypatch.setattr(leasing, "REST_SECONDS", 0.02)
+    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
+    monkeypatch.setattr(execution, "KEEP_SECONDS", 0.002)
+
+
+def quick_tree(world: World, **fleet: object) -> Tree:
+    tree = make_tree(world.biz, **fleet)
+    limits = DetectorLimits(beat_seconds=0.002, detached_seconds=0.05)
+    return replace(tree, stage=replace(tree.stage, detector=limits))
+
+
+def submitted(world: World, count: int, tenant: str = "default") -> list[int]:
+    pages = [Submission(url=url) for url in URLS[:count]]
+    receipts = submit(world.submission(), world.tree, tenant, "docs", pages, world.now)
+    return [receipt.id for receipt in receipts]
+
+
+def work(world: World, **changes: object):
+    async def run():
+        async with asyncio.timeout(20):
+            return await Worker(world.work(PAGES, **changes), "w").run()
+
+    return asyncio.run(run())
+
+
+def states(world: World, ids: list[int]) -> list[int]:
+    return [world.store.get(DOCS, world.biz, one).state for one in ids]
+
+
+class Held:
+    """Downloads that end when the test lets them."""
+
+    def __init__(self, world: World, until: Callable[[], bool]) -> None:
+        self._fetcher = world.work(PAGES).fetcher
+        self._until = until
+        self.begun = 0
+
+    async def fetch(self, body, limits):
+        self.begun += 1
+        while not self._until():  # noqa: ASYNC110  what it waits for happens in other threads
+            await asyncio.sleep(0.001)
+        return await self._fetcher.fetch(body, limits)
+
+
+def test_a_worker_that_was_taken_for_dead_drops_what_is_not_its_own_any_more(world):
+    world.tree = quick_tree(world, concurrency=2)
+    ids = submitted(world, 6)
+    buried = []
+
+    def bury_then_wait() -> bool:
+        if not buried:
+            held = world.book.leases(DOCS)
+            entries = [entry for _, entry in held]
+            world.disowning.disown(DOCS, world.biz, entries, "w", "x", "dead", world.now)
+            world.watch.bury("w")
+            buried.extend(entries)
+            return False
+        return len(world.book.leases(DOCS)) >= 0 and world.watch.pulses() != []
+
+    report = work(world, fetcher=Held(world, bury_then_wait))
+
+    assert report.lost >= 2, "what was under way was another's"
+    assert {world.store.get(DOCS, world.biz, one).attempts for one in ids} <= {1, 2}
+    records = world.store.records(DOCS, world.biz, request_id=None, after=None, limit=99)
+    assert len({record.request_id for record in records}) == len(records)
+
+
+def test_cut_off_for_a_short_time_it_finishes_what_it_has(world):
+    world.tree = quick_tree(world, concurrency=2)
+    ids = submitted(world, 4)
+    workers = Silent(world, silent_beats=5)
+
+    report = work(world, workers=workers)
+
+    assert states(world, ids) == [State.DONE] * 4
+    assert report.handed_back == 0
+
+
+def test_cut_off_for_too_long_it_gives_back_what_it_has_not_begun(world):
+    world.tree = quick_tree(world, concurrency=2)
+    ids = submitted(world, 6)
+
+    def until_given_back() -> bool:
+        return states(world, ids).count(State.PENDING) == 4
+
+    report = work(world, workers=Silent(world), fetcher=Held(world, until_given_back))
+
+    assert (report.done, report.handed_back) == (2, 4), "what ran was finished, and stored"
+    work(world)
+    done = [world.store.get(DOCS, world.biz, one) for one in ids]
+    assert all(one.state == State.DONE for one in done)
+    assert any("cut off from Redis" in event.why for one in done for event in one.timeline)
+
+
+class Silent:
+    """A register that a worker's beats do not reach, all the time or for the first few."""
+
+    def __init__(self, world: World, silent_beats: int = 10**9) -> None:
+        self._world = world
+        self.left = silent_beats
+
+    def beat(self, worker, now, card):
+        self.left -= 1
+        if self.left >= 0:
+            raise StoreUnavailableError("redis", "no answer")
+        return self._world.workers.beat(worker, now, card)
+
+    def __getattr__(self, name):
+        return getattr(self._world.workers, name)
+
+
+class AwayFor:
+    """A store whose node for one lane does not take outcomes until it is told to."""
+
+    def __init__(self, world: World, until: Callable[[], bool]) -> None:
+        self._store = world.store
+        self._until = until
+
+    def settle(self, lane, *args):
+        if lane == DOCS and not self._until():
+            raise StoreUnavailableError("mongodb", "away")
+        return self._store.settle(lane, *args)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+def all_done(world: World, lane) -> bool:
+    return world.ledgers.totals(lane, world.biz, world.now).open == 0
+
+
+def test_outcomes_for_a_node_that_is_away_do_not_keep_other_lanes_waiting(world):
+    """A worker holds 4 + 3 * 1 requests; so many of the lane whose node is away would fill it."""
+    world.tree = quick_tree(world, concurrency=4, batch=1)
+    ids = submitted(world, 12)
+    submitted(world, 12, tenant="acme")
+
+    report = work(world, store=AwayFor(world, lambda: all_done(world, OTHER)))
+
+    assert all_done(world, OTHER)
+    assert states(world, ids).count(State.DONE) + report.left >= 12
+    assert report.done + report.left == 24
+
+
+def test_what_there_is_no_room_to_park_is_left_to_its_lease(world):
+    world.tree = quick_tree(world, concurrency=4, batch=1, lease_seconds=600.0)
+    ids = submitted(world, 12)
+    submitted(world, 12, tenant="acme")
+    dropped = []
+
+    def until() -> bool:
+        return bool(dropped) or all_done(world, OTHER)
+
+    report = work(world, store=AwayFor(world, until))
+
+    assert report.left <= 12 - PARKED_BATCHES
+    world.now += timedelta(seconds=601)
+    work(world)
+    assert states(world, ids) == [State.DONE] * 12
+    records = world.store.records(DOCS, world.biz, request_id=None, after=None, limit=99)
+    assert len(records) == 12

@@ -1,0 +1,236 @@
+from datetime import timedelta
+
+import pytest
+
+from crawlfleet.flows.submission import submit
+from crawlfleet.flows.watching import stand_watch, watch
+from crawlfleet.model.request import State
+from crawlfleet.model.submission import Submission
+from crawlfleet.model.worker import Card
+from tests.unit.flows.world import DOCS, Broken, Failing, World
+
+SECOND = timedelta(seconds=1)
+
+
+def submitted(world: World, count: int) -> None:
+    pages = [Submission(url=f"https://example.org/{n}") for n in range(count)]
+    submit(world.submission(), world.tree, "default", "docs", pages, world.now)
+
+
+def beat(world: World, *workers: str, seconds: int = 1) -> None:
+    """Let time pass in which these beat, and nobody else."""
+    for _ in range(seconds):
+        world.now += SECOND
+        for worker in workers:
+            world.workers.beat(worker, world.now, Card())
+
+
+def take(world: World, worker: str, count: int, *, claims: bool = True) -> list[int]:
+    """What a worker holds: leased, and claimed too unless it is killed in between."""
+    token, until = f"{worker}.aa.1", world.now + timedelta(minutes=5)
+    entries = world.queue.lease(DOCS, token, count, world.now, until)
+    if claims:
+        world.store.claim(DOCS, world.biz, entries, worker, world.now, until, token)
+    return [entry.id for entry in entries]
+
+
+def look(world: World, **changes: object):
+    return watch(world.watching(**changes), world.tree, "other", world.now)
+
+
+def states(world: World, ids: list[int]) -> set[int]:
+    return {world.store.get(DOCS, world.biz, one).state for one in ids}
+
+
+def test_what_a_killed_worker_held_is_back_in_the_queue_within_seconds(world):
+    submitted(world, 7)
+    beat(world, "gone", "other", seconds=5)
+    ids = take(world, "gone", 5)
+
+    beat(world, "other", seconds=6)
+    found = look(world)
+
+    assert (found.dead, found.returned) == (("gone",), 5)
+    assert states(world, ids) == {State.PENDING}
+    depth = world.queue.depth(DOCS)
+    assert (depth.queued, depth.leased) == (7, 0)
+    [line, *_] = reversed(world.store.get(DOCS, world.biz, ids[0]).timeline)
+    assert line.by == "other"
+    assert line.why.startswith("its worker gone is taken to be dead: silent for 6.0 s, phi ")
+
+
+def test_its_leases_go_back_before_others_that_wait(world):
+    submitted(world, 4)
+    beat(world, "gone", "other", seconds=5)
+    ids = take(world, "gone", 2)
+    beat(world, "other", seconds=6)
+
+    look(world)
+
+    assert take(world, "other", 2) == ids
+
+
+def test_what_was_leased_but_not_yet_claimed_goes_back_too(world):
+    submitted(world, 3)
+    beat(world, "gone", "other", seconds=5)
+    ids = take(world, "gone", 3, claims=False)
+    beat(world, "other", seconds=6)
+
+    assert look(world).returned == 3
+    assert take(world, "other", 3) == ids
+
+
+def test_a_slow_worker_keeps_what_it_holds(world):
+    submitted(world, 3)
+    beat(world, "slow", "other", seconds=10)
+    ids = take(world, "slow", 3)
+
+    beat(world, "other", seconds=3)
+
+    assert look(world).dead == ()
+    assert states(world, ids) == {State.LEASED}
+
+
+def test_a_dead_worker_that_comes_back_writes_nothing_and_is_new(world):
+    submitted(world, 1)
+    beat(world, "gone", "other", seconds=5)
+    until = world.now + timedelta(minutes=5)
+    [entry] = world.queue.lease(DOCS, "gone.aa.1", 1, world.now, until)
+    [claim] = world.store.claim(DOCS, world.biz, [entry], "gone", world.now, until, "gone.aa.1")
+    beat(world, "other", seconds=6)
+    look(world)
+
+    assert world.store.renew(DOCS, world.biz, [claim], until) == {entry.id}
+    assert world.workers.beat("gone", world.now, Card()) is False
+
+
+def test_what_others_hold_is_left_to_them(world):
+    submitted(world, 6)
+    beat(world, "gone", "other", "third", seconds=5)
+    take(world, "gone", 2)
+    kept = take(world, "third", 3)
+    beat(world, "other", "third", seconds=6)
+
+    assert look(world).returned == 2
+    assert states(world, kept) == {State.LEASED}
+    assert world.queue.depth(DOCS).leased == 3
+
+
+def test_it_is_one_watchers_turn_at_a_time(world):
+    beat(world, "w")
+    assert look(world).mine
+    assert not look(world).mine, "within the same second"
+    world.now += SECOND
+    assert look(world).mine
+
+
+def test_after_redis_was_away_nobody_is_found_dead(world):
+    submitted(world, 2)
+    beat(world, "w", "other", seconds=10)
+    take(world, "w", 2)
+    world.now += timedelta(minutes=3)  # nobody could beat, nobody could look
+
+    assert look(world).dead == ()
+    beat(world, "w", "other", seconds=2)
+    assert look(world).dead == ()
+
+
+def test_a_part_that_fails_on_the_way_is_gone_on_from_at_the_next_look(world):
+    submitted(world, 4)
+    beat(world, "gone", "other", seconds=5)
+    ids = take(world, "gone", 4)
+    beat(world, "other", seconds=6)
+    queue = Failing(world.queue, depths=1)
+    with pytest.raises(Exception, match="no answer"):
+        look(world, queue=queue)
+    beat(world, "other")
+
+    assert look(world, queue=queue).returned == 4
+    assert states(world, ids) == {State.PENDING}
+
+
+def test_a_lane_whose_store_is_away_does_not_keep_the_worker_from_being_buried(world):
+    submitted(world, 2)
+    beat(world, "gone", "other", seconds=5)
+    take(world, "gone", 2)
+    beat(world, "other", seconds=6)
+
+    found = look(world, disowning=Broken())
+
+    assert (found.dead, found.returned) == (("gone",), 0)
+    assert world.queue.depth(DOCS).leased == 2, "recovery and the leases' end see to these"
+    assert any("did not get a dead worker's work back" in text for text in world.warnings)
+
+
+def test_a_journal_that_cannot_be_written_keeps_nothing_back(world):
+    submitted(world, 2)
+    beat(world, "gone", "other", seconds=5)
+    take(world, "gone", 2)
+    beat(world, "other", seconds=6)
+
+    assert look(world, journal=Broken()).returned == 2
+
+
+def test_the_journal_tells_how_many_were_taken_back_and_from_whom(world):
+    submitted(world, 2)
+    beat(world, "gone", "other", seconds=5)
+    take(world, "gone", 2)
+    beat(world, "other", seconds=6)
+    look(world)
+
+    [line] = world.journal.lines(DOCS, world.now - SECOND, world.now + SECOND, 9)
+    assert (line.kind, line.count, line.by) == ("taken-back", 2, "other")
+    assert "its worker gone is taken to be dead" in line.why
+
+
+# ---- one who stays ------------------------------------------------------------------------------
+
+
+def stay(world: World, *alive: str) -> tuple[tuple[str, ...], int]:
+    """Stand watch while these go on beating; who was found dead, and how long it took."""
+    began = world.now
+
+    def pause(seconds: float) -> None:
+        beat(world, *alive)
+
+    dead = stand_watch(world.watching(), world.tree, "scheduler", world.clock, pause)
+    return dead, int((world.now - began).total_seconds())
+
+
+def test_where_all_workers_died_the_tick_stays_until_it_is_sure(world):
+    submitted(world, 3)
+    beat(world, "a", "b", seconds=5)
+    ids = [*take(world, "a", 2), *take(world, "b", 1)]
+    world.now += timedelta(seconds=40)
+
+    dead, seconds = stay(world)
+
+    assert sorted(dead) == ["a", "b"]
+    assert seconds <= 8
+    assert states(world, ids) == {State.PENDING}
+
+
+def test_where_all_is_well_the_tick_goes_on_after_a_few_seconds(world):
+    submitted(world, 3)
+    beat(world, "a", seconds=5)
+    take(world, "a", 2)
+    world.now += timedelta(seconds=40)
+
+    assert stay(world, "a") == ((), 5)
+
+
+def test_where_nothing_is_leased_nobody_is_waited_for(world):
+    submitted(world, 3)
+    beat(world, "a", seconds=5)
+    world.now += timedelta(seconds=40)
+
+    assert stay(world) == ((), 0)
+
+
+def test_where_others_watch_the_tick_does_not(world):
+    submitted(world, 3)
+    beat(world, "a", seconds=5)
+    take(world, "a", 2)
+    look(world)
+
+    assert stay(world) == ((), 0)
