@@ -5,6 +5,7 @@ import pytest
 
 from crawlfleet.edge import views
 from crawlfleet.errors import InvalidRequestError
+from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import Body, Event, Request, State, Tracked
 from crawlfleet.model.schedule import Schedule
@@ -84,6 +85,7 @@ def test_stats_are_shown_by_span_and_phase(oldest, written):
     depth = Depth(queued=1, leased=2, delayed=3, oldest_ts=oldest)
     stats = Stats(
         states={"pending": 4},
+        ledger=Ledger(submitted=9, pending=4),
         records=5,
         depth=depth,
         submitted=rates,
@@ -93,6 +95,7 @@ def test_stats_are_shown_by_span_and_phase(oldest, written):
 
     shown = plain(views.stats_view(stats))
 
+    assert (shown["submitted"], shown["states"]) == (9, {"pending": 4})
     assert shown["queue"] == {"queued": 1, "leased": 2, "delayed": 3, "oldest_at": written}
     assert shown["rates"]["submitted"] == {"1s": 3.0, "5s": 2.0, "60s": 1.0}
     assert shown["phases"] == {"fetch": 1.235}

@@ -134,10 +134,13 @@ class RatesView(View, frozen=True, kw_only=True):
 
 
 class StatsView(View, frozen=True, kw_only=True):
-    """Totals, depth, rates, and the workers' time by phase in seconds."""
+    """Totals, depth, rates, and the workers' time by phase in seconds.
 
-    states: dict[str, int]
+    ``submitted`` is how many there ever were, the sum of all states.
+    """
+
     submitted: int
+    states: dict[str, int]
     records: int
     queue: QueueView
     rates: RatesView
@@ -246,8 +249,8 @@ def stats_view(stats: Stats) -> StatsView:
     """Totals, depth and rates."""
     oldest = stats.depth.oldest_ts
     return StatsView(
-        states=stats.states,
         submitted=stats.ledger.submitted,
+        states=stats.states,
         records=stats.records,
         queue=QueueView(
             queued=stats.depth.queued,

@@ -94,6 +94,19 @@ def list_letters(
     return Listing(found, resume, resume is not None)
 
 
+def look_at(
+    ports: DeadLetterPorts, tree: Tree, tenant: str, biz_name: str, text_id: str
+) -> Tracked:
+    """One dead letter, with the site's last answer.
+
+    Raises:
+        NotFoundError: there is none of that id.
+        ConflictError: it is not dead.
+    """
+    lane, biz = biz_of(tree, tenant, biz_name)
+    return _dead(ports, lane, biz, text_id, "dead letters")
+
+
 def replay_one(
     ports: DeadLetterPorts,
     tree: Tree,

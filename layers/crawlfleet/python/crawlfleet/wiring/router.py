@@ -13,11 +13,15 @@ from crawlfleet.errors import CrawlfleetError, InvalidRequestError
 from crawlfleet.flows import tracking
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.submission import submit
+from crawlfleet.model.explanation import Explanation
+from crawlfleet.model.ledger import Ledger
+from crawlfleet.model.letter import LetterFilter
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import Tracked
 from crawlfleet.model.schedule import Schedule
 from crawlfleet.model.submission import Receipt, Submission
 from crawlfleet.model.totals import Stats
+from crawlfleet.model.worker import WorkerStatus
 from crawlfleet.policy.tenancy import tenant_of
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts, now
@@ -25,6 +29,9 @@ from crawlfleet.wiring.submissions import submission_ports
 
 if TYPE_CHECKING:
     from crawlfleet.adapters.mongo.schedules import MongoSchedules
+    from crawlfleet.adapters.redis_queue.watch import RedisWatch
+    from crawlfleet.flows.dead_letters import Changed, DeadLetterPorts
+    from crawlfleet.flows.explaining import ExplainingPorts
 
 
 class RouterOperations:
@@ -55,10 +62,13 @@ class RouterOperations:
         submissions: list[Submission | InvalidRequestError],
         *,
         single: bool,
+        key: str | None,
     ) -> list[Receipt]:
         """flows.submission."""
         tree = self._parts.config.current()
-        return submit(self._submission, tree, tenant, biz, submissions, now(), single=single)
+        return submit(
+            self._submission, tree, tenant, biz, submissions, now(), single=single, key=key
+        )
 
     def look_up(self, tenant: str, biz: str, request_id: str) -> Tracked:
         """flows.tracking."""
@@ -112,6 +122,149 @@ class RouterOperations:
         """flows.tracking."""
         return tracking.stats(self._tracking, self._parts.config.current(), tenant, biz, now())
 
+    def ledger(self, tenant: str, biz: str, job: str | None) -> Ledger:
+        """flows.tracking."""
+        tree = self._parts.config.current()
+        return tracking.audit(self._tracking, tree, tenant, biz, job, now())
+
+    @cached_property
+    def _watch(self) -> "RedisWatch":
+        from crawlfleet.adapters.redis_queue.watch import RedisWatch
+
+        return RedisWatch(self._parts.redis)
+
+    def workers(self, tenant: str, biz: str) -> list[WorkerStatus]:
+        """flows.roster."""
+        from crawlfleet.flows.roster import RosterPorts, workers
+
+        ports = RosterPorts(watch=self._watch)
+        return workers(ports, self._parts.config.current(), tenant, biz)
+
+    @cached_property
+    def _explaining(self) -> "ExplainingPorts":
+        from crawlfleet.adapters.mongo.journal import MongoJournal
+        from crawlfleet.flows.explaining import ExplainingPorts
+
+        parts = self._parts
+        return ExplainingPorts(
+            store=parts.store,
+            queue=parts.queue,
+            journal=MongoJournal(parts.nodes),
+            watch=self._watch,
+            warn=parts.warn,
+        )
+
+    def explain(self, tenant: str, biz: str, request_id: str) -> Explanation:
+        """flows.explaining."""
+        from crawlfleet.flows.explaining import explain
+
+        tree = self._parts.config.current()
+        return explain(self._explaining, tree, tenant, biz, request_id, now())
+
+    @cached_property
+    def _letters(self) -> "DeadLetterPorts":
+        from crawlfleet.adapters.mongo.dead_letters import MongoDeadLetters
+        from crawlfleet.flows.dead_letters import DeadLetterPorts
+
+        parts = self._parts
+        return DeadLetterPorts(
+            letters=MongoDeadLetters(parts.nodes),
+            store=parts.store,
+            queue=parts.queue,
+            workers=parts.workers,
+            waker=parts.waker,
+            rules=self._submission.rules,
+            warn=parts.warn,
+        )
+
+    def list_letters(
+        self, tenant: str, biz: str, letters: LetterFilter, *, cursor: str | None, limit: int
+    ) -> tracking.Listing[Tracked]:
+        """flows.dead_letters."""
+        from crawlfleet.flows import dead_letters
+
+        tree = self._parts.config.current()
+        return dead_letters.list_letters(
+            self._letters, tree, tenant, biz, letters, cursor=cursor, limit=limit, now=now()
+        )
+
+    def get_letter(self, tenant: str, biz: str, request_id: str) -> Tracked:
+        """flows.dead_letters."""
+        from crawlfleet.flows import dead_letters
+
+        tree = self._parts.config.current()
+        return dead_letters.look_at(self._letters, tree, tenant, biz, request_id)
+
+    def replay_letter(
+        self, tenant: str, biz: str, request_id: str, *, current_rule: bool
+    ) -> Tracked:
+        """flows.dead_letters."""
+        from crawlfleet.flows import dead_letters
+
+        return dead_letters.replay_one(
+            self._letters,
+            self._parts.config.current(),
+            tenant,
+            biz,
+            request_id,
+            current_rule=current_rule,
+            by=_by(tenant),
+            now=now(),
+        )
+
+    def purge_letter(self, tenant: str, biz: str, request_id: str) -> None:
+        """flows.dead_letters."""
+        from crawlfleet.flows import dead_letters
+
+        tree = self._parts.config.current()
+        dead_letters.purge_one(
+            self._letters, tree, tenant, biz, request_id, by=_by(tenant), now=now()
+        )
+
+    def replay_letters(
+        self,
+        tenant: str,
+        biz: str,
+        letters: LetterFilter,
+        *,
+        current_rule: bool,
+        cursor: str | None,
+        limit: int,
+    ) -> "Changed":
+        """flows.dead_letters."""
+        from crawlfleet.flows import dead_letters
+
+        return dead_letters.replay(
+            self._letters,
+            self._parts.config.current(),
+            tenant,
+            biz,
+            letters,
+            current_rule=current_rule,
+            by=_by(tenant),
+            limit=limit,
+            now=now(),
+            cursor=cursor,
+        )
+
+    def purge_letters(
+        self, tenant: str, biz: str, letters: LetterFilter, *, cursor: str | None, limit: int
+    ) -> "Changed":
+        """flows.dead_letters."""
+        from crawlfleet.flows import dead_letters
+
+        return dead_letters.purge(
+            self._letters,
+            self._parts.config.current(),
+            tenant,
+            biz,
+            letters,
+            by=_by(tenant),
+            limit=limit,
+            now=now(),
+            cursor=cursor,
+        )
+
     def label(self, tenant: str, biz: str) -> Callable[[int], str]:
         """How this biz calls its states."""
         _, found = biz_of(self._parts.config.current(), tenant, biz)
@@ -159,6 +312,11 @@ class RouterOperations:
             self._parts.warn("there is no configuration", error)
             return {"config": "cannot be read"}
         return {"config": "ok", **self._health.answers()}
+
+
+def _by(tenant: str) -> str:
+    """Who a tenant is in the timeline of a request."""
+    return f"api:{tenant}"
 
 
 @lru_cache(maxsize=1)
