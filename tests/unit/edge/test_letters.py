@@ -1,0 +1,394 @@
+"""Dead letters, reasons, the ledger and workers at the edge, over operations that a test makes."""
+
+import base64
+import json
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from crawlfleet.edge import letter_views
+from crawlfleet.edge.rest import RestApi
+from crawlfleet.errors import BacklogFullError
+from crawlfleet.flows.dead_letters import Changed
+from crawlfleet.flows.tracking import Listing
+from crawlfleet.model.explanation import Explanation, Standing, Step, StepKind
+from crawlfleet.model.ledger import Ledger
+from crawlfleet.model.letter import LetterFilter
+from crawlfleet.model.outcome import Answer
+from crawlfleet.model.request import Body, Event, Request, State, Tracked
+from crawlfleet.model.submission import Accepted
+from crawlfleet.model.worker import Card, Health, WorkerStatus
+from tests.unit.edge.test_rest import NoOperations, an_event, ask
+
+AT = datetime(2026, 1, 1, 8, 30, tzinfo=UTC)
+ID = 400_000_000_000_000_000
+ANSWER = Answer(
+    url="https://example.org/gone",
+    status=404,
+    headers={"content-type": "text/html; charset=utf-8"},
+    seconds=0.25,
+    sample="<h1>fort für immer</h1>".encode(),
+)
+
+
+def a_letter(answer: Answer | None = ANSWER) -> Tracked:
+    return Tracked(
+        request=Request(
+            id=ID,
+            tenant="acme",
+            biz="docs",
+            queued_at=AT,
+            body=Body(url="https://example.org/", rule="page", rule_version="v1"),
+            job="nightly",
+        ),
+        state=4,
+        attempts=3,
+        timeline=(Event(at=AT, state=State.DEAD, by="w", why="answered 404"),),
+        worker="w",
+        error="PageGoneError: answered 404",
+        reason="PageGone",
+        answer=answer,
+    )
+
+
+def label(*_: str):
+    return lambda flag: State(flag).label
+
+
+# ---- lists ---------------------------------------------------------------------------------------
+
+
+def test_a_list_has_the_facts_of_each_letter_and_no_samples():
+    asked = []
+
+    def list_letters(tenant, biz, letters, *, cursor, limit):
+        asked.append((tenant, biz, letters, cursor, limit))
+        return Listing([a_letter(), a_letter(None)], "next", more=True)
+
+    query = {
+        "reason": "PageGone",
+        "status": "404",
+        "host": "example.org",
+        "text": "404",
+        "since": "2026-01-01T08:30:00Z",
+        "until": str(int(AT.timestamp() * 1000) + 1),
+        "cursor": "c",
+        "limit": "2",
+    }
+    event = an_event(path="/v1/docs/dead-letters", queryStringParameters=query)
+    status, page = ask(NoOperations(list_letters=list_letters), event)
+
+    meant = LetterFilter(
+        reason="PageGone",
+        status=404,
+        host="example.org",
+        text="404",
+        since=AT,
+        until=AT.replace(microsecond=1000),
+    )
+    assert asked == [("acme", "docs", meant, "c", 2)]
+    assert (status, page["cursor"], page["more"]) == (200, "next", True)
+    first, second = page["dead_letters"]
+    assert first["answer"] == {
+        "url": "https://example.org/gone",
+        "status": 404,
+        "headers": {"content-type": "text/html; charset=utf-8"},
+        "seconds": 0.25,
+    }
+    assert (first["reason"], first["status"], first["job"]) == ("PageGone", 404, "nightly")
+    assert (second["answer"], second["status"]) == (None, 0)
+    assert not {"sample", "timeline"} & first.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("status", "word"),
+        ("status", "1000"),
+        ("reason", ""),
+        ("text", "x" * 256),
+        ("since", "yesterday"),
+        ("until", "2026-01-01"),
+        ("limit", "0"),
+    ],
+)
+def test_a_wrong_filter_is_named(name, value):
+    event = an_event(path="/v1/docs/dead-letters", queryStringParameters={name: value})
+
+    status, problem = ask(NoOperations(list_letters=None), event)
+
+    assert (status, [error["field"] for error in problem["errors"]]) == (400, [name])
+
+
+# ---- one -----------------------------------------------------------------------------------------
+
+
+def test_one_letter_is_shown_whole_and_its_tenant_is_not():
+    operations = NoOperations(get_letter=lambda *_: a_letter(), label=label)
+
+    status, shown = ask(operations, an_event(path=f"/v1/docs/dead-letters/{ID}"))
+
+    assert (status, shown["id"], shown["state"]) == (200, str(ID), "dead")
+    assert shown["sample"] == {"encoding": "text", "content": "<h1>fort für immer</h1>"}
+    assert shown["timeline"][0]["why"] == "answered 404"
+    assert "acme" not in str(shown)
+
+
+@pytest.mark.parametrize(
+    ("sample", "charset", "text"),
+    [
+        ("für".encode(), "", "für"),
+        ("für".encode(), "; charset=UTF-8", "für"),
+        (b"fur", '; charset="us-ascii"', "fur"),
+        ("für".encode(), "; charset=iso-8859-1", None),
+        ("für".encode("latin-1"), "; charset=utf-8", None),
+        ("für 文".encode()[:-1], "", "für "),
+        ("🕷x".encode()[1:], "", None),
+        (b"\x89PNG\r\n\x1a\n", "", None),
+    ],
+)
+def test_a_sample_is_text_where_it_is_utf_8_and_the_site_does_not_say_otherwise(
+    sample, charset, text
+):
+    headers = {"content-type": f"text/html{charset}"}
+
+    shown = letter_views.sample_view(Answer(url="u", headers=headers, sample=sample))
+
+    if text is None:
+        assert (shown.encoding, base64.b64decode(shown.content)) == ("base64", sample)
+    else:
+        assert (shown.encoding, shown.content) == ("text", text)
+
+
+@pytest.mark.parametrize(
+    ("body", "current"),
+    [(None, False), ("", False), ('{"rule": "frozen"}', False), ('{"rule": "current"}', True)],
+)
+def test_one_letter_is_replayed_by_its_rule_as_it_was_unless_told_otherwise(body, current):
+    asked = []
+
+    def replay_letter(tenant, biz, request_id, *, current_rule):
+        asked.append((tenant, biz, request_id, current_rule))
+        return a_letter()
+
+    event = an_event("POST", f"/v1/docs/dead-letters/{ID}/replay", body=body)
+    status, _ = ask(NoOperations(replay_letter=replay_letter, label=label), event)
+
+    assert (status, asked) == (200, [("acme", "docs", str(ID), current)])
+
+
+def test_a_purge_of_one_answers_with_nothing():
+    event = an_event("DELETE", f"/v1/docs/dead-letters/{ID}")
+
+    assert ask(NoOperations(purge_letter=lambda *_: None), event) == (204, None)
+
+
+# ---- many ----------------------------------------------------------------------------------------
+
+
+def test_many_are_replayed_and_purged_as_the_body_says():
+    asked = []
+
+    def change(tenant, biz, letters, **options):
+        asked.append((letters, options))
+        return Changed(3, 1, "on")
+
+    operations = NoOperations(replay_letters=change, purge_letters=change)
+    document = {"filter": {"host": "example.org", "since": "0"}, "rule": "current", "cursor": "c"}
+    replayed = ask(
+        operations, an_event("POST", "/v1/docs/dead-letters/replay", body=json.dumps(document))
+    )
+    purged = ask(
+        operations,
+        an_event("POST", "/v1/docs/dead-letters/purge", body='{"all": true, "limit": 7}'),
+    )
+
+    assert replayed == (200, {"replayed": 3, "skipped": 1, "cursor": "on", "more": True})
+    assert purged == (200, {"purged": 3, "skipped": 1, "cursor": "on", "more": True})
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    assert asked == [
+        (
+            LetterFilter(host="example.org", since=epoch),
+            {"current_rule": True, "cursor": "c", "limit": 500},
+        ),
+        (LetterFilter(), {"cursor": None, "limit": 7}),
+    ]
+
+
+@pytest.mark.parametrize("verb", ["replay", "purge"])
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ("", "body"),
+        ("{}", "filter"),
+        ('{"filter": {}}', "filter"),
+        ('{"filter": {"hots": "example.org"}}', "filter.hots"),
+        ('{"filter": {"host": ""}}', "filter.host"),
+        ('{"filter": {"since": "soon"}}', "filter.since"),
+        ('{"all": true, "filter": {"host": "x"}}', "all"),
+        ('{"all": false}', "filter"),
+        ('{"all": true, "limit": 0}', "limit"),
+        ('{"all": true, "limit": 1001}', "limit"),
+        ('{"all": "yes"}', "all"),
+        ("[]", "body"),
+    ],
+)
+def test_nobody_changes_everything_by_a_slip(verb, body, field):
+    event = an_event("POST", f"/v1/docs/dead-letters/{verb}", body=body)
+
+    status, problem = ask(NoOperations(), event)
+
+    assert (status, [error["field"] for error in problem["errors"]]) == (400, [field])
+
+
+# ---- why, whether all is there, who works --------------------------------------------------------
+
+
+def test_an_explanation_is_shown_with_its_steps_and_facts():
+    explained = Explanation(
+        tracked=a_letter(),
+        steps=(
+            Step(at=AT, kind=StepKind.REQUEST, by="router", why="submitted", state=0),
+            Step(at=AT, kind=StepKind.LANE, by="scheduler", why="filled: lost"),
+        ),
+        standing=Standing(sentence="It was given up on.", facts={"status": 404}),
+        missing="only the last 50",
+    )
+    operations = NoOperations(explain=lambda *_: explained, label=label)
+
+    status, shown = ask(operations, an_event(path=f"/v1/docs/requests/{ID}/explain"))
+
+    assert status == 200
+    assert shown["standing"] == {"sentence": "It was given up on.", "facts": {"status": 404}}
+    assert [(step["kind"], step["state"]) for step in shown["steps"]] == [
+        ("request", "pending"),
+        ("lane", None),
+    ]
+    assert (shown["state"], shown["missing"]) == ("dead", "only the last 50")
+
+
+@pytest.mark.parametrize(("lost", "balanced"), [(0, True), (2, False)])
+def test_a_ledger_is_shown_term_by_term(lost, balanced):
+    asked = []
+
+    def ledger(tenant, biz, job):
+        asked.append((tenant, biz, job))
+        return Ledger(submitted=10 + lost, pending=1, leased=2, done=4, dead=2, others=1)
+
+    event = an_event(path="/v1/docs/ledger", queryStringParameters={"job": "nightly"})
+    status, shown = ask(NoOperations(ledger=ledger), event)
+
+    assert asked == [("acme", "docs", "nightly")]
+    assert (status, shown["job"], shown["submitted"]) == (200, "nightly", 10 + lost)
+    assert (shown["difference"], shown["balanced"]) == (lost, balanced)
+
+
+def test_a_job_of_no_name_is_refused():
+    event = an_event(path="/v1/docs/ledger", queryStringParameters={"job": ""})
+
+    assert ask(NoOperations(ledger=None), event)[1]["errors"][0]["field"] == "job"
+
+
+def test_a_worker_is_shown_with_what_it_holds_of_the_biz():
+    status = WorkerStatus(
+        worker="w",
+        health=Health.SUSPECTED,
+        phi=5.4321,
+        silent_ms=4_400,
+        card=Card(started_ms=1_767_256_200_123, held={"acme/docs": 3}),
+    )
+    fresh = msgspec.structs.replace(status, card=Card())
+
+    _, shown = ask(
+        NoOperations(workers=lambda *_: [status, fresh]), an_event(path="/v1/docs/workers")
+    )
+
+    assert shown["workers"][0] == {
+        "worker": "w",
+        "health": "suspected",
+        "phi": 5.43,
+        "silent_seconds": 4.4,
+        "since": "2026-01-01T08:30:00.123Z",
+        "held": 3,
+    }
+    assert (shown["workers"][1]["since"], shown["workers"][1]["held"]) == (None, 0)
+
+
+# ---- submissions that are repeated, or too many --------------------------------------------------
+
+
+def post(operations, headers=None, many=None) -> dict:
+    event = an_event(
+        "POST",
+        "/v1/docs/requests",
+        body='{"url": "https://example.org/"}',
+        headers=headers or {},
+        multiValueHeaders=many,
+    )
+    return RestApi(lambda: operations, [].append).answer(event, None)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"headers": {"idempotency-key": "k-1"}},
+        {"headers": {"IDEMPOTENCY-KEY": "k-1"}},
+        {"many": {"Idempotency-Key": ["k-1"]}},
+    ],
+    ids=["lower", "upper", "all values alone"],
+)
+def test_the_key_is_read_from_whichever_form_a_proxy_sends(sent):
+    keys = []
+
+    def submit(*_, single, key):
+        keys.append(key)
+        return [Accepted(7, repeated=True)]
+
+    answer = post(NoOperations(submit=submit), **sent)
+
+    assert keys == ["k-1"]
+    assert answer["multiValueHeaders"]["Idempotent-Replayed"] == ["true"]
+    assert json.loads(answer["body"]) == {"id": "7", "state": "pending", "repeated": True}
+
+
+def test_without_a_key_there_is_none_and_what_is_new_is_not_called_repeated():
+    keys = []
+
+    def submit(*_, single, key):
+        keys.append(key)
+        return [Accepted(7)]
+
+    answer = post(NoOperations(submit=submit))
+
+    assert keys == [None]
+    assert "Idempotent-Replayed" not in answer["multiValueHeaders"]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"headers": {"Idempotency-Key": ""}},
+        {"headers": {"Idempotency-Key": "k" * 256}},
+        {"headers": {"Idempotency-Key": "two words"}},
+        {"headers": {"Idempotency-Key": "schlüssel"}},
+        {"many": {"Idempotency-Key": ["a", "b"]}},
+    ],
+)
+def test_a_wrong_key_is_named_by_its_header(sent):
+    answer = post(NoOperations(submit=None), **sent)
+
+    assert answer["statusCode"] == 400
+    assert json.loads(answer["body"])["errors"][0]["field"] == "Idempotency-Key"
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(0.0, "1"), (7.2, "8"), (300.0, "300")])
+def test_a_full_biz_says_after_how_many_whole_seconds_to_come_back(seconds, told):
+    def submit(*_, **__):
+        raise BacklogFullError("the biz is full", retry_after_seconds=seconds)
+
+    answer = post(NoOperations(submit=submit))
+
+    assert answer["statusCode"] == 429
+    assert answer["multiValueHeaders"]["Retry-After"] == [told]
+    assert json.loads(answer["body"])["type"] == "urn:crawlfleet:problem:backlog-full"
