@@ -30,7 +30,7 @@ from crawlfleet.policy.routing import Shard
 
 #: What a claim does not need to know of a request.
 _UNREAD: Final = {"log": 0, "call": 0, "error": 0, "due": 0}
-_UNREADABLE: Final = f"{UNREADABLE}: the stored body cannot be read"
+_UNREADABLE: Final = "the stored body cannot be read"
 _CLAIMABLE_WHEN_DUE: Final = {"$in": [int(State.WAITING), int(State.LEASED)]}
 
 
@@ -99,7 +99,7 @@ class MongoClaims:
 
         def write(session: ClientSession) -> None:
             change = {
-                "$set": {"flag": int(State.DEAD), "error": _UNREADABLE},
+                "$set": {"flag": int(State.DEAD), "error": _UNREADABLE, "reason": UNREADABLE},
                 "$unset": {"token": "", "due": ""},
                 "$push": pushed(event(now, State.DEAD, document["worker"], _UNREADABLE)),
             }
