@@ -3,9 +3,11 @@
 import pymongo
 import pytest
 
+from crawlfleet.adapters.mongo.dead_letters import MongoDeadLetters
 from crawlfleet.adapters.mongo.store import MongoRequestStore
+from crawlfleet.model.letter import LetterFilter
 from crawlfleet.model.request import State
-from tests.contract.store_cases import Fleet, a_biz, a_generation, done_with, nodes_at
+from tests.contract.store_cases import NOW, Fleet, a_biz, a_generation, done_with, nodes_at
 
 ONE_SHARD = a_generation(nodes=("east",), databases=("one",), shards=1)
 
@@ -46,3 +48,20 @@ def test_a_request_whose_body_cannot_be_read_is_listed_with_its_reason(fleet, sp
     assert dead.error == "the stored body cannot be read"
     assert [event.state for event in dead.timeline][-1] is State.DEAD
     assert len(fleet.find()) == 3
+
+
+def test_a_dead_letter_that_cannot_be_read_is_found_replayed_and_removed(fleet, spoilt):
+    letters = MongoDeadLetters(fleet.store.nodes)
+    fleet.claim(spoilt)
+
+    [letter] = letters.find(
+        fleet.lane, fleet.biz, LetterFilter(reason="Unreadable"), after=None, limit=9, now=NOW
+    ).letters
+    ids = [letter.request.id]
+    entries = letters.replay(fleet.lane, fleet.biz, ids, {"detail": "v2"}, "me", NOW)
+
+    assert [entry.id for entry in entries] == [spoilt[1].id]
+    assert fleet.get(spoilt[1]).timeline[-1].why == "replayed"
+    assert fleet.claim([spoilt[1]], "again") == []  # nobody can read it this time either
+    assert letters.purge(fleet.lane, fleet.biz, ids, "me", NOW) == 1
+    assert fleet.audit().dead == 1

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from crawlfleet.adapters.memory.dead_letters import MemoryDeadLetters
+from crawlfleet.adapters.memory.rules import MemoryRules
 from crawlfleet.errors import (
     ConflictError,
     InvalidRequestError,
@@ -21,9 +22,11 @@ from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.letter import LetterFilter
 from crawlfleet.model.outcome import Dead
-from crawlfleet.model.request import State
+from crawlfleet.model.request import Entry, State
 from crawlfleet.model.rule import Field, Rule
 from crawlfleet.model.submission import Submission
+from crawlfleet.model.times import to_ms
+from crawlfleet.policy.retry import CUT_OFFS
 from tests.unit.flows.world import DOCS, RULE, Broken, World, make_biz, make_tree
 
 ALL = LetterFilter()
@@ -432,3 +435,41 @@ def test_a_page_that_cannot_be_read_is_kept_with_its_beginning(office, world):
     assert letter.answer.sample == b"bad"
     assert letter.error == "ExtractError: title: is missing"
     assert msgspec.json.encode(letter.answer)
+
+
+def test_a_page_on_which_the_reader_breaks_is_internal_and_kept_with_its_beginning(office, world):
+    class Breaks:
+        def extract(self, rule, page):
+            raise ZeroDivisionError
+
+    office.submit(1)
+    ports = world.work({"https://a.example/0": b"odd"}, extractor=Breaks())
+    asyncio.run(Worker(ports, "w1").run())
+
+    (letter,) = office.list(LetterFilter(reason="Internal")).items
+
+    assert (letter.answer.status, letter.answer.sample) == (200, b"odd")
+
+
+def test_a_request_whose_rule_was_never_frozen_is_an_unknown_rule(office, world):
+    office.submit(1)
+    ports = world.work({}, rules=MemoryRules())
+    asyncio.run(Worker(ports, "w1").run())
+
+    (letter,) = office.list(LetterFilter(reason="UnknownRule", status=0)).items
+
+    assert letter.answer is None
+
+
+def test_a_request_that_its_workers_did_not_survive_is_cut_off(office, world):
+    (request_id,) = office.submit(1)
+    for number in range(world.biz.retry.max_attempts + CUT_OFFS):
+        until = world.now + MINUTE
+        entry = Entry(request_id, "docs", to_ms(office.get(request_id).request.queued_at))
+        assert world.store.claim(DOCS, world.biz, [entry], "w", world.now, until, f"w.{number}")
+        world.now = until
+    asyncio.run(Worker(world.work({"https://a.example/0": b"x"}), "w1").run())
+
+    (letter,) = office.list(LetterFilter(reason="CutOff")).items
+
+    assert letter.request.id == request_id

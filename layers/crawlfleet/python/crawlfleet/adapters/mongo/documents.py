@@ -12,7 +12,6 @@ A request::
     error, reason, answer    of the last attempt that failed; answer is {url, status, headers as
              [[name, value]], seconds, sample}, the sample only of dead letters
     host, url, rule   of a dead letter: what it is found by, as nothing looks into data
-    status   of a page that was read
     log      the timeline after submission: [{at, flag, by, why}], the last 50
 
 ``due`` is when recovery shall look at it: the end of the lease, or the time of the next attempt.

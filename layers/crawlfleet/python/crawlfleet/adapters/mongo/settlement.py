@@ -245,7 +245,7 @@ def _change(claim: Claim, outcome: Outcome, worker: str, now: datetime) -> Docum
         count = len(outcome.records)
         line = event(now, State.DONE, worker, f"HTTP {outcome.status}, records: {count}")
         return {
-            "$set": {"flag": int(State.DONE), "records": count, "status": outcome.status},
+            "$set": {"flag": int(State.DONE), "records": count},
             "$unset": {"due": "", "error": "", "reason": "", "answer": "", "token": ""},
             "$push": pushed(line),
         }
