@@ -286,3 +286,30 @@ def test_a_moment_before_the_epoch_of_ids_is_no_trouble(fleet: Fleet) -> None:
 
     assert fleet.get(request).request == request
     assert fleet.claim([request]) == []
+
+
+# ---- what is another's ----------------------------------------------------------------------
+
+
+def test_of_what_is_anothers_or_waits_it_is_known_when_it_may_be_claimed(fleet: Fleet) -> None:
+    pending, leased, waiting, done = fleet.submit(4)
+    claims = {claim.request.id: claim for claim in fleet.claim([leased, waiting, done])}
+    due_at = NOW + 7 * MINUTE
+    fleet.settle([(claims[waiting.id], Retry(due_at, "later")), done_with(claims[done.id])])
+    entries = entries_of([pending, leased, waiting, done])
+
+    found = dict(fleet.store.due(fleet.lane, fleet.biz, entries))
+
+    assert found.keys() == {entries[1], entries[2]}
+    assert found[entries[2]] == due_at
+    assert found[entries[1]] > NOW
+
+
+def test_an_entry_of_another_time_is_nobodys(fleet: Fleet) -> None:
+    [request] = fleet.submit(1)
+    fleet.claim([request])
+    [entry] = entries_of([request])
+
+    other = Entry(entry.id, entry.biz, entry.ts + 1)
+
+    assert fleet.store.due(fleet.lane, fleet.biz, [other]) == []

@@ -113,6 +113,7 @@ def test_cut_off_for_too_long_it_gives_back_what_it_has_not_begun(world):
     report = work(world, workers=Silent(world), fetcher=Held(world, until_given_back))
 
     assert (report.done, report.handed_back) == (2, 4), "what ran was finished, and stored"
+    assert report.stopped_because == "cut off"
     work(world)
     done = [world.store.get(DOCS, world.biz, one) for one in ids]
     assert all(one.state == State.DONE for one in done)
@@ -186,3 +187,33 @@ def test_what_there_is_no_room_to_park_is_left_to_its_lease(world):
     assert states(world, ids) == [State.DONE] * 12
     records = world.store.records(DOCS, world.biz, request_id=None, after=None, limit=99)
     assert len(records) == 12
+
+
+def test_a_worker_that_thaws_begins_nothing_that_was_taken_from_it(world, monkeypatch):
+    """Its own list is full of what others have got in the meantime."""
+    monkeypatch.setattr(execution, "KEEP_SECONDS", 10.0)
+    world.tree = quick_tree(world, concurrency=1, batch=12)
+    ids = submitted(world, 12)
+
+    class Freezing(Held):
+        """The first download takes so long that others take all but it from the worker."""
+
+        async def fetch(self, body, limits):
+            if self.begun == 0:
+                entries = [entry for _, entry in world.book.leases(DOCS)]
+                world.disowning.disown(DOCS, world.biz, entries, "w", "x", "dead", world.now)
+                until = world.now + timedelta(minutes=5)
+                world.store.claim(DOCS, world.biz, entries, "other", world.now, until, "other.a.1")
+                world.watch.bury("w")
+                # The whole process stands still, as under SIGSTOP.
+                while not self._until():
+                    pass
+            return await super().fetch(body, limits)
+
+    fetcher = Freezing(world, lambda: bool(world.watch.pulses()))
+
+    report = work(world, fetcher=fetcher)
+
+    assert fetcher.begun == 1
+    assert report.lost == 12
+    assert {world.store.get(DOCS, world.biz, one).worker for one in ids} == {"other"}

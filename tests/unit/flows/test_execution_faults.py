@@ -358,3 +358,18 @@ def test_pages_are_not_read_faster_than_their_outcomes_are_written(world, monkey
     report = work(world, PAGES, store=Raising(world.store, "settle", ValueError(), count))
 
     assert (report.done, written) == (6, [1] * 6)
+
+
+def test_an_entry_that_is_anothers_comes_back_when_the_lease_of_that_one_ends(world):
+    """The index handed it out too early; that other worker may be dead, and the entry the last."""
+    [an_id] = submitted(world, URLS[0])
+    until = world.now + timedelta(seconds=60)
+    entry = Entry(an_id, "docs", to_ms(world.now))
+    world.store.claim(DOCS, world.biz, [entry], "other", world.now, until, "other.aa.1")
+
+    assert work(world, PAGES).done == 0
+    depth = world.queue.depth(DOCS)
+    assert (depth.queued, depth.leased, depth.delayed) == (0, 0, 1)
+
+    world.now = until
+    assert work(world, PAGES).done == 1

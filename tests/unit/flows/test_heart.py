@@ -19,8 +19,10 @@ class Register:
         self.away = False
         self.gate = threading.Event()
         self.gate.set()
+        self.waits = False
 
     def beat(self, worker: str, now: datetime, card: Card) -> bool:
+        self.waits = not self.gate.is_set()
         self.gate.wait(10)
         if self.away:
             raise StoreUnavailableError("redis", "no answer")
@@ -81,14 +83,18 @@ def test_after_stop_no_beat_follows(heart, register):
     assert len(register.beats) == count
 
 
-def test_it_tells_once_that_it_was_forgotten(heart, register):
+def test_it_tells_that_it_was_forgotten_until_the_worker_begins_anew(heart, register):
     heart.start()
-    assert not heart.was_forgotten()
+    assert not heart.forgotten
 
     register.known = False
-    eventually(heart.was_forgotten, 5, "the worker learns that it is unknown")
+    eventually(lambda: heart.forgotten, 5, "the worker learns that it is unknown")
     register.known = True
-    eventually(lambda: not heart.was_forgotten(), 5, "and only then")
+    register.gate.clear()
+    eventually(lambda: register.waits, 5, "no beat is under way that could tell it again")
+    heart.begin_anew()
+
+    assert not heart.forgotten
 
 
 def test_registering_again_after_a_stop_is_not_being_forgotten(heart, register):
@@ -99,7 +105,7 @@ def test_registering_again_after_a_stop_is_not_being_forgotten(heart, register):
     heart.start()
 
     assert len(register.beats) >= 1
-    assert not heart.was_forgotten()
+    assert not heart.forgotten
 
 
 def test_a_silent_register_is_noticed_and_warned_of_once(heart, register, warnings):

@@ -273,11 +273,18 @@ class Waker(Protocol):
 class RequestStore(Protocol):
     """The truth: requests and records. ``biz`` is the configuration in force for ``lane``."""
 
-    def insert(self, lane: Lane, biz: Biz, requests: Sequence[Request]) -> Inserted:
+    def insert(
+        self,
+        lane: Lane,
+        biz: Biz,
+        requests: Sequence[Request],
+        kept: frozenset[RequestId] = frozenset(),
+    ) -> Inserted:
         """Persist with majority write concern.
 
         A node that does not answer refuses its own requests only: nothing of those is left behind
-        as far as that can be had, and the others stand.
+        as far as that can be had, and the others stand. Of ``kept`` ids nothing is taken back: who
+        comes again with the same ids finds what is left.
         """
         ...
 
@@ -296,6 +303,10 @@ class RequestStore(Protocol):
         Claimable: pending, waiting until ``now`` at most, or leased with a lease that has ended.
         Entries that are gone, final, not due or owned by another are missing from the answer.
         """
+        ...
+
+    def due(self, lane: Lane, biz: Biz, entries: Sequence[Entry]) -> list[tuple[Entry, datetime]]:
+        """Those that are leased or wait for an attempt, and when they may be claimed again."""
         ...
 
     def renew(

@@ -37,6 +37,7 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Dead, Done, Outcome, Retry
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.worker import Card, WorkReport
+from crawlfleet.policy.liveness import worth_a_look
 from crawlfleet.policy.retry import UNSTORABLE
 
 #: With this much of the Lambda's time left no more is leased and waiting work is handed back.
@@ -77,6 +78,10 @@ class Worker:
         stage = ports.config.current().stage
         self._limits: FleetLimits = stage.fleet
         self._detached_seconds = stage.detector.detached_seconds
+        # Silent for less than this nobody can have taken it for dead.
+        self._doubt_seconds = worth_a_look(stage.detector).total_seconds()
+        self._renewed_at = time.perf_counter()
+        self._renewing = asyncio.Lock()
         self._report = WorkReport(worker=worker)
         self._phases = Phases()
         self._holding = Holding()
@@ -134,6 +139,8 @@ class Worker:
             if self._todo.qsize() >= self._limits.batch or self._holding.full(self._limits):
                 await self._pause(POLL_SECONDS / 10)
                 continue
+            if self._is_cut_off and not self._holding:
+                return "cut off"
             try:
                 # One that cannot be heard is taken for dead sooner or later: it begins nothing.
                 taken = [] if self._is_cut_off else await self._threaded(self._leasing.take)
@@ -179,9 +186,22 @@ class Worker:
 
     async def _runner(self) -> None:
         while (held := await self._todo.get()) is not None:
+            await self._make_sure()
             if self._holding.start(held):
                 self._holding.end(held, await self._attempts.attempt(held))
                 self._settled.set()
+
+    async def _make_sure(self) -> None:
+        """Begin nothing that may be another's: who was frozen, or forgotten, looks first.
+
+        A worker that thaws has a queue of its own full of what was taken from it in the meantime.
+        """
+        if self._heart.detached_seconds < self._doubt_seconds and not self._heart.forgotten:
+            return
+        async with self._renewing:
+            in_doubt = time.perf_counter() - self._renewed_at >= self._doubt_seconds
+            if in_doubt or self._heart.forgotten:
+                await self._renew()
 
     # ---- settler -------------------------------------------------------------------------------
 
@@ -255,15 +275,13 @@ class Worker:
 
     async def _keeper(self) -> None:
         renew_every = self._limits.lease_seconds / 3
-        renewed = accounted = time.perf_counter()
+        accounted = time.perf_counter()
         while True:
             await self._pause(KEEP_SECONDS)
             # A worker that was taken to be dead, or lost with Redis, looks at once what is left.
-            if self._heart.was_forgotten() or time.perf_counter() - renewed >= renew_every:
-                renewed = time.perf_counter()
-                # In one go: while pages are read, each return to the event loop takes a while.
-                for one, claim in await self._threaded(self._leasing.keep, self._holding.all()):
-                    self._report.lost += one.claim is claim and self._holding.drop(one)
+            if self._heart.forgotten or time.perf_counter() - self._renewed_at >= renew_every:
+                async with self._renewing:
+                    await self._renew()
             if self._is_cut_off:
                 # Others may have taken this worker for dead. What runs is finished, and stored if
                 # it is still ours; the rest is not ours to keep. It registers anew by beating.
@@ -272,6 +290,15 @@ class Worker:
             if time.perf_counter() - accounted >= ACCOUNT_SECONDS:
                 accounted = time.perf_counter()
                 await self._account()
+
+    async def _renew(self) -> None:
+        """Renew the leases of what is held, and drop what is another's."""
+        self._heart.begin_anew()
+        started = time.perf_counter()
+        # In one go: while pages are read, each return to the event loop takes a while.
+        for one, claim in await self._threaded(self._leasing.keep, self._holding.all()):
+            self._report.lost += one.claim is claim and self._holding.drop(one)
+        self._renewed_at = started
 
     @property
     def _is_cut_off(self) -> bool:

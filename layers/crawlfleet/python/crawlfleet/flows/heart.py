@@ -67,11 +67,14 @@ class Heart:
         """How long no beat has arrived."""
         return time.monotonic() - self._beaten_at
 
-    def was_forgotten(self) -> bool:
-        """Whether a beat has found the worker unknown: buried, or lost with Redis. Asked once."""
-        found = self._forgotten.is_set()
+    @property
+    def forgotten(self) -> bool:
+        """Whether a beat has found the worker unknown: buried, or lost with Redis."""
+        return self._forgotten.is_set()
+
+    def begin_anew(self) -> None:
+        """The worker is about to look what it has left, as one that was forgotten must."""
         self._forgotten.clear()
-        return found
 
     def _go_on(self) -> None:
         while not self._stopped.wait(self._seconds):

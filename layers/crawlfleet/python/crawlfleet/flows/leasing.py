@@ -81,7 +81,7 @@ class Leasing:
                 leased = time.perf_counter()
                 self._phases.add(lane, "lease", leased - started)
                 try:
-                    taken = self._claim(lane, biz, token, entries)
+                    taken = self._claim(lane, biz, token, entries, until)
                 except Exception:
                     self.rest(lane)
                     raise
@@ -98,25 +98,46 @@ class Leasing:
         """Whether that while is not over."""
         return self._resting.get(lane, 0.0) > time.perf_counter()
 
-    def _claim(self, lane: Lane, biz: Biz, token: str, entries: Sequence[Entry]) -> list[Held]:
-        now, until = self._term()
+    def _claim(
+        self, lane: Lane, biz: Biz, token: str, entries: Sequence[Entry], until: datetime
+    ) -> list[Held]:
+        # The truth's lease ends with the index's: where the index hands out an ended lease, the
+        # truth lets it be claimed.
+        now = self._ports.clock()
         try:
             claims = self._ports.store.claim(lane, biz, entries, self._id, now, until, token)
         except Exception:
             self._ports.queue.give_back(lane, token, entries)
             raise
         self._report.leased += len(claims)
-        won = {claim.entry.id for claim in claims}
         if len(claims) < len(entries):
-            # Gone, final, or somebody else's: the entry was a repeat and is dropped.
-            dropped = [entry for entry in entries if entry.id not in won]
-            self._report.skipped += len(dropped)
-            self._ports.queue.finish(lane, token, dropped, 0, now)
+            won = {claim.entry.id for claim in claims}
+            self._let_go(lane, biz, token, [e for e in entries if e.id not in won])
         try:
             return [Held(lane, biz, claim, self._rule(lane, claim)) for claim in claims]
         except Exception:
             self.release(lane, biz, claims, "handed back: its rule could not be looked up")
             raise
+
+    def _let_go(self, lane: Lane, biz: Biz, token: str, entries: Sequence[Entry]) -> None:
+        """Entries that were not won: gone or final ones are dropped, as repeats are.
+
+        What is another's comes back when its lease ends: that other may be dead, and this entry
+        the only one that the index has.
+        """
+        self._report.skipped += len(entries)
+        try:
+            busy = self._ports.store.due(lane, biz, entries)
+        except Exception as error:  # noqa: BLE001  recovery finds what comes to be missing
+            self._ports.warn("entries that are another's could not be looked up", error)
+            busy = []
+        kept = {entry.id for entry, _ in busy}
+        dropped = [entry for entry in entries if entry.id not in kept]
+        try:
+            self._ports.queue.delay(lane, token, busy)
+            self._ports.queue.finish(lane, token, dropped, 0, self._ports.clock())
+        except Exception as error:  # noqa: BLE001  the lease in the index ends by itself
+            self._ports.warn("entries that were not won could not be let go", error)
 
     def _rule(self, lane: Lane, claim: Claim) -> Rule | None:
         body = claim.request.body

@@ -47,7 +47,13 @@ class MemoryRequestStore:
     def __init__(self, state: KeptState | None = None) -> None:
         self.state = state or KeptState()
 
-    def insert(self, lane: Lane, biz: Biz, requests: Sequence[Request]) -> Inserted:
+    def insert(
+        self,
+        lane: Lane,
+        biz: Biz,
+        requests: Sequence[Request],
+        kept: frozenset[RequestId] = frozenset(),
+    ) -> Inserted:
         """See ports.RequestStore.insert."""
         existing: set[RequestId] = set()
         refused: dict[RequestId, StoreError] = {}
@@ -100,6 +106,21 @@ class MemoryRequestStore:
                     request=kept.request, entry=entry, token=token, attempt=kept.attempts
                 )
         return list(won.values())
+
+    def due(self, lane: Lane, biz: Biz, entries: Sequence[Entry]) -> list[tuple[Entry, datetime]]:
+        """See ports.RequestStore.due."""
+        found = []
+        with self.state.lock:
+            for entry in entries:
+                kept = self.state.of(lane).requests.get(entry.id)
+                if (
+                    kept is not None
+                    and kept.due_at is not None
+                    and kept.state in (State.LEASED, State.WAITING)
+                    and to_ms(kept.request.queued_at) == entry.ts
+                ):
+                    found.append((entry, kept.due_at))
+        return found
 
     def renew(
         self, lane: Lane, biz: Biz, claims: Sequence[Claim], until: datetime

@@ -29,7 +29,7 @@ from crawlfleet.policy.retry import UNREADABLE
 from crawlfleet.policy.routing import Shard
 
 #: What a claim does not need to know of a request.
-_UNREAD: Final = {"log": 0, "call": 0, "error": 0, "due": 0}
+_UNREAD: Final = dict.fromkeys(("log", "call", "error", "reason", "answer", "due"), 0)
 _UNREADABLE: Final = "the stored body cannot be read"
 _CLAIMABLE_WHEN_DUE: Final = {"$in": [int(State.WAITING), int(State.LEASED)]}
 
@@ -108,6 +108,24 @@ class MongoClaims:
                 book(counts, tally_of([document.get("job")], "dead"), now, session)
 
         in_transaction(self._shards.client(shard), write)
+
+    def due(self, lane: Lane, biz: Biz, entries: Sequence[Entry]) -> list[tuple[Entry, datetime]]:
+        """See ports.RequestStore.due: one look-up by primary keys a shard."""
+
+        def look(shard: Shard, part: list[Entry]) -> list[tuple[Entry, datetime]]:
+            with border():
+                match = {**_matching(lane, part), "flag": _CLAIMABLE_WHEN_DUE}
+                found = self._shards.requests(lane, biz, shard).find(
+                    match, projection=["ts", "due"], hint=BY_ID
+                )
+                dues = {(one["_id"], to_ms(one["ts"])): one["due"] for one in found}
+            places = [(entry, dues.get((entry.id, entry.ts))) for entry in part]
+            return [(entry, due_at) for entry, due_at in places if due_at is not None]
+
+        done, failed = on_shards(by_shard(biz, entries, _entry_key), look)
+        if failed:
+            raise failed[0][1]
+        return [one for part in done for one in part]
 
     def renew(
         self, lane: Lane, biz: Biz, claims: Sequence[Claim], until: datetime
