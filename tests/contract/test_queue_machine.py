@@ -1,0 +1,301 @@
+"""The queue's contract as a state machine: memory, real Redis and a model in lockstep.
+
+After any step a worker may vanish, be late, or say again what it has said; a filling may be broken
+off anywhere and begun anew by another, and Redis may lose everything. What was enqueued and neither
+finished nor cleared is somewhere; once a filling is complete, all that is owed is.
+"""
+
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from crawlfleet.adapters.memory.filling import MemoryFilling
+from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
+from crawlfleet.adapters.memory.queue import MemoryQueue
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.filling import RedisFilling
+from crawlfleet.adapters.redis_queue.keys import lane_keys
+from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Entry
+from crawlfleet.policy.tokens import new_token
+from tests.contract.queue_model import Model
+
+BEGINNING = datetime(2026, 3, 1, 12, tzinfo=UTC)
+# Few, so that they repeat; of all kinds, so that they sort in unlike ways; two of one millisecond.
+KNOWN = [
+    Entry(one, "docs", ts)
+    for one, ts in [(7, 1), (10, 2), (2**62, 2), ("0a" * 12, 4), ("f" * 32, 5), (8, 6), (9, 7)]
+]
+ENTRIES = st.lists(st.sampled_from(KNOWN), max_size=5)
+WHICH = st.lists(st.integers(0, 6), min_size=1, max_size=6)
+WORKERS = st.sampled_from(["w1", "w11", "eu.w1", "w*"])
+LATE = st.sampled_from([0, 0, 0, 1, 2, 3])
+TERMS = st.integers(1, 20)
+TWICE = st.booleans()
+
+
+def at(seconds):
+    return BEGINNING + timedelta(seconds=seconds)
+
+
+class Twin:
+    """One adapter's queue, book and filling, in the model's terms."""
+
+    def __init__(self, lane, queue, book, filling, lose):
+        self.lane, self.queue, self.book, self.filling = lane, queue, book, filling
+        self.lose = lose
+
+    def enqueue(self, entries):
+        return self.queue.enqueue(self.lane, entries, BEGINNING)
+
+    def requeue(self, entries):
+        return self.queue.requeue(self.lane, entries)
+
+    def lease(self, token, many, now, until):
+        return self.queue.lease(self.lane, token, many, at(now), at(until))
+
+    def renew(self, token, entries, until):
+        return self.queue.renew(self.lane, token, entries, at(until))
+
+    def finish(self, token, entries):
+        return self.queue.finish(self.lane, token, entries, len(entries), BEGINNING)
+
+    def give_back(self, token, entries):
+        return self.queue.give_back(self.lane, token, entries)
+
+    def delay(self, token, entries):
+        return self.queue.delay(self.lane, token, [(one, at(due)) for one, due in entries])
+
+    def depth(self):
+        found = self.queue.depth(self.lane)
+        return (found.queued, found.leased, found.delayed, found.oldest_ts)
+
+    def held(self, worker=None):
+        found = self.book.leases(self.lane, worker)
+        assert len(found) == len(set(found))
+        return set(found)
+
+    def relist(self, token, entries, until):
+        return self.book.relist(self.lane, token, entries, at(until))
+
+    def clear(self, nonce):
+        return self.filling.clear(self.lane, nonce)
+
+    def fill(self, nonce, entries, reached):
+        return self.filling.fill(self.lane, nonce, entries, reached)
+
+    def fill_delayed(self, nonce, entries):
+        due = [(one, at(due)) for one, due in entries]
+        return self.filling.fill_delayed(self.lane, nonce, due)
+
+    def filled(self, nonce):
+        return self.filling.filled(self.lane, nonce)
+
+    def mark(self):
+        found = self.filling.mark(self.lane)
+        return (found.nonce, found.reached)
+
+
+def in_memory(lane):
+    queue = MemoryQueue()
+    return Twin(lane, queue, MemoryLeaseBook(queue), MemoryFilling(queue), queue.flush)
+
+
+def on_redis(connection: RedisConnection, lane):
+    def lose():
+        connection.client.delete(*lane_keys(lane))
+
+    book, filling = RedisLeaseBook(connection), RedisFilling(connection)
+    return Twin(lane, RedisQueue(connection), book, filling, lose)
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """``owed`` is the truth, as the store has it: what is to be done, and from when on."""
+
+    def __init__(self, connection: RedisConnection, lane: Lane) -> None:
+        super().__init__()
+        self.model = Model()
+        self.twins = [in_memory(lane), on_redis(connection, lane)]
+        self.now = 0
+        self.owed: dict[Entry, int | None] = {}
+        self.batches = [(new_token("nobody", "n", 0), list(KNOWN))]
+        self.fillings: list[tuple[str, list[Entry], list[tuple[Entry, int]]]] = []
+        self.numbers = count(1)
+
+    def ask(self, method, *arguments, twice=False):
+        """The same of all three, perhaps once more; returns what the first time was answered."""
+        answers = []
+        for _ in range(1 + twice):
+            expected = getattr(self.model, method)(*arguments)
+            answers.append(expected)
+            for twin in self.twins:
+                assert getattr(twin, method)(*arguments) == expected, (method, twin)
+        return answers[0]
+
+    def batch(self, late, which):
+        """Some of a lease's entries, in any order, perhaps repeated; the latest one's or another's.
+
+        The other's holder may long be dead, or frozen and thawed.
+        """
+        token, entries = self.batches[-1 - late % len(self.batches)]
+        return token, [entries[n % len(entries)] for n in which]
+
+    @initialize()
+    def there_is_work(self):
+        self.enqueue(KNOWN[:4], twice=False)
+
+    @rule(seconds=st.integers(0, 15))
+    def time_passes(self, seconds):
+        self.now += seconds
+
+    # ---- submissions and recovery
+
+    @rule(entries=ENTRIES, twice=TWICE)
+    def enqueue(self, entries, twice):
+        self.ask("enqueue", entries, twice=twice)
+        self.owed.update(dict.fromkeys(entries))
+
+    @rule(entries=ENTRIES, twice=TWICE)
+    def requeue(self, entries, twice):
+        self.ask("requeue", entries, twice=twice)
+        self.owed.update(dict.fromkeys(entries))
+
+    # ---- workers
+
+    @rule(worker=WORKERS, many=st.integers(1, 5), term=TERMS, vanishes=st.booleans())
+    def lease(self, worker, many, term, vanishes):
+        token = new_token(worker, "n", next(self.numbers))
+        found = self.ask("lease", token, many, self.now, self.now + term)
+        self.owed.update(dict.fromkeys(found))
+        if found and not vanishes:
+            self.batches.append((token, found))
+
+    @rule(late=LATE, many=st.integers(1, 5), term=TERMS)
+    def lease_once_more_under_the_same_token(self, late, many, term):
+        token, entries = self.batches[-1 - late % len(self.batches)]
+        found = self.ask("lease", token, many, self.now, self.now + term)
+        self.owed.update(dict.fromkeys(found))
+        entries.extend(found)
+
+    @rule(late=LATE, which=WHICH, term=TERMS, twice=TWICE)
+    def renew_what_is_held(self, late, which, term, twice):
+        token, entries = self.batch(late, which)
+        self.ask("renew", token, entries, self.now + term, twice=twice)
+
+    @rule(late=LATE, which=WHICH, term=TERMS, twice=TWICE)
+    def relist_what_is_owned(self, late, which, term, twice):
+        """The store says that the token owns them: Redis may have lost them, or have them still."""
+        token, entries = self.batch(late, which)
+        others = self.model.somewhere() - {one for of, one in self.model.leases if of == token}
+        owned = [one for one in entries if one in self.owed and one not in others]
+        self.ask("relist", token, owned, self.now + term, twice=twice)
+
+    @rule(late=LATE, which=WHICH, twice=TWICE)
+    def finish(self, late, which, twice):
+        token, entries = self.batch(late, which)
+        held = [one for one in entries if (token, one) in self.model.leases]
+        assert self.ask("finish", token, entries, twice=twice) == len(set(held))
+        for entry in held:
+            self.owed.pop(entry, None)
+
+    @rule(late=LATE, which=WHICH, twice=TWICE)
+    def give_back(self, late, which, twice):
+        token, entries = self.batch(late, which)
+        self.ask("give_back", token, entries, twice=twice)
+
+    @rule(late=LATE, which=WHICH, seconds=st.integers(0, 20), twice=TWICE)
+    def delay(self, late, which, seconds, twice):
+        token, entries = self.batch(late, which)
+        due = [(one, self.now + seconds + n % 3) for n, one in enumerate(entries)]
+        held = {one for one in entries if (token, one) in self.model.leases}
+        self.ask("delay", token, due, twice=twice)
+        self.owed.update({one: self.model.delayed[one] for one in held})
+
+    @rule(worker=WORKERS)
+    def bury(self, worker):
+        """A dead worker's leases go back at once."""
+        by_token: dict[str, list[Entry]] = {}
+        for token, entry in sorted(self.ask("held", worker), key=str):
+            by_token.setdefault(token, []).append(entry)
+        for token, entries in by_token.items():
+            assert self.ask("give_back", token, entries) == len(entries)
+        assert self.ask("held", worker) == set()
+
+    # ---- Redis and its filling
+
+    @rule()
+    def redis_loses_everything(self):
+        self.ask("lose")
+
+    @rule(twice=TWICE)
+    def begin_a_filling(self, twice):
+        nonce = f"f:{next(self.numbers)}"
+        self.ask("clear", nonce, twice=twice)
+        leased = {entry for _, entry in self.model.leases}
+        missing = sorted(self.owed.keys() - leased, key=lambda one: one.ts)
+        pending = [one for one in missing if self.owed[one] is None]
+        waiting = [(one, due) for one in missing if (due := self.owed[one]) is not None]
+        self.fillings.append((nonce, pending, waiting))
+
+    @precondition(lambda self: self.fillings)
+    @rule(late=LATE, many=st.integers(0, 4), of_waiting=st.integers(0, 2), twice=TWICE)
+    def go_on_filling(self, late, many, of_waiting, twice):
+        """By the latest filling, or by one that another has overtaken; it may go no further."""
+        nonce, pending, waiting = self.fillings[-1 - late % len(self.fillings)]
+        part, pending[:many] = pending[:many], []
+        self.ask("fill", nonce, part, part[-1].ts if part else 0, twice=twice)
+        due, waiting[:of_waiting] = waiting[:of_waiting], []
+        self.ask("fill_delayed", nonce, due, twice=twice)
+
+    @precondition(lambda self: self.fillings)
+    @rule(late=LATE, twice=TWICE)
+    def end_a_filling(self, late, twice):
+        nonce, pending, waiting = self.fillings[-1 - late % len(self.fillings)]
+        self.ask("fill", nonce, list(pending), 9)
+        pending.clear()
+        self.ask("fill_delayed", nonce, list(waiting))
+        waiting.clear()
+        self.ask("filled", nonce, twice=twice)
+
+    # ---- what always holds
+
+    @invariant()
+    def all_three_hold_the_same(self):
+        self.ask("depth")
+        self.ask("held")
+        self.ask("mark")
+
+    @invariant()
+    def all_that_is_owed_is_somewhere_once_the_queue_is_whole(self):
+        if self.model.filling is not None and self.model.filling.complete:
+            assert self.owed.keys() <= self.model.somewhere()
+
+    def teardown(self):
+        """At the end of time every entry that has a place is served."""
+        expected = self.model.somewhere()
+        self.now += 10_000
+        served: set[Entry] = set()
+        while found := self.ask("lease", f"last.n.{len(served)}", 100, self.now, self.now + 99_999):
+            served.update(found)
+        assert served == expected
+
+
+def test_memory_and_redis_keep_what_the_model_keeps(redis_connection, tenant):
+    lanes = count()
+
+    run_state_machine_as_test(
+        lambda: QueueMachine(redis_connection, Lane(tenant, f"b{next(lanes)}", "main")),
+        settings=settings(max_examples=100, stateful_step_count=40, deadline=None),
+    )
