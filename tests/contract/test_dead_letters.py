@@ -1,21 +1,13 @@
-"""Dead letters over both stores: what is found and in which order, made pending again, removed."""
+"""Dead letters over both stores: made pending again exactly once, or removed."""
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from threading import Barrier
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from crawlfleet.adapters.memory.dead_letters import MemoryDeadLetters
-from crawlfleet.adapters.memory.store import MemoryRequestStore
-from crawlfleet.adapters.mongo import dead_letters as mongo_dead_letters
-from crawlfleet.adapters.mongo.dead_letters import MongoDeadLetters
-from crawlfleet.model.letter import LetterFilter
-from crawlfleet.model.outcome import Answer, Dead, Retry
-from crawlfleet.model.request import Body, Entry, State
-from crawlfleet.model.times import to_ms
+from crawlfleet.model.outcome import Answer, Dead
+from crawlfleet.model.request import Entry, State
+from tests.contract.letter_cases import SECOND, Letters, kill, submit
 from tests.contract.store_cases import (
     LONG_AGO,
     MINUTE,
@@ -26,240 +18,12 @@ from tests.contract.store_cases import (
     a_request,
     done_with,
     entries_of,
-    object_ids,
-    snowflakes,
-    uuids,
 )
-
-SECOND = timedelta(seconds=1)
-ALL = LetterFilter()
-
-
-class Letters:
-    """Dead letters of a fleet's lane, with the arguments that nearly every call repeats."""
-
-    def __init__(self, fleet: Fleet, scan: int = 10_000) -> None:
-        self.fleet = fleet
-        store = fleet.store
-        if isinstance(store, MemoryRequestStore):
-            self.port = MemoryDeadLetters(store.state, scan)
-        else:
-            self.port = MongoDeadLetters(store.nodes, scan)
-
-    def look(self, letters=ALL, *, after=None, limit=1_000, now=NOW):
-        return self.port.find(
-            self.fleet.lane, self.fleet.biz, letters, after=after, limit=limit, now=now
-        )
-
-    def found(self, letters=ALL, *, limit=1_000):
-        """Everything that matches, page by page, and how many looks it took."""
-        found, after, looks = [], None, 0
-        while True:
-            page = self.look(letters, after=after, limit=limit)
-            assert len(page.letters) <= limit
-            found += page.letters
-            looks += 1
-            if page.reached is None:
-                return found, looks
-            assert page.reached != after, "no look may end where it began"
-            after = page.reached
-
-    def ids(self, letters=ALL, **options):
-        return [one.request.id for one in self.found(letters, **options)[0]]
-
-    def replay(self, requests, versions=None, by="api:me", now=NOW):
-        ids = [r.id for r in requests]
-        return self.port.replay(self.fleet.lane, self.fleet.biz, ids, versions or {}, by, now)
-
-    def purge(self, requests):
-        ids = [r.id for r in requests]
-        return self.port.purge(self.fleet.lane, self.fleet.biz, ids, "api:me", NOW)
 
 
 @pytest.fixture
 def letters(fleet: Fleet) -> Letters:
     return Letters(fleet)
-
-
-def kill(fleet, requests, error="PageGoneError: answered 404", reason="PageGone", answer=None):
-    fleet.settle([(c, Dead(error, reason, answer)) for c in fleet.claim(requests)])
-
-
-def submit(fleet, number, at=NOW, worker=7, **changes):
-    """Requests whose body or job differs from the usual."""
-    body = {n: changes.pop(n) for n in ("url", "rule") if n in changes}
-    requests = []
-    for an_id in snowflakes(number, at, worker):
-        one = Body(
-            **{"url": f"https://site.example/{an_id}", "rule": "detail", **body}, rule_version="v1"
-        )
-        requests.append(a_request(fleet.lane, an_id, at, body=one, **changes))
-    assert fleet.insert(requests).refused == {}
-    return requests
-
-
-# ---- what is kept ------------------------------------------------------------------------------
-
-
-def test_a_dead_letter_keeps_reason_answer_and_sample(fleet, letters) -> None:
-    answer = Answer.of("http://a.example/", 404, {"server": "x"}, 0.25, b"\xff\x00<html>")
-    (request,) = fleet.submit(1)
-    kill(fleet, [request], answer=answer)
-
-    (letter,), _ = letters.found()
-
-    assert letter == fleet.get(request)
-    assert (letter.reason, letter.answer, letter.state) == ("PageGone", answer, State.DEAD)
-    assert letter.error == "PageGoneError: answered 404"
-
-
-def test_what_waits_for_another_try_shows_why_and_what_is_done_shows_nothing(fleet) -> None:
-    answer = Answer.of("http://a.example/", 503, {"retry-after": "9"}, 0.25)
-    waits, done = fleet.submit(2)
-    fleet.settle([(c, Retry(NOW, "busy", "Throttled", answer)) for c in fleet.claim([waits, done])])
-    (claim,) = fleet.claim([done], "again", NOW + SECOND)
-
-    fleet.settle([done_with(claim, {"n": 1})])
-
-    found = fleet.get(waits)
-    assert (found.error, found.reason, found.answer) == ("busy", "Throttled", answer)
-    found = fleet.get(done)
-    assert (found.error, found.reason, found.answer) == (None, None, None)
-
-
-def test_an_attempt_without_an_answer_does_not_keep_that_of_the_one_before(fleet) -> None:
-    answer = Answer.of("http://a.example/", 503, {}, 0.25)
-    (request,) = fleet.submit(1)
-    fleet.settle([(c, Retry(NOW, "busy", "Throttled", answer)) for c in fleet.claim([request])])
-    (claim,) = fleet.claim([request], "again", NOW + SECOND)
-
-    fleet.settle([(claim, Dead("no", "ConnectFailed"))])
-
-    assert (fleet.get(request).reason, fleet.get(request).answer) == ("ConnectFailed", None)
-
-
-# ---- found -------------------------------------------------------------------------------------
-
-
-def test_each_filter_finds_its_own_and_all_of_them_must_hold(fleet, letters) -> None:
-    gone = Answer.of("https://a.example/x", 404, {}, 0.1, b"")
-    plain = submit(fleet, 1, worker=1, url="https://A.Example:8443/shop?q=100%25", job="j1")
-    other = submit(fleet, 1, worker=2, url="https://b.example/", rule="list")
-    later = submit(fleet, 1, NOW + MINUTE, worker=3, url="https://b.example/shop")
-    kill(fleet, plain, answer=gone)
-    kill(fleet, other, "ConnectFailedError: no (.*) route", "ConnectFailed")
-    kill(fleet, later, "ThrottledError: answered 503", "Throttled", Answer(url="u", status=503))
-    (first,), (second,), (third,) = plain, other, later
-
-    expected = {
-        LetterFilter(): [first, second, third],
-        LetterFilter(reason="PageGone"): [first],
-        LetterFilter(reason="pagegone"): [],
-        LetterFilter(status=404): [first],
-        LetterFilter(status=0): [second],
-        LetterFilter(rule="list"): [second],
-        LetterFilter(host="a.example"): [first],
-        LetterFilter(host="b.example"): [second, third],
-        LetterFilter(job="j1"): [first],
-        LetterFilter(job="j2"): [],
-        LetterFilter(text="answered"): [first, third],
-        LetterFilter(text="(.*)"): [second],
-        LetterFilter(text="."): [first, second, third],
-        LetterFilter(text="$error"): [],
-        LetterFilter(text="\0"): [],
-        LetterFilter(text="/shop"): [first, third],
-        LetterFilter(text="q=100%25"): [first],
-        LetterFilter(since=NOW + MINUTE): [third],
-        LetterFilter(until=NOW + MINUTE): [first, second],
-        LetterFilter(since=NOW + MINUTE, until=NOW + MINUTE): [],
-        LetterFilter(host="b.example", text="shop"): [third],
-        LetterFilter(host="b.example", status=404): [],
-        LetterFilter(job="j1", reason="PageGone", host="a.example", since=NOW): [first],
-    }
-
-    assert {meant: letters.ids(meant) for meant in expected} == {
-        meant: [r.id for r in found] for meant, found in expected.items()
-    }
-
-
-def test_only_the_dead_are_found(fleet, letters) -> None:
-    pending, leased, done, dead = fleet.submit(4)
-    fleet.settle([done_with(c) for c in fleet.claim([done])])
-    kill(fleet, [dead])
-    fleet.claim([leased])
-
-    assert letters.ids() == [dead.id]
-    assert fleet.get(pending).state == State.PENDING
-
-
-def test_another_tenants_letters_are_never_found_replayed_or_removed(fleet, letters) -> None:
-    requests = fleet.submit(3)
-    kill(fleet, requests)
-    stranger = Letters(Fleet(fleet.store, fleet.lane.tenant + "x", fleet.biz))
-
-    assert stranger.ids() == []
-    assert stranger.replay(requests) == []
-    assert stranger.purge(requests) == 0
-    assert len(letters.ids()) == 3
-
-
-@pytest.mark.parametrize("limit", [1, 3, 7, 100])
-def test_pages_go_on_where_the_last_one_ended_over_several_shards(fleet, letters, limit) -> None:
-    same = fleet.submit(9)
-    hexes = [a_request(fleet.lane, i) for i in (*uuids(5, NOW), *object_ids(5, NOW))]
-    fleet.insert(hexes)
-    later = submit(fleet, 6, NOW + SECOND, worker=3)
-    requests = [*same, *hexes, *later]
-    kill(fleet, requests)
-
-    found = letters.ids(limit=limit)
-
-    def place(r):
-        return to_ms(r.queued_at), isinstance(r.id, str), r.id
-
-    assert found == [r.id for r in sorted(requests, key=place)]
-
-
-@pytest.mark.parametrize("limit", [1, 4, 50])
-def test_a_look_is_bounded_and_says_how_far_it_came(fleet, monkeypatch, limit) -> None:
-    monkeypatch.setattr(mongo_dead_letters, "_LEAST_SCAN", 1)
-    letters = Letters(fleet, scan=16)  # 2 a shard
-    requests = [r for s in range(4) for r in submit(fleet, 30, NOW + s * SECOND)]
-    kill(fleet, requests)
-    rare = submit(fleet, 5, NOW + 2 * SECOND, worker=9, url="https://rare.example/")
-    kill(fleet, rare)
-
-    first = letters.look(LetterFilter(host="rare.example"), limit=limit)
-    found, looks = letters.found(LetterFilter(host="rare.example"), limit=limit)
-
-    assert (first.letters, first.reached is None) == ((), False)
-    assert sorted(one.request.id for one in found) == sorted(r.id for r in rare)
-    assert looks > 5
-    assert letters.found(LetterFilter(host="nowhere.example"), limit=limit)[0] == []
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    hosts=st.lists(st.sampled_from("abc"), max_size=25),
-    scan=st.integers(1, 20),
-    limit=st.integers(1, 9),
-)
-def test_whatever_the_bounds_all_that_match_are_found_once(store, hosts, scan, limit) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mongo_dead_letters, "_LEAST_SCAN", 1)
-        fleet = Fleet(store, uuids(1, NOW)[0])
-        at = [NOW + (n // 4) * SECOND for n in range(len(hosts))]
-        requests = [
-            submit(fleet, 1, at[n], worker=n, url=f"https://{host}.example/")[0]
-            for n, host in enumerate(hosts)
-        ]
-        if requests:
-            kill(fleet, requests)
-
-        found = Letters(fleet, scan).ids(LetterFilter(host="a.example"), limit=limit)
-
-    assert sorted(found) == sorted(r.id for r, h in zip(requests, hosts, strict=True) if h == "a")
-    assert len(found) == len(set(found))
 
 
 # ---- replayed ----------------------------------------------------------------------------------

@@ -1,125 +1,22 @@
-"""Dead letters in memory: what is changed, what is refused and in which words, who works on it."""
+"""Dead letters in memory: what is changed, what is refused and in which words."""
 
-import asyncio
 from datetime import timedelta
 
-import msgspec
 import pytest
 
 from crawlfleet.adapters.memory.dead_letters import MemoryDeadLetters
-from crawlfleet.adapters.memory.rules import MemoryRules
 from crawlfleet.errors import (
     ConflictError,
     InvalidRequestError,
     NotFoundError,
-    PageGoneError,
     UnknownBizError,
-    UnknownRuleError,
 )
 from crawlfleet.flows import dead_letters as flow
-from crawlfleet.flows.dead_letters import DeadLetterPorts
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.submission import submit
 from crawlfleet.model.letter import LetterFilter
 from crawlfleet.model.outcome import Dead
-from crawlfleet.model.request import Entry, State
-from crawlfleet.model.rule import Field, Rule
-from crawlfleet.model.submission import Submission
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.retry import CUT_OFFS
-from tests.unit.flows.world import DOCS, RULE, Broken, World, make_biz, make_tree
-
-ALL = LetterFilter()
-MINUTE = timedelta(minutes=1)
-
-
-class Office:
-    """A world, and the dead letters in it with the arguments that every call repeats."""
-
-    def __init__(self, world: World, scan: int = 10_000, **changes: object) -> None:
-        self.world = world
-        ports = {
-            "letters": MemoryDeadLetters(world.store.state, scan),
-            "store": world.store,
-            "queue": world.queue,
-            "workers": world.workers,
-            "waker": world,
-            "rules": world.rules,
-            "warn": world.warn,
-        }
-        self.ports = DeadLetterPorts(**(ports | changes))
-
-    def place(self):
-        return self.ports, self.world.tree, "default", "docs"
-
-    def list(self, letters=ALL, *, cursor=None, limit=100):
-        return flow.list_letters(
-            *self.place(), letters, cursor=cursor, limit=limit, now=self.world.now
-        )
-
-    def replay(self, letters=ALL, *, current_rule=False, limit=100, cursor=None):
-        return flow.replay(
-            *self.place(),
-            letters,
-            current_rule=current_rule,
-            by="api:default",
-            limit=limit,
-            now=self.world.now,
-            cursor=cursor,
-        )
-
-    def purge(self, letters=ALL, *, limit=100, cursor=None):
-        return flow.purge(
-            *self.place(), letters, by="api:default", limit=limit, now=self.world.now, cursor=cursor
-        )
-
-    def replay_one(self, text_id, *, current_rule=False):
-        return flow.replay_one(
-            *self.place(),
-            str(text_id),
-            current_rule=current_rule,
-            by="api:default",
-            now=self.world.now,
-        )
-
-    def purge_one(self, text_id):
-        return flow.purge_one(*self.place(), str(text_id), by="api:default", now=self.world.now)
-
-    def submit(self, number, host="a.example"):
-        """That many requests, submitted and queued; their ids."""
-        pages = [Submission(url=f"https://{host}/{n}", rule="page") for n in range(number)]
-        world = self.world
-        receipts = submit(world.submission(), world.tree, "default", "docs", pages, world.now)
-        return [receipt.id for receipt in receipts]
-
-    def take(self, count=1_000):
-        """Lease and claim what is served next."""
-        world = self.world
-        until = world.now + MINUTE
-        entries = world.queue.lease(DOCS, f"w.{world.now}", count, world.now, until)
-        return world.store.claim(DOCS, world.biz, entries, "w", world.now, until, "token")
-
-    def kill(self, number, **options):
-        """That many dead letters; their ids."""
-        ids = self.submit(number, **options)
-        claims = self.take()
-        assert [claim.request.id for claim in claims] == ids
-        dead = [(claim, Dead("PageGoneError: answered 404", "PageGone")) for claim in claims]
-        self.world.store.settle(DOCS, self.world.biz, dead, "w", self.world.now)
-        self.world.queue.finish(
-            DOCS, f"w.{self.world.now}", [c.entry for c in claims], 0, self.world.now
-        )
-        self.world.now += MINUTE  # nobody lives any more
-        self.world.woken.clear()
-        return ids
-
-    def get(self, request_id):
-        return self.world.store.get(DOCS, self.world.biz, request_id)
-
-
-@pytest.fixture
-def world():
-    return World()
+from crawlfleet.model.request import State
+from tests.unit.flows.letter_office import ALL, Office
+from tests.unit.flows.world import DOCS
 
 
 @pytest.fixture
@@ -351,125 +248,3 @@ def test_a_replayed_letter_that_dies_again_is_not_met_by_the_cursor(office, worl
 
     assert (rest.count, rest.more) == (2, False)
     assert [office.get(i).state for i in ids] == [State.DEAD] * 2 + [State.PENDING] * 2
-
-
-# ---- rules -------------------------------------------------------------------------------------
-
-NEW = Rule(fields={"title": Field(css="h1")})
-
-
-def test_a_replay_reads_with_the_rule_as_it_was_unless_told_otherwise(office, world):
-    kept, renewed = office.kill(2)
-    world.tree = make_tree(make_biz(rules={"page": NEW}))
-
-    office.replay_one(kept)
-    office.replay_one(renewed, current_rule=True)
-
-    assert office.get(kept).request.body.rule_version == RULE.version
-    assert office.get(renewed).request.body.rule_version == NEW.version
-    assert world.rules.frozen(DOCS, "page", NEW.version) == NEW
-    assert office.get(renewed).timeline[-1].why == f"replayed with rule version {NEW.version}"
-
-
-def test_a_rule_that_is_gone_is_refused_by_name_and_nothing_is_changed(office, world):
-    ids = office.kill(3)
-    world.tree = make_tree(make_biz(rules={"other": NEW}))
-
-    with pytest.raises(UnknownRuleError, match="'page'"):
-        office.replay(current_rule=True)
-    with pytest.raises(UnknownRuleError, match="'page'"):
-        office.replay_one(ids[0], current_rule=True)
-
-    assert len(office.list().items) == 3
-    assert office.replay().count == 3  # as it was, it can still be read
-
-
-# ---- faults ------------------------------------------------------------------------------------
-
-
-def test_without_redis_letters_are_replayed_and_recovery_queues_them(world):
-    office = Office(world)
-    ids = office.kill(3)
-
-    changed = Office(world, queue=Broken()).replay()
-
-    assert changed.count == 3
-    assert world.warnings == ["replayed, to be queued by recovery: test: requeue: no answer"]
-    later = world.now + timedelta(minutes=5)
-    found = world.store.unqueued(DOCS, world.biz, before=later, now=later, limit=10)
-    assert sorted(entry.id for entry in found) == ids
-
-
-# ---- the whole journey -------------------------------------------------------------------------
-
-
-def test_a_page_that_was_gone_and_came_back_is_read_after_a_replay(office, world):
-    (request_id,) = office.submit(1)
-    gone = PageGoneError("answered 404", status=404)
-    asyncio.run(Worker(world.work({"https://a.example/0": gone}), "w1").run())
-    (letter,) = office.list(LetterFilter(reason="PageGone")).items
-
-    office.replay_one(letter.request.id)
-    asyncio.run(Worker(world.work({"https://a.example/0": b"back"}), "w2").run())
-
-    found = office.get(request_id)
-    assert (found.state, found.attempts, found.records) == (State.DONE, 1, 1)
-    states = [event.state for event in found.timeline]
-    assert states == [
-        State.PENDING,
-        State.LEASED,
-        State.DEAD,
-        State.PENDING,
-        State.LEASED,
-        State.DONE,
-    ]
-    assert (world.ledger().done, world.ledger().dead) == (1, 0)
-
-
-def test_a_page_that_cannot_be_read_is_kept_with_its_beginning(office, world):
-    office.submit(1)
-    asyncio.run(Worker(world.work({"https://a.example/0": b"bad"}), "w1").run())
-
-    (letter,) = office.list(LetterFilter(reason="Extract", status=200)).items
-
-    assert letter.answer.sample == b"bad"
-    assert letter.error == "ExtractError: title: is missing"
-    assert msgspec.json.encode(letter.answer)
-
-
-def test_a_page_on_which_the_reader_breaks_is_internal_and_kept_with_its_beginning(office, world):
-    class Breaks:
-        def extract(self, rule, page):
-            raise ZeroDivisionError
-
-    office.submit(1)
-    ports = world.work({"https://a.example/0": b"odd"}, extractor=Breaks())
-    asyncio.run(Worker(ports, "w1").run())
-
-    (letter,) = office.list(LetterFilter(reason="Internal")).items
-
-    assert (letter.answer.status, letter.answer.sample) == (200, b"odd")
-
-
-def test_a_request_whose_rule_was_never_frozen_is_an_unknown_rule(office, world):
-    office.submit(1)
-    ports = world.work({}, rules=MemoryRules())
-    asyncio.run(Worker(ports, "w1").run())
-
-    (letter,) = office.list(LetterFilter(reason="UnknownRule", status=0)).items
-
-    assert letter.answer is None
-
-
-def test_a_request_that_its_workers_did_not_survive_is_cut_off(office, world):
-    (request_id,) = office.submit(1)
-    for number in range(world.biz.retry.max_attempts + CUT_OFFS):
-        until = world.now + MINUTE
-        entry = Entry(request_id, "docs", to_ms(office.get(request_id).request.queued_at))
-        assert world.store.claim(DOCS, world.biz, [entry], "w", world.now, until, f"w.{number}")
-        world.now = until
-    asyncio.run(Worker(world.work({"https://a.example/0": b"x"}), "w1").run())
-
-    (letter,) = office.list(LetterFilter(reason="CutOff")).items
-
-    assert letter.request.id == request_id

@@ -76,9 +76,10 @@ class MongoDeadLetters:
         # One more than asked for tells whether there are more; without a filter that is enough.
         many = max(self._scan // len(shards), _LEAST_SCAN) if filters else limit + 1
         match = {**_dead(lane), **filters}
-        dead, index = {"flag": int(State.DEAD)}, BY_STATE
+        dead: Document = {"flag": int(State.DEAD)}
+        index = BY_STATE
         if letters.job is not None:
-            dead, index = {"job": letters.job, **dead}, BY_JOB
+            dead["job"], index = letters.job, BY_JOB
         found: list[list[Tracked]] = []
         reached: list[Place] = []
         with border():

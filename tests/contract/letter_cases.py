@@ -1,0 +1,77 @@
+"""What the suites of dead letters are made of: requests that die, and looks at them."""
+
+from datetime import timedelta
+
+from crawlfleet.adapters.memory.dead_letters import MemoryDeadLetters
+from crawlfleet.adapters.memory.store import MemoryRequestStore
+from crawlfleet.adapters.mongo.dead_letters import MongoDeadLetters
+from crawlfleet.model.letter import LetterFilter
+from crawlfleet.model.outcome import Dead
+from crawlfleet.model.request import Body
+from tests.contract.store_cases import (
+    NOW,
+    Fleet,
+    a_request,
+    snowflakes,
+)
+
+SECOND = timedelta(seconds=1)
+ALL = LetterFilter()
+
+
+class Letters:
+    """Dead letters of a fleet's lane, with the arguments that nearly every call repeats."""
+
+    def __init__(self, fleet: Fleet, scan: int = 10_000) -> None:
+        self.fleet = fleet
+        store = fleet.store
+        if isinstance(store, MemoryRequestStore):
+            self.port = MemoryDeadLetters(store.state, scan)
+        else:
+            self.port = MongoDeadLetters(store.nodes, scan)
+
+    def look(self, letters=ALL, *, after=None, limit=1_000, now=NOW):
+        return self.port.find(
+            self.fleet.lane, self.fleet.biz, letters, after=after, limit=limit, now=now
+        )
+
+    def found(self, letters=ALL, *, limit=1_000):
+        """Everything that matches, page by page, and how many looks it took."""
+        found, after, looks = [], None, 0
+        while True:
+            page = self.look(letters, after=after, limit=limit)
+            assert len(page.letters) <= limit
+            found += page.letters
+            looks += 1
+            if page.reached is None:
+                return found, looks
+            assert page.reached != after, "no look may end where it began"
+            after = page.reached
+
+    def ids(self, letters=ALL, **options):
+        return [one.request.id for one in self.found(letters, **options)[0]]
+
+    def replay(self, requests, versions=None, by="api:me", now=NOW):
+        ids = [r.id for r in requests]
+        return self.port.replay(self.fleet.lane, self.fleet.biz, ids, versions or {}, by, now)
+
+    def purge(self, requests):
+        ids = [r.id for r in requests]
+        return self.port.purge(self.fleet.lane, self.fleet.biz, ids, "api:me", NOW)
+
+
+def kill(fleet, requests, error="PageGoneError: answered 404", reason="PageGone", answer=None):
+    fleet.settle([(c, Dead(error, reason, answer)) for c in fleet.claim(requests)])
+
+
+def submit(fleet, number, at=NOW, worker=7, **changes):
+    """Requests whose body or job differs from the usual."""
+    body = {n: changes.pop(n) for n in ("url", "rule") if n in changes}
+    requests = []
+    for an_id in snowflakes(number, at, worker):
+        one = Body(
+            **{"url": f"https://site.example/{an_id}", "rule": "detail", **body}, rule_version="v1"
+        )
+        requests.append(a_request(fleet.lane, an_id, at, body=one, **changes))
+    assert fleet.insert(requests).refused == {}
+    return requests

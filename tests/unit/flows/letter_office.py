@@ -1,0 +1,99 @@
+"""Dead letters of a world in memory, with the arguments that every call about them repeats."""
+
+from datetime import timedelta
+
+from crawlfleet.adapters.memory.dead_letters import MemoryDeadLetters
+from crawlfleet.flows import dead_letters as flow
+from crawlfleet.flows.dead_letters import DeadLetterPorts
+from crawlfleet.flows.submission import submit
+from crawlfleet.model.letter import LetterFilter
+from crawlfleet.model.outcome import Dead
+from crawlfleet.model.submission import Submission
+from tests.unit.flows.world import DOCS, World
+
+ALL = LetterFilter()
+MINUTE = timedelta(minutes=1)
+
+
+class Office:
+    """A world, and the dead letters in it with the arguments that every call repeats."""
+
+    def __init__(self, world: World, scan: int = 10_000, **changes: object) -> None:
+        self.world = world
+        ports = {
+            "letters": MemoryDeadLetters(world.store.state, scan),
+            "store": world.store,
+            "queue": world.queue,
+            "workers": world.workers,
+            "waker": world,
+            "rules": world.rules,
+            "warn": world.warn,
+        }
+        self.ports = DeadLetterPorts(**(ports | changes))
+
+    def place(self):
+        return self.ports, self.world.tree, "default", "docs"
+
+    def list(self, letters=ALL, *, cursor=None, limit=100):
+        return flow.list_letters(
+            *self.place(), letters, cursor=cursor, limit=limit, now=self.world.now
+        )
+
+    def replay(self, letters=ALL, *, current_rule=False, limit=100, cursor=None):
+        return flow.replay(
+            *self.place(),
+            letters,
+            current_rule=current_rule,
+            by="api:default",
+            limit=limit,
+            now=self.world.now,
+            cursor=cursor,
+        )
+
+    def purge(self, letters=ALL, *, limit=100, cursor=None):
+        return flow.purge(
+            *self.place(), letters, by="api:default", limit=limit, now=self.world.now, cursor=cursor
+        )
+
+    def replay_one(self, text_id, *, current_rule=False):
+        return flow.replay_one(
+            *self.place(),
+            str(text_id),
+            current_rule=current_rule,
+            by="api:default",
+            now=self.world.now,
+        )
+
+    def purge_one(self, text_id):
+        return flow.purge_one(*self.place(), str(text_id), by="api:default", now=self.world.now)
+
+    def submit(self, number, host="a.example"):
+        """That many requests, submitted and queued; their ids."""
+        pages = [Submission(url=f"https://{host}/{n}", rule="page") for n in range(number)]
+        world = self.world
+        receipts = submit(world.submission(), world.tree, "default", "docs", pages, world.now)
+        return [receipt.id for receipt in receipts]
+
+    def take(self, count=1_000):
+        """Lease and claim what is served next."""
+        world = self.world
+        until = world.now + MINUTE
+        entries = world.queue.lease(DOCS, f"w.{world.now}", count, world.now, until)
+        return world.store.claim(DOCS, world.biz, entries, "w", world.now, until, "token")
+
+    def kill(self, number, **options):
+        """That many dead letters; their ids."""
+        ids = self.submit(number, **options)
+        claims = self.take()
+        assert [claim.request.id for claim in claims] == ids
+        dead = [(claim, Dead("PageGoneError: answered 404", "PageGone")) for claim in claims]
+        self.world.store.settle(DOCS, self.world.biz, dead, "w", self.world.now)
+        self.world.queue.finish(
+            DOCS, f"w.{self.world.now}", [c.entry for c in claims], 0, self.world.now
+        )
+        self.world.now += MINUTE  # nobody lives any more
+        self.world.woken.clear()
+        return ids
+
+    def get(self, request_id):
+        return self.world.store.get(DOCS, self.world.biz, request_id)
