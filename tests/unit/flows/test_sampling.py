@@ -4,7 +4,7 @@ from crawlfleet.flows.sampling import SamplingPorts, sample
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.submission import Submission
 from crawlfleet.model.totals import NodeHealth
-from tests.unit.flows.world import DOCS, START, Broken, Metrics, World, make_biz, make_tree
+from tests.unit.flows.world import DOCS, START, Broken, Failing, Metrics, World, make_biz, make_tree
 
 
 class Looks:
@@ -86,7 +86,7 @@ def test_a_sick_node_is_reported_with_its_reasons(world):
 def test_a_part_that_is_down_does_not_keep_the_rest_from_being_measured(world):
     _, metrics = run(world, queue=Broken())
 
-    assert metrics.put_metrics == []
+    assert {put[0].name for put in metrics.put_metrics} == {"LedgerDifference"}
     assert len(world.warnings) == 3
 
 
@@ -102,3 +102,34 @@ def test_a_biz_that_will_not_keep_its_plan_is_late():
 
     assert metrics.value("Late", tenant="default") == [1]
     assert metrics.value("Late", tenant="acme") == [0]
+
+
+def test_a_difference_in_the_ledger_is_measured_per_biz_and_over_the_fleet(world):
+    entries = [Submission(url=f"https://example.org/{n}") for n in range(6)]
+    submit(world.submission(), world.tree, "default", "docs", entries, world.now)
+    requests = world.store.state.of(DOCS).requests
+    for request_id in list(requests)[:2]:
+        del requests[request_id]
+
+    _, metrics = run(world)
+
+    assert metrics.value("LedgerDifference", tenant="default", biz="docs") == [2]
+    assert metrics.value("LedgerDifference", tenant="acme", biz="docs") == [0]
+    assert metrics.value("LedgerDifference") == [0, 2, 2]
+
+
+def test_a_ledger_that_cannot_be_read_does_not_keep_others_from_being_audited(world):
+    _, metrics = run(world, ledgers=Failing(world.ledgers, audit=1))
+
+    assert metrics.value("LedgerDifference", tenant="acme") == []
+    assert metrics.value("LedgerDifference", tenant="default") == [0]
+    assert metrics.value("StatePending", tenant="acme") == [0]
+    assert [w for w in world.warnings if "audited" in w] == [
+        "acme/docs could not be audited: test: audit: no answer"
+    ]
+
+
+def test_no_figure_for_the_fleet_where_no_ledger_can_be_read(world):
+    _, metrics = run(world, ledgers=Broken())
+
+    assert metrics.value("LedgerDifference") == []

@@ -12,8 +12,9 @@ from crawlfleet.flows.planning import (
     put_schedule,
 )
 from crawlfleet.flows.scheduling import run_due
+from crawlfleet.model.biz import IntakeLimits
 from crawlfleet.model.schedule import Missed, Schedule
-from tests.unit.flows.world import START, Broken, Failing, World, make_biz, make_tree
+from tests.unit.flows.world import DOCS, START, Broken, Failing, World, make_biz, make_tree
 
 URLS = ("https://example.org/1", "https://example.org/2")
 
@@ -52,6 +53,17 @@ def test_a_schedule_fires_at_its_time_and_not_before(world):
     world.now += timedelta(hours=1)
     assert tick(world) == (1, 2)
     assert pending(world) == 2
+
+
+def test_each_fire_is_a_job(world):
+    put(world)
+    world.now += timedelta(hours=2)
+
+    tick(world)
+
+    jobs = {kept.request.job for kept in world.store.state.of(DOCS).requests.values()}
+    assert jobs == {"hourly.20260301T130000Z", "hourly.20260301T140000Z"}
+    assert world.ledgers.audit(DOCS, world.biz, world.now, "hourly.20260301T130000Z").pending == 2
 
 
 def test_a_schedule_that_fails_in_a_way_nobody_foresaw_does_not_stop_the_others(world):
@@ -153,7 +165,7 @@ def test_part_of_a_fire_refused_by_a_node_is_tried_again(world):
     world.now += timedelta(hours=1)
 
     class HalfDown:
-        def insert(self, lane, biz, requests):
+        def insert(self, lane, biz, requests, kept):
             from crawlfleet.model.request import Inserted
 
             world.store.insert(lane, biz, requests[1:])
@@ -186,6 +198,53 @@ def test_a_schedule_of_a_biz_that_is_gone_is_reported(world):
 
     assert tick(world) == (0, 0)
     assert "no biz" in world.warnings[0]
+
+
+def test_what_there_is_no_room_for_stays_due_with_one_warning_a_tick():
+    limits = IntakeLimits(max_backlog=3)
+    world = World(tree=make_tree(make_biz(intake=limits)))
+    for name in ("a", "b", "c"):
+        put(world, name=name)
+    world.now += timedelta(hours=1)
+
+    assert tick(world) == (1, 2)
+    assert len(world.warnings) == 1
+    assert world.warnings[0].startswith("2 schedules stay due until there is room, default/docs/b")
+    assert tick(world) == (0, 0)
+    entries = world.queue.lease(DOCS, "w.n.1", 9, world.now, world.now + timedelta(hours=1))
+    world.queue.finish(DOCS, "w.n.1", entries, 2, world.now)
+    assert tick(world) == (1, 2)
+    assert pending(world) == 4
+
+
+def test_a_fire_does_not_ask_for_the_rate_of_clients_nor_use_it_up():
+    limits = IntakeLimits(per_second=0.001, burst=1)
+    world = World(tree=make_tree(make_biz(intake=limits)))
+    put(world)
+    world.now += timedelta(hours=1)
+
+    assert tick(world) == (1, 2)
+    assert world.intake.admit(DOCS, 1, limits, 0.85, world.now).admitted
+    assert not world.intake.admit(DOCS, 1, limits, 0.85, world.now).admitted
+    put(world, name="other", cron="1 * * * *")
+    world.now += timedelta(minutes=1)
+    assert tick(world) == (1, 2)
+    assert not world.intake.admit(DOCS, 1, limits, 0.85, world.now).admitted
+
+
+def test_a_fire_that_was_persisted_but_not_queued_is_queued_by_the_next_tick(world):
+    put(world)
+    world.now += timedelta(hours=1)
+
+    class Dying:
+        def enqueue(self, lane, entries, now):
+            raise OverflowError
+
+    tick(world, queue=Dying())
+    assert (pending(world), world.queue.depth(DOCS).queued) == (2, 0)
+
+    assert tick(world) == (1, 0)
+    assert (pending(world), world.queue.depth(DOCS).queued) == (2, 2)
 
 
 def test_what_there_is_no_time_for_stays_due(world):

@@ -149,8 +149,29 @@ def test_the_statistics_add_up(world):
 
     assert (found.states["done"], found.states["pending"], found.records) == (3, 1, 3)
     assert found.states["reviewed"] == 0
+    assert (found.ledger.submitted, found.ledger.difference) == (4, 0)
     assert found.depth.queued == 1
     assert found.phases["fetch"] >= 0
+
+
+def test_a_job_has_a_ledger_of_its_own(world):
+    entries = [
+        Submission(url=f"https://example.org/{job}/{n}", job=job)
+        for n, job in enumerate(["red", "red", "blue.2", None])
+    ]
+    submit(world.submission(), world.tree, "default", "docs", entries, world.now)
+
+    def audit(job, tenant="default"):
+        return tracking.audit(world.tracking(), world.tree, tenant, "docs", job, world.now)
+
+    assert audit(None).submitted == 4
+    assert (audit("red").submitted, audit("red").pending) == (2, 2)
+    assert audit("blue.2").pending == 1
+    with pytest.raises(NotFoundError, match="there is no job green"):
+        audit("green")
+    with pytest.raises(NotFoundError):
+        audit("red", tenant="acme")
+    assert audit(None, tenant="acme").submitted == 0
 
 
 def test_a_state_nobody_named_is_shown_as_its_number(world):

@@ -60,11 +60,13 @@ class Keying:
         self._fields = fields
         self._standing: dict[KeyName, Keyed] = {}
         self._names: dict[int, KeyName] = {}
+        self._jobs: dict[int, str | None] = {}
         for index, submission in enumerate(submissions):
             if isinstance(submission, Submission):
                 self._take_in(index, submission)
 
     def _take_in(self, index: int, submission: Submission) -> None:
+        self._jobs[index] = submission.job
         if submission.client_id is None:
             if self._call is not None:
                 self._names[index] = self._call
@@ -205,7 +207,12 @@ class Keying:
             message = "an entry without a key has no id"
             raise AssertionError(message)
         return Request(
-            id=an_id, tenant=self._lane.tenant, biz=self._lane.biz, queued_at=queued_at, body=body
+            id=an_id,
+            tenant=self._lane.tenant,
+            biz=self._lane.biz,
+            queued_at=queued_at,
+            body=body,
+            job=self._jobs[index],
         )
 
     def keyed(self, indices: Collection[int]) -> list[int]:

@@ -122,6 +122,13 @@ def _bodies(biz: Biz, schedule: Schedule) -> list[Body]:
 def _requests(fire: Fire, bodies: Sequence[Body]) -> list[Request]:
     # A schedule edited between two tries of a fire: the ids that stand decide how many there are.
     return [
-        Request(id=an_id, tenant=fire.tenant, biz=fire.biz, queued_at=fire.queued_at, body=body)
+        Request(
+            id=an_id,
+            tenant=fire.tenant,
+            biz=fire.biz,
+            queued_at=fire.queued_at,
+            body=body,
+            job=f"{fire.schedule}.{fire.fire_at:%Y%m%dT%H%M%SZ}",
+        )
         for an_id, body in zip(fire.ids, bodies, strict=False)
     ]

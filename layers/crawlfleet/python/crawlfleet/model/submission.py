@@ -21,6 +21,8 @@ HeaderValue = Annotated[str, Meta(max_length=4_000, pattern=r"^[\t\x20-\x7e\x80-
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 #: What a client calls an entry of its own.
 ClientId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:/-]{1,128}\Z")]
+#: What is counted together: letters, digits and ``.``, ``_``, ``-``, which need no quoting anywhere.
+JobName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,64}\Z")]
 Scalar: TypeAlias = str | Integer | float | bool | None
 
 
@@ -30,7 +32,8 @@ class Submission(
     """One page to download. ``rule`` may be left out where the biz has only one.
 
     ``params`` are appended to the URL's query; ``meta`` is carried along and not looked at. What
-    has a ``client_id`` is stored once, however often and in whatever call it comes.
+    has a ``client_id`` is stored once, however often and in whatever call it comes. What has a
+    ``job`` is counted by it too (SPEC.md H1).
     """
 
     url: Url
@@ -41,6 +44,7 @@ class Submission(
     body: Annotated[str, Meta(max_length=100_000)] | None = None
     meta: Annotated[dict[Text, Scalar], Meta(max_length=64)] = {}
     client_id: ClientId | None = None
+    job: JobName | None = None
 
 
 class Accepted(msgspec.Struct, frozen=True):

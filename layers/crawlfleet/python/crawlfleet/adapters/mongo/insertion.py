@@ -1,9 +1,9 @@
 """Requests into MongoDB (SPEC.md A4, A5): persisted by a majority, each node for itself.
 
-A shard's part of a batch and its count are one transaction (SPEC.md H1). A single submission is
-half of a millisecond, and a transaction would more than double that: it goes in by one statement,
-marked as not counted yet, and recovery counts it within the minute. Until then ledgers add what is
-so marked to what they have counted, and MongoDB's TTL leaves it alone.
+A shard's part of a batch and its count are one transaction (SPEC.md H1). A single submission takes
+less than a millisecond, and a transaction would more than double that: it, and a few for one shard,
+go in by one statement, marked as not counted yet, and recovery counts them within the minute. Until
+then ledgers add what is so marked to what they have counted, and MongoDB's TTL leaves it alone.
 """
 
 import secrets
@@ -34,6 +34,10 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Inserted, Request, State
 from crawlfleet.policy.routing import Shard
 
+#: Requests of a shard that go in without a transaction; for more than these it is cheaper to count
+#: them at once than to write each a second time.
+FEW: Final = 16
+
 _DUPLICATE_KEY: Final = 11000
 #: Taking back what a failed insertion left behind: the caller has waited long enough already.
 _DISCARD_SECONDS: Final = 2.0
@@ -49,11 +53,17 @@ class MongoInsertion:
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
 
-    def insert(self, lane: Lane, biz: Biz, requests: Sequence[Request]) -> Inserted:
+    def insert(
+        self,
+        lane: Lane,
+        biz: Biz,
+        requests: Sequence[Request],
+        kept: frozenset[RequestId] = frozenset(),
+    ) -> Inserted:
         """See ports.RequestStore.insert."""
 
         def insert_into(shard: Shard, part: list[Request]) -> Inserted:
-            return self._insert_shard(lane, biz, shard, part)
+            return self._insert_shard(lane, biz, shard, part, kept)
 
         parts = by_shard(biz, requests, lambda request: (request.id, request.queued_at))
         done, failed = on_shards(parts, insert_into)
@@ -61,9 +71,16 @@ class MongoInsertion:
         return _together([*done, Inserted(refused=refused)])
 
     def _insert_shard(
-        self, lane: Lane, biz: Biz, shard: Shard, requests: Sequence[Request]
+        self,
+        lane: Lane,
+        biz: Biz,
+        shard: Shard,
+        requests: Sequence[Request],
+        kept: frozenset[RequestId],
     ) -> Inserted:
         """Insert one shard's requests, all or none of them but for those that cannot be stored."""
+        # Another call may have found a kept one, and answered for it.
+        unkept = [request for request in requests if request.id not in kept]
         with border():
             # A node that is away is one no session is opened on, and leaves nothing to take back.
             into = _Into(self._shards, lane, biz, shard)
@@ -72,15 +89,15 @@ class MongoInsertion:
                 with border():
                     return Inserted(existing=frozenset(into.insert(requests)))
             except UnstorableError as error:
-                into.discard(requests)
+                into.discard(unkept)
                 if len(requests) == 1:
                     return Inserted(refused={requests[0].id: error})
             except StoreError as error:
                 if not isinstance(error.__cause__, ServerSelectionTimeoutError):
-                    into.discard(requests)
+                    into.discard(unkept)
                 raise
         # One of them must not take the others with it.
-        return _together([self._insert_shard(lane, biz, shard, [one]) for one in requests])
+        return _together([self._insert_shard(lane, biz, shard, [one], kept) for one in requests])
 
 
 class _Into:
@@ -100,8 +117,8 @@ class _Into:
 
     def insert(self, requests: Sequence[Request]) -> set[RequestId]:
         """Insert; returns the ids that were there already."""
-        if len(requests) == 1 and requests[0].job is None:
-            return self._insert_uncounted(requests[0])
+        if len(requests) <= FEW and all(request.job is None for request in requests):
+            return self._insert_uncounted(requests)
         look_first = False
         while True:
             try:
@@ -109,11 +126,19 @@ class _Into:
             except _SomeExistError:
                 look_first = True
 
-    def _insert_uncounted(self, request: Request) -> set[RequestId]:
+    def _insert_uncounted(self, requests: Sequence[Request]) -> set[RequestId]:
+        documents = [new_document(request, -self._call) for request in requests]
         try:
-            self._requests.insert_one(new_document(request, -self._call))
+            if len(documents) == 1:
+                self._requests.insert_one(documents[0])
+            else:
+                self._requests.insert_many(documents, ordered=False)
         except DuplicateKeyError:
-            return {request.id}
+            return {requests[0].id}
+        except BulkWriteError as error:
+            if error.details.get("writeConcernErrors") or not _only_duplicates(error):
+                raise
+            return {fault["op"]["_id"] for fault in error.details["writeErrors"]}
         return set()
 
     def _write(
@@ -135,8 +160,7 @@ class _Into:
                 session=session,
             )
         except BulkWriteError as error:
-            faults = error.details["writeErrors"]
-            if not faults or any(fault["code"] != _DUPLICATE_KEY for fault in faults):
+            if not _only_duplicates(error):
                 raise
             raise _SomeExistError from error
         last = max(request.queued_at for request in new)
@@ -156,6 +180,8 @@ class _Into:
         stays away this fails too: then the time-out has told nothing, and a request may run whose
         submitter tries again: twice is the safe side, and the ledger counts both.
         """
+        if not requests:
+            return
         match = {
             "_id": {"$in": [request.id for request in requests]},
             "call": {"$in": [self._call, -self._call]},
@@ -181,6 +207,10 @@ class _Into:
                 in_session(self._open(), take_back)
         except StoreError:
             return
+
+
+def _only_duplicates(error: BulkWriteError) -> bool:
+    return {fault["code"] for fault in error.details["writeErrors"]} == {_DUPLICATE_KEY}
 
 
 def _taken(
