@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from crawlfleet.adapters.memory.intake import MemoryIntake
 from crawlfleet.errors import (
     BacklogFullError,
     InvalidRequestError,
@@ -80,6 +81,13 @@ def test_a_call_repeated_under_its_key_gets_the_same_ids_and_stores_nothing_more
     assert [receipt.repeated for receipt in first + again] == [False, False, True, True]
     assert stored(world) == 2
     assert world.queue.depth(DOCS).queued == 2
+
+
+def test_a_request_has_the_job_of_its_entry(world):
+    [kept, alone] = send(world, entry(1, "a", job="spring"), entry(2), key="k")
+
+    jobs = [world.store.get(DOCS, world.biz, receipt.id).request.job for receipt in (kept, alone)]
+    assert jobs == ["spring", None]
 
 
 def test_without_a_key_every_call_is_another_one(world):
@@ -360,7 +368,7 @@ def test_of_two_different_ones_at_once_under_one_key_the_second_is_refused(world
 
 def test_one_node_away_costs_its_own_entries_only_and_the_next_try_completes_them(world):
     class HalfDown:
-        def insert(self, lane, biz, requests):
+        def insert(self, lane, biz, requests, kept):
             world.store.insert(lane, biz, requests[1:])
             return Inserted(refused={requests[0].id: StoreUnavailableError("mongodb", "down")})
 
@@ -441,10 +449,10 @@ def test_too_fast_is_told_when_to_come_back():
 
 
 def test_full_memory_refuses(world):
-    world.memory = 0.9
+    intake = MemoryIntake(world.queue, memory=lambda: 0.9)
 
     with pytest.raises(BacklogFullError, match="redis_memory_ratio"):
-        send(world, entry(1))
+        send(world, entry(1), intake=intake)
 
     assert stored(world) == 0
 

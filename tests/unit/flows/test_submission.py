@@ -113,7 +113,7 @@ def test_mongodb_down_is_a_no_and_nothing_is_queued(world):
 
 def test_a_node_that_is_down_refuses_its_own_requests_only(world):
     class HalfDown:
-        def insert(self, lane, biz, requests):
+        def insert(self, lane, biz, requests, kept):
             from crawlfleet.model.request import Inserted
 
             dead = StoreUnavailableError("mongodb", "no answer")
@@ -128,7 +128,7 @@ def test_a_node_that_is_down_refuses_its_own_requests_only(world):
 
 def test_every_node_down_is_an_error(world):
     class Down:
-        def insert(self, lane, biz, requests):
+        def insert(self, lane, biz, requests, kept):
             from crawlfleet.model.request import Inserted
 
             dead = StoreUnavailableError("mongodb", "no answer")

@@ -182,7 +182,7 @@ def persist_and_enqueue(
     """
     if not requests:
         return []
-    inserted = ports.store.insert(lane, biz, requests)
+    inserted = ports.store.insert(lane, biz, requests, repeatable)
     if inserted.refused and len(inserted.refused) == len(requests):
         raise next(iter(inserted.refused.values()))
 

@@ -1,0 +1,65 @@
+"""What an insertion leaves behind that fails: nothing, but for ids that others know of."""
+
+import pytest
+
+from crawlfleet.adapters.mongo import insertion
+from crawlfleet.adapters.mongo.store import MongoRequestStore
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.model.request import State
+from tests.contract.store_cases import Fleet, a_biz, a_generation, a_request, nodes_at, snowflakes
+
+
+@pytest.mark.parametrize("number", [1, 12, 400])
+def test_of_kept_ids_nothing_is_taken_back_and_who_comes_again_finds_them(
+    mongo_uri: str, tenant: str, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    insert = insertion._Into.insert
+
+    def unanswered(self, requests):
+        insert(self, requests)
+        raise StoreUnavailableError("mongodb", "the answer is lost")
+
+    with nodes_at(mongo_uri) as nodes:
+        fleet = Fleet(MongoRequestStore(nodes), tenant)
+        known, other = (
+            [a_request(fleet.lane, i) for i in snowflakes(number, worker=w)] for w in (1, 2)
+        )
+        kept = frozenset(request.id for request in known)
+        with monkeypatch.context() as patch:
+            patch.setattr(insertion._Into, "insert", unanswered)
+            failed = fleet.store.insert(fleet.lane, fleet.biz, [*known, *other], kept)
+
+        left = {t.request.id for t in fleet.find()}
+        again = fleet.store.insert(fleet.lane, fleet.biz, known, kept)
+
+    assert set(failed.refused) == {request.id for request in [*known, *other]}
+    assert left == kept
+    assert again.existing == kept
+    assert again.refused == {}
+
+
+def test_what_two_insert_at_once_under_known_ids_is_there_when_either_has_its_answer(
+    mongo_uri: str, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second finds what the first has written; then the first fails."""
+    insert = insertion._Into.insert
+    answers = []
+
+    def met(self, requests):
+        insert(self, requests)
+        with monkeypatch.context() as patch:
+            patch.setattr(insertion._Into, "insert", insert)
+            answers.append(fleet.store.insert(fleet.lane, fleet.biz, requests, kept))
+        raise StoreUnavailableError("mongodb", "the answer is lost")
+
+    with nodes_at(mongo_uri) as nodes:
+        one = a_generation(nodes=("east",), databases=("one",), shards=1)
+        fleet = Fleet(MongoRequestStore(nodes), tenant, a_biz(generations=(one,)))
+        requests = [a_request(fleet.lane, i) for i in snowflakes(40)]
+        kept = frozenset(request.id for request in requests)
+        with monkeypatch.context() as patch:
+            patch.setattr(insertion._Into, "insert", met)
+            fleet.store.insert(fleet.lane, fleet.biz, requests, kept)
+
+        assert {i for answer in answers for i in answer.existing} == kept
+        assert {t.request.id for t in fleet.find(state=State.PENDING)} == kept
