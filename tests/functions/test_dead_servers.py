@@ -1,12 +1,10 @@
 """Redis and MongoDB that die while the router is at work: in worlds of their own."""
 
 import time
-from datetime import timedelta
 
 import pytest
 
 from crawlfleet import names
-from crawlfleet.wiring.parts import now
 from infra.local.mongo_server import ENV_URI, MongoServer
 from infra.local.parts import free_port
 from infra.local.redis_server import ENV_URL, RedisServer
@@ -55,7 +53,7 @@ def doomed(mortal):
 
 
 @pytest.mark.parametrize("start", ["cold", "warm"])
-def test_redis_dead_means_202_and_the_next_tick_queues_it_once(doomed, mortal, monkeypatch, start):
+def test_redis_dead_means_202_and_the_next_tick_queues_it_once(doomed, mortal, start):
     if start == "warm":
         submit(doomed, "https://example.org/before")
     stored = doomed.stored()
@@ -70,12 +68,11 @@ def test_redis_dead_means_202_and_the_next_tick_queues_it_once(doomed, mortal, m
         assert ask(doomed, "GET", "/health", key=None).json["status"] == "degraded"
         refused_for_now(ask(doomed, "GET", "/v1/docs/stats"))
         done = doomed.call(names.SCHEDULER, {})
-        assert done == {"fires": 0, "requests": 0, "requeued": 0, "expired": 0}
+        assert done == dict.fromkeys(done, 0)
+        assert {"fires", "requests", "requeued", "expired"} <= done.keys()
     finally:
         mortal.start_redis()
 
-    later = now() + timedelta(seconds=10)
-    monkeypatch.setattr("crawlfleet.wiring.scheduler.now", lambda: later)
     ticks = [doomed.call(names.SCHEDULER, {}) for _ in range(2)]
 
     assert [tick["requeued"] for tick in ticks] == [stored + 1, 0]

@@ -22,8 +22,9 @@ from crawlfleet.model.times import to_ms
 CHUNK: Final = 10_000
 #: What waits for its next attempt and is listed at once; more of it is found when it is due.
 DELAYED: Final = 100_000
-#: What is submitted while the queue is being filled is queued by its submitter; clocks differ.
-SKEW: Final = timedelta(seconds=5)
+#: Clocks differ: what was stamped by one that runs ahead was in the queue too. What is submitted
+#: while the queue is being filled may so be queued twice, which the claim sees.
+SKEW: Final = timedelta(minutes=5)
 #: With less time left the filling is left to the next round, which goes on from there.
 MARGIN_SECONDS: Final = 10.0
 
