@@ -234,3 +234,23 @@ def test_where_others_watch_the_tick_does_not(world):
     look(world)
 
     assert stay(world) == ((), 0)
+
+
+def test_several_that_died_at_once_are_buried_in_one_look(world):
+    submitted(world, 9)
+    beat(world, "a", "b", "c", "other", seconds=5)
+    ids = [*take(world, "a", 2), *take(world, "b", 3)]
+    kept = take(world, "other", 2)
+    beat(world, "other", seconds=6)
+
+    found = look(world)
+
+    assert sorted(found.dead) == ["a", "b", "c"]
+    assert found.returned == 5
+    assert states(world, ids) == {State.PENDING}
+    assert states(world, kept) == {State.LEASED}
+    whys = {
+        line.why.split(" is ")[0]
+        for line in world.journal.lines(DOCS, world.now - SECOND, world.now + SECOND, 9)
+    }
+    assert whys == {"its worker a", "its worker b"}

@@ -6,7 +6,7 @@ was only slow finds out and writes nothing. Doing any of it twice has no second 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -19,12 +19,13 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
 from crawlfleet.model.worker import Health, WorkerStatus
 from crawlfleet.policy.liveness import status, worth_a_look
-from crawlfleet.ports import Clock
+from crawlfleet.policy.tokens import worker_of
+from crawlfleet.ports import Clock, LeaseBook
 
 #: The turn's name, how often it comes round, and after what a watcher that vanished loses it.
 TURN: Final = "watch"
 EVERY: Final = timedelta(seconds=1)
-TERM: Final = timedelta(seconds=15)
+TERM: Final = timedelta(seconds=5)
 #: Looks of one who stays to be sure.
 LOOKS: Final = 12
 #: Requests taken back in one call.
@@ -33,13 +34,12 @@ CHUNK: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What one look found: workers that are silent but may live, dead ones, what they held.
+    """What one look found: dead workers, and how many requests they held.
 
     ``mine`` is False when it was another's turn.
     """
 
     mine: bool = True
-    suspected: int = 0
     dead: tuple[str, ...] = ()
     returned: int = 0
 
@@ -51,13 +51,9 @@ def watch(ports: WatchPorts, tree: Tree, by: str, now: datetime) -> Watched:
     try:
         limits = tree.stage.detector
         found = [status(pulse, limits) for pulse in ports.watch.pulses(worth_a_look(limits))]
-        dead = [one for one in found if one.health is Health.DEAD]
-        returned = sum(_bury(ports, tree, one, by, now) for one in dead)
-        return Watched(
-            suspected=sum(one.health is Health.SUSPECTED for one in found),
-            dead=tuple(one.worker for one in dead),
-            returned=returned,
-        )
+        dead = {one.worker: one for one in found if one.health is Health.DEAD}
+        returned = _bury(ports, tree, dead, by, now) if dead else 0
+        return Watched(dead=tuple(dead), returned=returned)
     finally:
         ports.watch.end_turn(TURN, by)
 
@@ -84,24 +80,42 @@ def stand_watch(
     return tuple(dead)
 
 
-def _bury(ports: WatchPorts, tree: Tree, one: WorkerStatus, by: str, now: datetime) -> int:
-    why = (
-        f"its worker {one.worker} is taken to be dead: "
-        f"silent for {one.silent_ms / 1000:.1f} s, phi {one.phi:.1f}"
-    )
+def _bury(
+    ports: WatchPorts, tree: Tree, dead: Mapping[str, WorkerStatus], by: str, now: datetime
+) -> int:
     returned = 0
     lanes = tree.lanes()
     for lane, depth in zip(lanes, ports.queue.depths(lanes), strict=True):
         if not depth.leased:
             continue
         try:
-            held = ports.book.leases(lane, one.worker)
-            returned += take_back(ports, tree, lane, held, one.worker, by, why, now)
+            for worker, held in _holders(ports.book, lane, tuple(dead)).items():
+                why = _why(dead[worker])
+                returned += take_back(ports, tree, lane, held, worker, by, why, now)
         except Exception as error:  # noqa: BLE001  the other lanes are to have theirs back
             # Recovery finds what belongs to nobody, and the leases have an end.
             ports.warn(f"{lane.tenant}/{lane.biz} did not get a dead worker's work back", error)
-    ports.watch.bury(one.worker)
+    for worker in dead:
+        ports.watch.bury(worker)
     return returned
+
+
+def _holders(
+    book: LeaseBook, lane: Lane, workers: Sequence[str]
+) -> dict[str, list[tuple[str, Entry]]]:
+    """What each of the workers holds of a lane; the lane's leases are gone through once."""
+    held: dict[str, list[tuple[str, Entry]]] = defaultdict(list)
+    for token, entry in book.leases(lane, workers[0] if len(workers) == 1 else None):
+        if (worker := worker_of(token)) in workers:
+            held[worker].append((token, entry))
+    return held
+
+
+def _why(one: WorkerStatus) -> str:
+    return (
+        f"its worker {one.worker} is taken to be dead: "
+        f"silent for {one.silent_ms / 1000:.1f} s, phi {one.phi:.1f}"
+    )
 
 
 def take_back(
