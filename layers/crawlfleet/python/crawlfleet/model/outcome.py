@@ -83,8 +83,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ) -> "Answer":
         """What is kept of an answer whose ``headers`` have lower-case names.
 
-        >>> Answer.of("http://me:pw@a.example/", 404, {"set-cookie": "x", "server": "y"}, 0.5)
-        Answer(url='http://a.example/', status=404, headers={'server': 'y'}, seconds=0.5, sample=b'')
+        >>> Answer.of("http://me:pw@a.example/", 404, {"set-cookie": "x", "server": "y"}, 1)
+        Answer(url='http://a.example/', status=404, headers={'server': 'y'}, seconds=1, sample=b'')
         """
         return cls(
             url=_plain(url, _LONGEST_URL),
