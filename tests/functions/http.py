@@ -43,6 +43,7 @@ def event(
     *,
     query: dict[str, str] | str | None = None,
     key: str | None = "acme",
+    headers: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """The event of a call; ``body`` is text, bytes or something to write as JSON."""
     if body is None:
@@ -64,6 +65,7 @@ def event(
                 ("Host", "api.example.org"),
                 ("User-Agent", "curl/8.5.0"),
                 *([("x-api-key", "an-opaque-key")] if key_id else []),
+                *(headers or {}).items(),
             ],
             body=content,
         ),
@@ -84,9 +86,11 @@ def ask(
     *,
     query: dict[str, str] | str | None = None,
     key: str | None = "acme",
+    headers: dict[str, str] | None = None,
 ) -> Answer:
     """Call the router."""
-    return Answer(world.call(names.ROUTER, event(method, path, body, query=query, key=key)))
+    asked = event(method, path, body, query=query, key=key, headers=headers)
+    return Answer(world.call(names.ROUTER, asked))
 
 
 def submit(world: World, *urls: str, biz: str = "docs", **fields: Any) -> list[str]:

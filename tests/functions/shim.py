@@ -29,7 +29,11 @@ def wsgi(world: World) -> Callable[[dict[str, Any], Start], Iterable[bytes]]:
                 method=environ["REQUEST_METHOD"],
                 raw_path=raw_path.partition("?")[0],
                 query=environ.get("QUERY_STRING", ""),
-                headers=[("Host", environ.get("HTTP_HOST", "localhost"))],
+                headers=[
+                    (name.removeprefix("HTTP_").replace("_", "-").title(), value)
+                    for name, value in environ.items()
+                    if name.startswith("HTTP_")
+                ],
                 body=environ["wsgi.input"].read(length),
             ),
             Caller(api_key=key, api_key_id="" if path in OPEN else KEYS.get(key, key)),

@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import schemathesis
@@ -12,6 +13,7 @@ from schemathesis.generation import GenerationMode
 from crawlfleet.edge.routes import ROUTES
 from crawlfleet.wiring.router import router
 from tests.functions.http import ask, submit
+from tests.functions.letters import dead_letters
 from tests.functions.open_api import Document
 from tests.functions.shim import wsgi
 
@@ -28,6 +30,10 @@ _BOUNDED = settings(
     phases=[Phase.explicit, Phase.generate, Phase.shrink],
     suppress_health_check=list(HealthCheck),
 )
+
+
+#: Operations that need a dead letter, each its own.
+_ON_A_LETTER = ("getDeadLetter", "replayDeadLetter", "purgeDeadLetter")
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +68,20 @@ def test_everything_documented_answers(world, document):
     [request_id] = submit(world, "https://example.org/")
     schedule = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/"]}
     assert ask(world, "PUT", "/v1/docs/schedules/nightly", schedule).status == 200
+    letters = dict(zip(_ON_A_LETTER, dead_letters(world, len(_ON_A_LETTER)), strict=True))
     values = {"biz": "docs", "id": request_id, "name": "nightly"}
-    bodies = {"submitRequests": {"url": "https://example.org/2"}, "putSchedule": schedule}
+    bodies = {
+        "submitRequests": {"url": "https://example.org/2"},
+        "putSchedule": schedule,
+        "replayDeadLetters": {"filter": {"status": 299}},
+        "purgeDeadLetters": {"filter": {"status": 299}},
+    }
 
     # Deletions come last, after the reading of what they delete.
     for (method, path), operation in sorted(
         document.operations.items(), key=lambda item: item[0][0] == "DELETE"
     ):
+        values["id"] = letters.get(operation["operationId"], request_id)
         place = re.sub(r"{(\w+)}", lambda match: values[match[1]], path)
         key = None if operation.get("security") == [] else "acme"
         answer = ask(world, method, place, bodies.get(operation["operationId"]), key=key)
@@ -119,6 +132,7 @@ def _with_meaning(body: Any) -> Any:
     if "requests" in body:
         return {**body, "requests": [_with_meaning(entry) for entry in body["requests"]]}
     meaning = {
+        "client_id": uuid4().hex,
         "url": "https://example.org/a?b=c",
         "urls": ["https://example.org/", "https://example.org/2"],
         "rule": "page",
@@ -128,9 +142,18 @@ def _with_meaning(body: Any) -> Any:
     return {**body, **{name: value for name, value in meaning.items() if name in body}}
 
 
-@pytest.mark.parametrize(
-    "route", [route for route in ROUTES if route.body], ids=lambda route: route.operation
-)
+def _of_letters(body: dict[str, Any]) -> dict[str, Any]:
+    """The body of a change of many dead letters, with one of the two ways to say which."""
+    meaning = {"filter": {"reason": "PageGone"}, "rule": "current", "limit": 7, "cursor": None}
+    sensible = {**body, **{name: value for name, value in meaning.items() if name in body}}
+    return {**sensible, "all": "filter" not in body}
+
+
+#: What changes one thing once is no matter of bodies.
+_TAKING_BODIES = [route for route in ROUTES if route.body and route.operation != "replayDeadLetter"]
+
+
+@pytest.mark.parametrize("route", _TAKING_BODIES, ids=lambda route: route.operation)
 def test_whatever_fits_the_document_and_means_something_is_accepted(world, route):
     schema = schemathesis.openapi.from_wsgi("/openapi.json", wsgi(world))
     place = {"biz": "docs", "name": "nightly"} if "{name}" in route.path else {"biz": "docs"}
@@ -138,12 +161,20 @@ def test_whatever_fits_the_document_and_means_something_is_accepted(world, route
     @given(schema[route.path][route.method].as_strategy(path_parameters=place))
     @_BOUNDED
     def ask_it(case: schemathesis.Case) -> None:
-        case.body = _with_meaning(case.body)
-        answer = case.call_and_validate(headers={"x-api-key": "acme"})
+        of_letters = route.operation.endswith("DeadLetters")
+        case.body = _of_letters(case.body) if of_letters else _with_meaning(case.body)
+        headers = {"x-api-key": "acme"}
+        if "Idempotency-Key" in (case.headers or {}):
+            headers["Idempotency-Key"] = uuid4().hex
+        answer = case.call_and_validate(headers=headers)
         assert answer.status_code in {200, 202}, answer.text
         if "id" in answer.json():
             found = ask(world, "GET", f"/v1/docs/requests/{answer.json()['id']}")
-            sent = {name: value for name, value in case.body.items() if value is not None}
+            sent = {
+                name: value
+                for name, value in case.body.items()
+                if value is not None and name != "client_id"  # yours, not the request's
+            }
             assert {name: found.json[name] for name in sent} == sent
 
     ask_it()

@@ -9,7 +9,12 @@ from tests.functions.http import ask, submit
 
 CLOSED = [route for route in ROUTES if not route.open]
 SCHEDULE = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/mine"]}
-BODIES = {"submitRequests": {"url": "https://example.org/x"}, "putSchedule": SCHEDULE}
+BODIES = {
+    "submitRequests": {"url": "https://example.org/x"},
+    "putSchedule": SCHEDULE,
+    "replayDeadLetters": {"all": True},
+    "purgeDeadLetters": {"all": True},
+}
 
 
 def place(path: str, **values: str) -> str:

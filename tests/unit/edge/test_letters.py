@@ -242,6 +242,14 @@ def test_nobody_changes_everything_by_a_slip(verb, body, field):
     assert (status, [error["field"] for error in problem["errors"]]) == (400, [field])
 
 
+def test_a_rule_that_is_neither_is_told_what_it_may_be():
+    event = an_event("POST", "/v1/docs/dead-letters/replay", body='{"all": true, "rule": "new"}')
+
+    _, problem = ask(NoOperations(), event)
+
+    assert problem["errors"] == [{"field": "rule", "message": 'is none of frozen, current ("new")'}]
+
+
 # ---- why, whether all is there, who works --------------------------------------------------------
 
 

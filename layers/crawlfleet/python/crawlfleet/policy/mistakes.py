@@ -9,7 +9,7 @@ exactly what is wrong, and where.
 import types
 from collections.abc import Iterator
 from enum import Enum
-from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -181,6 +181,8 @@ def _members(shape: Any) -> Iterator[str]:
     """What may be said where one of an enumeration is wanted."""
     if isinstance(shape, type) and issubclass(shape, Enum):
         yield from (str(member.value) for member in shape)
+    if get_origin(shape) is Literal:
+        yield from map(str, get_args(shape))
     for part in get_args(shape):
         yield from _members(part)
 
