@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CHANGELOG.md"]
 FLOWS = ROOT / "layers/crawlfleet/python/crawlfleet/flows"
 #: Verbs' parts, not journeys of their own.
-NO_JOURNEY = {"__init__", "configuration", "holding", "phases", "work_ports"}
+NO_JOURNEY = {"__init__", "configuration", "holding", "phases", "recovery_ports", "work_ports"}
 
 
 def links_of(page: Path) -> list[str]:
