@@ -164,6 +164,16 @@ def test_no_more_are_let_in_however_many_ask_at_once(both, lane):
     assert sum(pressure.admitted for pressure in found) == 10
 
 
+def test_who_asks_without_a_rate_leaves_the_clients_rate_alone(both, lane):
+    _, intake = both
+    limits = IntakeLimits(per_second=0.001, burst=1)
+    assert intake.admit(lane, 1, limits, 1.0, NOW).admitted
+
+    assert intake.admit(lane, 50, IntakeLimits(), 1.0, NOW).admitted
+
+    assert not intake.admit(lane, 1, limits, 1.0, NOW).admitted
+
+
 def test_the_twin_in_memory_is_as_full_as_it_is_told(lane):
     used = [0.5]
     intake = MemoryIntake(MemoryQueue(), memory=lambda: used[0])

@@ -1,0 +1,52 @@
+"""Submissions to the world in memory, as the suites about repeating and room make them."""
+
+from msgspec.structs import replace
+
+from crawlfleet.errors import InvalidRequestError
+from crawlfleet.flows.submission import submit
+from crawlfleet.model.request import State
+from crawlfleet.model.rule import Field, Rule
+from crawlfleet.model.submission import Receipt, Submission
+from tests.unit.flows.world import DOCS, World, make_tree
+
+EDITED = Rule(fields={"title": Field(css="h1")})
+
+
+def entry(number: int, client_id: str | None = None, **changes: object) -> Submission:
+    facts: dict = {"url": f"https://example.org/{number}", "rule": "page", "client_id": client_id}
+    return Submission(**(facts | changes))
+
+
+def send(
+    world: World,
+    *entries: Submission | InvalidRequestError,
+    key: str | None = None,
+    tenant: str = "default",
+    single: bool = False,
+    **changes: object,
+) -> list[Receipt]:
+    ports = world.submission(**changes)
+    return submit(ports, world.tree, tenant, "docs", entries, world.now, single=single, key=key)
+
+
+def ids(receipts: list[Receipt]) -> list:
+    return [receipt.id for receipt in receipts]
+
+
+def stored(world: World) -> int:
+    return sum(
+        len(
+            world.store.find(
+                DOCS, world.biz, state=state, since=None, after=None, limit=999, now=world.now
+            )
+        )
+        for state in (State.PENDING, State.LEASED, State.DONE)
+    )
+
+
+def edit_rules(world: World, **rules: Rule) -> None:
+    world.tree = make_tree(replace(world.biz, rules=rules))
+
+
+class DiedError(Exception):
+    """The process is gone."""
