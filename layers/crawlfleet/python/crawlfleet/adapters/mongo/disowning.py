@@ -81,18 +81,25 @@ class MongoDisowning:
         """
         alive = now - timedelta(seconds=biz.ttl_seconds)
         span = {"$gte": from_ms(since), "$lt": before, "$gt": alive}
+        # Shards are filled evenly, so each gives its share of the page, and a little more. Where it
+        # has still more, the page ends with the last millisecond that it gave whole.
+        share = -(-limit * 5 // (4 * len(live_shards(biz, now)))) + 1
 
-        def look(shard: Shard) -> list[Entry]:
+        def look(shard: Shard) -> list[tuple[list[Entry], int | None]]:
             requests = self._shards.requests(lane, biz, shard, made_sure=True)
-            found = _entries(requests, lane, span, limit)
-            if len(found) == limit:
-                last = found[-1].ts
-                # No limit here: a millisecond that is cut in two could not be gone on from.
-                rest = _entries(requests, lane, {**span, "$eq": from_ms(last)})
-                found = [entry for entry in found if entry.ts < last] + rest
-            return found
+            found = _entries(requests, lane, span, share)
+            if len(found) < share:
+                return [(found, None)]
+            last = found[-1].ts
+            # No limit here: a millisecond that is cut in two could not be gone on from.
+            rest = _entries(requests, lane, {**span, "$eq": from_ms(last)})
+            return [([entry for entry in found if entry.ts < last] + rest, last)]
 
-        found = sorted(self._everywhere(biz, now, look), key=_place)
+        parts = self._everywhere(biz, now, look)
+        end = min((last for _, last in parts if last is not None), default=None)
+        found = sorted((entry for part, _ in parts for entry in part), key=_place)
+        if end is not None:
+            found = [entry for entry in found if entry.ts <= end]
         if len(found) > limit:
             last = found[limit - 1].ts
             found = [entry for entry in found if entry.ts <= last]
