@@ -1,15 +1,17 @@
 """The audit: what must hold when all is over, whatever was killed."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from chaos.house import ChaosParts
 from chaos.pages import names_on
-from chaos.truth import Truth
+from chaos.submitter import JOB, Submitter
+from chaos.truth import Truth, page_of
 from crawlfleet.model.ids import RequestId
+from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.request import State
 from crawlfleet.wiring.parts import now
 
@@ -27,25 +29,26 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
 
 
-def audit(
-    truth: Truth, parts: ChaosParts, accepted: Set[RequestId], pages: Mapping[RequestId, int]
-) -> Audit:
-    """Judge the store, the queue and the ledger against what was submitted and what the site has."""
+def audit(truth: Truth, parts: ChaosParts, submitter: Submitter) -> Audit:
+    """Judge store, queue and ledgers against what was submitted and what the site has."""
+    accepted = submitter.accepted
     requests = list(truth.requests())
-    ends = Counter({r["_id"]: _times_done(r) for r in requests})
-    here = Counter(r["_id"] for r in requests)
+    here = Counter(request["_id"] for request in requests)
     undone = {r["_id"]: State(r["flag"]).label for r in requests if r["flag"] != State.DONE}
-    lost = [an_id for an_id in accepted if an_id not in here or an_id in undone]
-    twice = [an_id for an_id, count in ends.items() if count > 1 or here[an_id] > 1]
-    problems = [
+    lost = [i for i in accepted if i not in here or i in undone]
+    twice = [r["_id"] for r in requests if here[r["_id"]] > 1 or _times_done(r) > 1]
+    strange = [r["_id"] for r in requests if accepted.get(r["_id"]) != page_of(r)]
+    missing, surplus = _records(truth, accepted)
+    problems = (
         *_some("lost", [f"{i} ({undone.get(i, 'nowhere')})" for i in lost]),
         *_some("done more than once", twice),
-        *_some("stored and never accepted", [i for i in here if i not in accepted]),
-    ]
-    missing, surplus = _records(truth, accepted, pages)
-    problems += [*_some("records missing", missing), *_some("records too many", surplus)]
-    problems += [*_ledger(parts, len(accepted)), *_queue(parts)]
-    return Audit(lost=len(lost), stored_twice=len(twice) + len(surplus), problems=tuple(problems))
+        *_some("stored and never accepted", strange),
+        *_some("records missing", missing),
+        *_some("records too many", surplus),
+        *_ledgers(parts, len(accepted), submitter.in_job),
+        *_queue(parts),
+    )
+    return Audit(lost=len(lost), stored_twice=len(twice) + len(surplus), problems=problems)
 
 
 def _times_done(request: Mapping[str, object]) -> int:
@@ -53,22 +56,23 @@ def _times_done(request: Mapping[str, object]) -> int:
     return sum(line["flag"] == State.DONE for line in log) if isinstance(log, list) else 0
 
 
-def _records(
-    truth: Truth, accepted: Set[RequestId], pages: Mapping[RequestId, int]
-) -> tuple[list[str], list[str]]:
-    """What each page has, against what is stored; a record under another key counts as well."""
-    wanted = Counter(name for an_id in accepted for name in names_on(pages[an_id]))
+def _records(truth: Truth, accepted: Mapping[RequestId, int]) -> tuple[list[str], list[str]]:
+    """What is missing of what the pages have, and what is there beyond it, by the items' names."""
+    wanted = Counter(name for page in accepted.values() for name in names_on(page))
     found = Counter(str(record["fields"].get("name")) for record in truth.records())
     return list((wanted - found).elements()), list((found - wanted).elements())
 
 
-def _ledger(parts: ChaosParts, accepted: int) -> Iterator[str]:
+def _ledgers(parts: ChaosParts, accepted: int, in_job: int) -> Iterator[str]:
+    """Each way of counting, of the biz and of the job: all was submitted, all is done."""
     world = parts.world
-    states, _ = parts.store.totals(world.lane, world.biz, now())
-    expected = {int(State.DONE): accepted}
-    found = {state: count for state, count in states.items() if count}
-    if found != expected:
-        yield f"the totals are {found} where {expected} were accepted"
+    for job, count in ((None, accepted), (JOB, in_job)):
+        exact = Ledger(submitted=count, done=count)
+        for way in (parts.ledgers.totals, parts.ledgers.audit):
+            found = way(world.lane, world.biz, now(), job)
+            if found != exact:
+                name = f"{way.__name__} of {f'job {job}' if job else 'the biz'}"
+                yield f"the ledger's {name} is {found}, difference {found.difference}"
 
 
 def _queue(parts: ChaosParts) -> Iterator[str]:
@@ -77,7 +81,7 @@ def _queue(parts: ChaosParts) -> Iterator[str]:
         yield f"the queue is not empty: {depth}"
 
 
-def _some(what: str, found: list[str] | list[RequestId]) -> Iterator[str]:
+def _some(what: str, found: Sequence[str | RequestId]) -> Iterator[str]:
     if found:
         more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
         yield f"{what}: {len(found)}: {', '.join(map(str, found[:_TOLD]))}{more}"

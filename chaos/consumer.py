@@ -1,8 +1,8 @@
 """Consumers, one process an invocation, born of a nursery that has everything imported already.
 
-``python -m chaos.consumer`` reads orders and tells what became of them, in lines of JSON. It forks a
-child for each invocation, sends the signals it is asked to send, and reaps: as it is the parent of
-them all, a signal never meets somebody else's process. When its input closes everybody is killed.
+``python -m chaos.consumer`` reads orders and tells what became of them, in lines of JSON. It forks
+a child for each invocation, sends the signals it is asked to send, and reaps: as it is the parent
+of them all, a signal never meets somebody else's process. When its input closes all are killed.
 """
 
 import ctypes
@@ -12,7 +12,8 @@ import select
 import signal
 import sys
 import time
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
+from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
@@ -20,10 +21,10 @@ import msgspec
 from chaos.house import ITEMS, ChaosParts, World
 from chaos.pages import page
 from chaos.steps import Armed, Fuse, armed_fetcher, armed_queue, armed_store
+from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.extract import RuleExtractor
 from crawlfleet.model.outcome import Page
 from crawlfleet.wiring import consumer as wiring
-from crawlfleet.wiring.parts import now
 
 _PR_SET_PDEATHSIG: Final = 1
 #: Between two looks for children that have ended.
@@ -81,16 +82,24 @@ def work(invocation: Invocation) -> None:
     # What the wiring names is what it takes; both are looked up at the call.
     vars(wiring)["AiohttpFetcher"] = armed_fetcher(fuse)
     started = time.monotonic()
-
-    def clock() -> datetime:
-        step = invocation.clock
-        if step is None or time.monotonic() - started < step.after_seconds:
-            return now()
-        return now() + timedelta(seconds=step.by_seconds)
-
-    vars(wiring)["now"] = clock
+    if invocation.clock is not None:
+        _step_clock(invocation.clock, started)
     end = started + invocation.seconds
     wiring.Consumer(parts).work(invocation.worker, lambda: end - time.monotonic())
+
+
+def _step_clock(step: ClockStep, started: float) -> None:
+    """Have this process's clock, the one that people set, show another time later on."""
+    right = time.time
+
+    def wrong() -> float:
+        stepped = time.monotonic() - started >= step.after_seconds
+        return right() + step.by_seconds * stepped
+
+    vars(time)["time"] = wrong
+    vars(wiring)["ServerClock"] = partial(
+        ServerClock, wall=lambda: datetime.fromtimestamp(wrong(), UTC)
+    )
 
 
 def _tell(message: str) -> None:

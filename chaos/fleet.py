@@ -1,10 +1,10 @@
-"""The fleet as the run sees it: so many consumers are kept alive, and some of them meet their end."""
+"""The fleet as the run sees it: so many consumers are kept alive; some of them meet their end."""
 
 import signal
 import subprocess
 import sys
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ import msgspec
 
 from chaos.consumer import Born, ClockStep, Ended, Invocation, News, Order, Signal
 from chaos.house import World
-from chaos.steps import Armed
+from chaos.steps import Armed, Step
 from infra.local.parts import PartError, python_environment
 
 #: Ends of which the work in hand was lost.
@@ -34,11 +34,13 @@ class Fate:
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """A consumer that lives. ``frozen`` ones are stopped, not gone."""
+    """A consumer that lives. ``frozen`` ones are stopped, ``doomed`` ones were sent a SIGKILL."""
 
     pid: int
     worker: str
+    armed: Armed | None = None
     frozen: bool = False
+    doomed: bool = False
 
 
 @dataclass(slots=True)
@@ -60,11 +62,14 @@ class Fleet:
     log: Path | None = None
     fates: deque[Fate] = field(default_factory=deque)
     killed: int = 0
+    #: How many died by themselves, by the step they were armed for.
+    died_at: Counter[Step] = field(default_factory=Counter)
     started: int = 0
     failed: int = 0
     _members: dict[int, Member] = field(default_factory=dict)
     _past: list[str] = field(default_factory=list)
-    _awaited: int = 0
+    #: Invocations that are not born yet, in their order.
+    _awaited: deque[Armed | None] = field(default_factory=deque)
     _process: "subprocess.Popen[bytes] | None" = None
     _reader: threading.Thread | None = None
     _changed: threading.Condition = field(default_factory=threading.Condition)
@@ -100,14 +105,14 @@ class Fleet:
     def muster(self) -> None:
         """Start what is missing of the wanted number."""
         with self._changed:
-            while len(self._members) + self._awaited < self.size:
+            while len(self._members) + len(self._awaited) < self.size:
                 self._invoke()
 
     def wake(self, count: int) -> None:
         """What the product's waker does; beyond the bound Lambda would throttle."""
         with self._changed:
             for _ in range(count):
-                if len(self._members) + self._awaited < self.most:
+                if len(self._members) + len(self._awaited) < self.most:
                     self._invoke()
 
     def dismiss(self, seconds: float) -> bool:
@@ -132,7 +137,9 @@ class Fleet:
 
     def kill(self, member: Member) -> None:
         """``kill -9``."""
-        self._order(Signal(pid=member.pid, number=signal.SIGKILL))
+        with self._changed:
+            member.doomed = True
+            self._send(Signal(pid=member.pid, number=signal.SIGKILL))
 
     def freeze(self, member: Member) -> None:
         """Stop a process, as the freezing of a Lambda or a paging machine does."""
@@ -155,7 +162,7 @@ class Fleet:
         if fate is None:
             fate = self.fates.popleft() if self.fates else Fate()
         self.started += 1
-        self._awaited += 1
+        self._awaited.append(fate.armed)
         self._send(
             Invocation(
                 world=self.world,
@@ -165,10 +172,6 @@ class Fleet:
                 seconds=fate.seconds,
             )
         )
-
-    def _order(self, order: Order) -> None:
-        with self._changed:
-            self._send(order)
 
     def _send(self, order: Order) -> None:
         if self._process is None or self._process.stdin is None or self._process.stdin.closed:
@@ -187,8 +190,8 @@ class Fleet:
             news = decoder.decode(line)
             if isinstance(news, Born):
                 with self._changed:
-                    self._awaited -= 1
-                    self._members[news.pid] = Member(pid=news.pid, worker=news.worker)
+                    armed = self._awaited.popleft()
+                    self._members[news.pid] = Member(pid=news.pid, worker=news.worker, armed=armed)
                     self._changed.notify_all()
             else:
                 self._has_ended(news)
@@ -200,7 +203,9 @@ class Fleet:
             self.killed += news.status == KILLED
             self.failed += news.status not in (0, KILLED)
             if news.status == KILLED:
+                if member.armed is not None and not member.doomed:
+                    self.died_at[member.armed.step] += 1
                 self.on_killed(member.worker)
-            if len(self._members) + self._awaited < self.size:
+            if len(self._members) + len(self._awaited) < self.size:
                 self._invoke()
             self._changed.notify_all()

@@ -6,7 +6,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from chaos.truth import Truth
-from crawlfleet.model.ids import RequestId
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +27,11 @@ class Hands:
     Args:
         truth: Who owns what.
         hits: The site's count of each page.
-        pages: The page of each id.
     """
 
-    def __init__(
-        self,
-        truth: Truth,
-        hits: Callable[[], Mapping[int, int]],
-        pages: Mapping[RequestId, int],
-    ) -> None:
+    def __init__(self, truth: Truth, hits: Callable[[], Mapping[int, int]]) -> None:
         self._truth = truth
         self._hits = hits
-        self._pages = pages
         self._allowed: Counter[int] = Counter()
         # One at a time, and not in the way of those who go on killing.
         self._notes = ThreadPoolExecutor(1, thread_name_prefix="hands")
@@ -50,7 +42,7 @@ class Hands:
         self._taken.append(self._notes.submit(self._note, worker))
 
     def _note(self, worker: str) -> None:
-        owned = [self._pages[an_id] for an_id in self._truth.owned_by(worker)]
+        owned = self._truth.owned_by(worker)
         hits = self._hits()
         self._allowed.update(page for page in owned if hits.get(page))
 

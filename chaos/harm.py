@@ -37,7 +37,7 @@ _BRIEFLY_SECONDS: Final = (0.3, 1.0)
 class Harm:
     """Does harm to one run.
 
-    ``freeze_seconds`` is longer than detector and lease let a silent worker keep its work.
+    ``freezes`` are how long a worker is frozen that is to lose its work.
     """
 
     redis: RedisServer
@@ -46,7 +46,7 @@ class Harm:
     ticks: Ticks
     hands: Hands
     dice: Random
-    freeze_seconds: float
+    freezes: tuple[float, float]
     tell: Callable[[str], None]
     _thaws: list[threading.Timer] = field(default_factory=list)
 
@@ -55,8 +55,10 @@ class Harm:
         self.tell(f"harm: {kind}")
         acts: dict[Kind, Callable[[], None]] = {
             Kind.KILL: self._kill,
-            Kind.FREEZE_BRIEFLY: lambda: self._freeze(self.dice.uniform(*_BRIEFLY_SECONDS)),
-            Kind.FREEZE: lambda: self._freeze(self.freeze_seconds),
+            Kind.FREEZE_BRIEFLY: lambda: self._freeze(
+                self.dice.uniform(*_BRIEFLY_SECONDS), loses=False
+            ),
+            Kind.FREEZE: lambda: self._freeze(self.dice.choice(self.freezes), loses=True),
             Kind.REDIS_EMPTY: self._empty_redis,
             Kind.REDIS_FLUSH: self._flush_redis,
             Kind.REDIS_ROLLBACK: self._roll_redis_back,
@@ -93,12 +95,12 @@ class Harm:
         self.fleet.fates.append(Fate(armed=Armed(step=step, count=count)))
         self._kill()
 
-    def _freeze(self, seconds: float) -> None:
+    def _freeze(self, seconds: float, *, loses: bool) -> None:
         victim = self._somebody()
         if victim is None:
             return
         self.fleet.freeze(victim)
-        if seconds >= self.freeze_seconds:
+        if loses:
             self.hands.note(victim.worker)
         thaw = threading.Timer(seconds, self.fleet.thaw, (victim,))
         thaw.daemon = True

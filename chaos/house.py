@@ -106,7 +106,7 @@ class ChaosParts(Parts):
             stage="chaos",
             log_level="ERROR",
             redis_url=world.redis,
-            node_secret_template="{node}",
+            node_secret_template="{node}",  # noqa: S106  the name of a secret, not one
             consumer_function="consumer",
             id_issuer_function="id-issuer",
         )

@@ -1,4 +1,4 @@
-"""The pages of the site: small, each one different, each with records that can be told beforehand."""
+"""The site's pages: small, each one different, each with records that can be told beforehand."""
 
 from typing import Final
 

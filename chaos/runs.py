@@ -44,8 +44,9 @@ class Plan:
     seed: int
     kinds: tuple[Kind, ...] = tuple(Kind)
     consumers: int = 4
-    lease_seconds: float = 10.0
-    freeze_seconds: float = 13.0
+    lease_seconds: float = 20.0
+    #: Past what the detector waits for, and past the lease.
+    freezes: tuple[float, float] = (8.0, 22.0)
     pause_seconds: float = 0.02
     tick_seconds: float = 2.0
 
@@ -70,6 +71,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     harms: dict[str, int]
     killed: int
+    died_at: dict[str, int]
     invocations: int
     batches_repeated: int
     ticks: dict[str, int]
@@ -113,7 +115,7 @@ def run(
     progress: Callable[[int, str], None] = lambda _, __: None,
     log: Path | None = None,
 ) -> Report:
-    """Do one run. ``progress`` gets what is done and the latest harm; ``log`` is told everything."""
+    """Do one run. ``progress`` gets what is done and the latest harm, ``log`` all that is told."""
     limits = FleetLimits(
         max_consumers=plan.consumers,
         requests_per_consumer=500,
@@ -155,7 +157,7 @@ class _Run:
             world,
             size=plan.consumers,
             most=plan.consumers + 2,
-            on_killed=lambda worker: self._hands.note(worker),
+            on_killed=self._note,
             log=log,
         )
         self._submitter = Submitter(
@@ -164,12 +166,11 @@ class _Run:
             plan.requests,
             window=max(500, plan.requests // 10),
             done=lambda: self._done,
+            dice=Random(plan.seed),  # noqa: S311  repeatable, and in a thread of its own
             wake=self._fleet.wake,
             tell=self._tell,
         )
-        self._hands = Hands(
-            self.truth, lambda: servers.site.hits(world.tenant), self._submitter.pages
-        )
+        self._hands = Hands(self.truth, lambda: servers.site.hits(world.tenant))
         self._ticks = Ticks(world, plan.tick_seconds, self._fleet.wake, self._tell)
         self._harm = Harm(
             redis=servers.redis,
@@ -178,7 +179,7 @@ class _Run:
             ticks=self._ticks,
             hands=self._hands,
             dice=self._dice,
-            freeze_seconds=plan.freeze_seconds,
+            freezes=plan.freezes,
             tell=self._tell,
         )
         stack.callback(self._hands.close)
@@ -198,7 +199,7 @@ class _Run:
         self._ticks.stop()
         self._submitter.stop()
         submitter = self._submitter
-        found = audit(self.truth, self._parts, submitter.accepted, submitter.pages)
+        found = audit(self.truth, self._parts, submitter)
         return self._report(found, problems, time.monotonic() - started)
 
     def _until_all_is_done(self) -> list[str]:
@@ -245,8 +246,7 @@ class _Run:
         ratio = repeats.needless / plan.requests
         if len(submitter.accepted) < plan.requests:
             problems.append(f"accepted: {len(submitter.accepted)} of {plan.requests}")
-        if submitter.ids_twice:
-            problems.append(f"ids given twice: {submitter.ids_twice}")
+        problems += submitter.problems
         if self._fleet.failed:
             problems.append(f"consumers that ended with an error: {self._fleet.failed}")
         if ratio > MOST_REPEATED:
@@ -267,11 +267,15 @@ class _Run:
             seconds=round(seconds, 1),
             harms=dict(self._harms),
             killed=self._fleet.killed,
+            died_at={str(step): count for step, count in self._fleet.died_at.items()},
             invocations=self._fleet.started,
             batches_repeated=submitter.repeated,
             ticks={"ticks": self._ticks.ticks, **self._ticks.sums},
             problems=(*problems, *found.problems),
         )
+
+    def _note(self, worker: str) -> None:
+        self._hands.note(worker)
 
     def _tell(self, message: str) -> None:
         if self._log is not None:

@@ -31,7 +31,7 @@ class Site:
         self._ask(f"/pause/{int(seconds * 1000)}")
 
     def _ask(self, path: str) -> dict[str, int]:
-        with urllib.request.urlopen(f"http://{LOOPBACK}:{self.port}{path}", timeout=30) as answer:  # noqa: S310  our own site
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{self.port}{path}", timeout=30) as answer:
             found: dict[str, int] = json.load(answer)
             return found
 

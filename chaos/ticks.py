@@ -63,7 +63,7 @@ class Ticks:
     def _tick(self, scheduler: Scheduler) -> None:
         self.ticks += 1
         try:
-            done = scheduler.tick(lambda: _TIME_LEFT)
+            done = scheduler.tick(f"scheduler-{self.ticks}", lambda: _TIME_LEFT)
         except CrawlfleetError as error:
             self._tell(f"a tick failed: {type(error).__name__}: {error}")
             return

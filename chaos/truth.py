@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final, Self
 
+import msgspec
 import pymongo
 from pymongo import ReadPreference
 from pymongo.collection import Collection
@@ -15,6 +16,12 @@ from crawlfleet.policy.routing import all_shards
 
 #: An election is over by then.
 _PATIENCE_MS: Final = 30_000
+
+
+def page_of(document: dict[str, Any]) -> int:
+    """The number of the page that a stored request asks for."""
+    body: dict[str, Any] = msgspec.msgpack.decode(document["data"])
+    return int(body["url"].rpartition("/")[2])
 
 
 class Truth:
@@ -50,13 +57,13 @@ class Truth:
         return held
 
     def owned_by(self, worker: str) -> list[int]:
-        """The ids of what a worker owns."""
+        """The pages that a worker owns the requests of."""
         query = {"flag": int(State.LEASED), "worker": worker}
-        return [int(found["_id"]) for found in self._find(query, ["_id"])]
+        return [page_of(found) for found in self._find(query, ["data"])]
 
     def requests(self) -> Iterator[dict[str, Any]]:
-        """Every request: its id, state and timeline."""
-        return self._find({}, ["flag", "log", "error", "worker"])
+        """Every request: its id, state, body and timeline."""
+        return self._find({}, ["flag", "log", "data"])
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Every record."""
