@@ -13,6 +13,7 @@ from crawlfleet.model.explanation import Explanation, StepKind
 from crawlfleet.model.journal import JournalLine
 from crawlfleet.model.outcome import Answer
 from crawlfleet.model.request import Body, Event, Request, State, Tracked
+from crawlfleet.model.times import to_ms
 from crawlfleet.model.totals import Depth
 from crawlfleet.model.worker import Card, Pulse
 from tests.unit.flows.world import DOCS, OTHER, START, Broken, World
@@ -23,14 +24,20 @@ ID = 400_000_000_000_000_000
 class Stored:
     """A store, a queue and a watch that say what the test says."""
 
-    def __init__(self, tracked: Tracked, depth: Depth, *pulses: Pulse) -> None:
+    def __init__(
+        self, tracked: Tracked, depth: Depth, came: dict[int, int], *pulses: Pulse
+    ) -> None:
         self._tracked, self._depth, self._pulses = tracked, depth, list(pulses)
+        self._came = came
 
     def get(self, lane, biz, request_id):
         return self._tracked if (lane, request_id) == (DOCS, ID) else None
 
     def depth(self, lane):
         return self._depth
+
+    def per_second(self, lane, now):
+        return self._came, {}
 
     def pulses(self, silent_for=None):
         return self._pulses
@@ -73,11 +80,12 @@ def told(
     *pulses: Pulse,
     seconds: float = 60,
     depth: Depth | None = None,
+    came: dict[int, int] | None = None,
     journal: MemoryJournal | None = None,
     **broken,
 ) -> Explanation:
     world = World()
-    said = Stored(tracked, depth or Depth(queued=0, leased=0, delayed=0), *pulses)
+    said = Stored(tracked, depth or Depth(queued=0, leased=0, delayed=0), came or {}, *pulses)
     ports = {"store": said, "queue": said, "watch": said, "journal": journal or MemoryJournal()}
     wired = ExplainingPorts(**(ports | broken), warn=world.warn)
     return explain(wired, world.tree, "default", "docs", str(ID), at(seconds))
@@ -113,20 +121,33 @@ def test_what_befell_the_lane_stands_in_its_place_and_only_during_the_requests_l
     assert found.steps[2].why == "filled: empty (1,200 requests of this biz)"
 
 
-def test_a_pending_request_is_told_how_long_it_waits_who_is_before_it_and_who_works():
-    depth = Depth(queued=101, leased=0, delayed=0, oldest_ts=int(at(-60).timestamp() * 1000))
+@pytest.mark.parametrize(
+    ("seconds", "about", "before"), [(30, "roughly", 40), (90, "at most", 40), (2, "roughly", 60)]
+)
+def test_a_pending_request_is_told_how_long_it_waits_who_is_before_it_and_who_works(
+    seconds, about, before
+):
+    depth = Depth(queued=101, leased=0, delayed=0, oldest_ts=to_ms(at(-5)))
+    second = to_ms(START) // 1_000
+    came = {second - 1: 999, second: 40, second + 3: 20} if seconds > 3 else {second: 40}
 
-    found = told(a_tracked(State.PENDING), pulse("w"), pulse("v", 60_000), depth=depth).standing
+    found = told(
+        a_tracked(State.PENDING),
+        pulse("w"),
+        pulse("v", 60_000),
+        depth=depth,
+        came=came,
+        seconds=seconds,
+    ).standing
 
     assert found.facts == {
-        "waited_seconds": 60.0,
+        "waited_seconds": float(seconds),
         "queued": 101,
-        "before": 50,
+        "before": before,
         "workers_alive": 1,
     }
-    assert found.sentence == (
-        "It has been waiting to be worked on for 1 min; roughly 50 of 101 in the queue are before "
-        "it; 1 worker lives."
+    assert found.sentence.endswith(
+        f"{about} {before} of 101 in the queue are before it; 1 worker lives."
     )
 
 
@@ -249,7 +270,7 @@ def test_a_timeline_that_was_longer_says_so():
 def test_a_request_of_nobody_and_an_id_that_is_none_are_refused():
     tracked = a_tracked(State.PENDING)
     elsewhere = msgspec.structs.replace(tracked)
-    said = Stored(elsewhere, Depth(queued=0, leased=0, delayed=0))
+    said = Stored(elsewhere, Depth(queued=0, leased=0, delayed=0), {})
     world = World()
     ports = ExplainingPorts(
         store=said, queue=said, watch=said, journal=MemoryJournal(), warn=world.warn

@@ -28,6 +28,8 @@ KEPT_EVENTS: Final = 50
 #: Lines of the lane's journal that are told with one request.
 JOURNAL_LINES: Final = 100
 _TICK: Final = timedelta(milliseconds=1)
+#: For how long the queue counts what comes by the second.
+_COUNTED_SECONDS: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,33 +151,40 @@ def _pending(case: _Case) -> Standing:
     facts: dict[str, Fact] = {"waited_seconds": round(waited, 3)}
     sentence = f"It has been waiting to be worked on for {_span(waited)}"
     try:
-        depth = case.ports.queue.depth(case.lane)
+        place, found = _place(case)
     except StoreUnavailableError as error:
         case.ports.warn("the queue could not be asked", error)
-        return Standing(
-            sentence=f"{sentence}; the queue does not answer: it is queued again when it does.",
-            facts=facts,
-        )
-    facts["queued"] = depth.queued
-    place = to_ms(case.tracked.request.queued_at)
-    if depth.oldest_ts is None or place < depth.oldest_ts:
-        sentence += "; it is next, or not queued: then recovery queues it within a minute"
-        facts["before"] = 0
-    else:
-        # The queue is in the order of time: the place is where its time lies between both ends.
-        span = max(1, to_ms(case.now) - depth.oldest_ts)
-        share = min(1.0, (place - depth.oldest_ts) / span)
-        facts["before"] = before = round(share * max(0, depth.queued - 1))
-        sentence += f"; roughly {before:,} of {depth.queued:,} in the queue are before it"
-    workers = _workers(case)
-    if workers is None:
-        return Standing(sentence=f"{sentence}.", facts=facts)
-    alive = sum(worker.health is Health.ALIVE for worker in workers)
-    facts["workers_alive"] = alive
-    lives = "no worker lives: the scheduler starts one within a minute"
-    if alive:
-        lives = "1 worker lives" if alive == 1 else f"{alive} workers live"
-    return Standing(sentence=f"{sentence}; {lives}.", facts=facts)
+        place, found = "the queue does not answer: it is queued again when it does", {}
+    sentence, facts = f"{sentence}; {place}", facts | found
+    workers = _workers(case) if found else None
+    if workers is not None:
+        alive = sum(worker.health is Health.ALIVE for worker in workers)
+        facts["workers_alive"] = alive
+        lives = "no worker lives: the scheduler starts one within a minute"
+        if alive:
+            lives = "1 worker lives" if alive == 1 else f"{alive} workers live"
+        sentence += f"; {lives}"
+    return Standing(sentence=f"{sentence}.", facts=facts)
+
+
+def _place(case: _Case) -> tuple[str, dict[str, Fact]]:
+    """About how many are before it: those in the queue less what came after it.
+
+    What came is known by the second, for the last minute; of older ones that is the most there are.
+    """
+    depth = case.ports.queue.depth(case.lane)
+    own = to_ms(case.tracked.request.queued_at)
+    if depth.oldest_ts is None or own < depth.oldest_ts:
+        words = "it is next, or not queued: then recovery queues it within a minute"
+        return words, {"queued": depth.queued, "before": 0}
+    came, _ = case.ports.queue.per_second(case.lane, case.now)
+    second, into = divmod(own, 1_000)
+    after = sum(count for one, count in came.items() if one > second)
+    after += round(came.get(second, 0) * (1 - into / 1_000))
+    before = max(0, depth.queued - 1 - after)
+    about = "roughly" if case.ago(case.tracked.request.queued_at) < _COUNTED_SECONDS else "at most"
+    words = f"{about} {before:,} of {depth.queued:,} in the queue are before it"
+    return words, {"queued": depth.queued, "before": before}
 
 
 def _leased(case: _Case) -> Standing:
