@@ -433,8 +433,8 @@ class Disowning(Protocol):
     ) -> list[Entry]:
         """Pending entries with ``ts`` from ``since`` (epoch ms) on, oldest first.
 
-        A page has ``limit`` entries and the rest of the last one's millisecond, so the next begins
-        one after it. A page below the limit is the last one.
+        A page has about ``limit`` entries and all of the last one's millisecond, so the next begins
+        one after it. Only an empty page is the last one.
         """
         ...
 
