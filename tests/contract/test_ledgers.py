@@ -1,0 +1,273 @@
+"""ports.Ledgers over memory and MongoDB: everything submitted is somewhere (SPEC.md H1)."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from crawlfleet.model.ledger import Ledger
+from crawlfleet.model.outcome import Dead, Retry
+from crawlfleet.model.request import Claim, Request
+from tests.contract.store_cases import (
+    LONG_AGO,
+    MINUTE,
+    NOW,
+    Fleet,
+    a_biz,
+    a_request,
+    a_store,
+    done_with,
+    snowflakes,
+)
+
+WEEK = timedelta(days=7)
+
+
+@pytest.fixture(params=["memory", "mongo"])
+def fleet(request: pytest.FixtureRequest, mongo_uri: str, tenant: str) -> Iterator[Fleet]:
+    with a_store(request.param, mongo_uri) as store:
+        yield Fleet(store, tenant)
+
+
+def submit_job(fleet: Fleet, job: str, number: int, worker: int = 7) -> list[Request]:
+    requests = [a_request(fleet.lane, i, job=job) for i in snowflakes(number, worker=worker)]
+    assert fleet.insert(requests).refused == {}
+    return requests
+
+
+def remove(fleet: Fleet, *requests: Request) -> None:
+    """What MongoDB's TTL monitor does: without a word to anybody."""
+    if hasattr(fleet.store, "state"):
+        kept = fleet.store.state.of(fleet.lane).requests
+        for request in requests:
+            del kept[request.id]
+        return
+    ids = [request.id for request in requests]
+    removed = 0
+    for node in ("east", "west"):
+        for database in ("one", "two"):
+            for number in range(2):
+                of = fleet.store.nodes.database(node, fleet.lane.tenant, database)
+                shard = of[f"shop.requests_{number:03d}"]
+                removed += shard.delete_many({"_id": {"$in": ids}}).deleted_count
+    assert removed == len(ids)
+
+
+def lose(fleet: Fleet, *requests: Request) -> None:
+    """Remove them, once they are counted, as all that MongoDB removes is."""
+    fleet.expire(NOW)
+    remove(fleet, *requests)
+
+
+def test_what_was_never_used_has_a_ledger_of_zeros(fleet: Fleet) -> None:
+    assert fleet.audit() == Ledger() == fleet.audit(job="none")
+
+
+def test_every_way_through_the_states_is_counted(fleet: Fleet) -> None:
+    requests = fleet.submit(40)
+    one = a_request(fleet.lane, snowflakes(1, worker=8)[0])
+    fleet.insert([one])
+    claims = fleet.claim(requests[:30])
+    fleet.settle([done_with(c, {"n": 1}) for c in claims[:10]])
+    fleet.settle([(c, Dead("gone")) for c in claims[10:15]])
+    fleet.settle([(c, Retry(NOW + MINUTE, "slow")) for c in claims[15:21]])
+    fleet.release(claims[21:24])
+    fleet.cancel(requests[30])
+    fleet.cancel(claims[15].request)
+    fleet.cancel(claims[0].request)
+
+    assert fleet.audit() == Ledger(
+        submitted=41, pending=13, leased=6, waiting=5, done=10, dead=5, cancelled=2
+    )
+    assert fleet.totals()[1] == 10
+
+    assert fleet.expire(NOW + WEEK) == 13 + 6 + 5
+    assert fleet.audit() == Ledger(submitted=41, done=10, dead=5, cancelled=2, expired=24)
+
+
+def test_ids_that_come_again_are_counted_once(fleet: Fleet) -> None:
+    ids = snowflakes(200)
+    first = [a_request(fleet.lane, i) for i in ids[:120]]
+    again = [a_request(fleet.lane, i) for i in [*ids[60:], *ids[190:]]]
+    single = a_request(fleet.lane, snowflakes(1, worker=9)[0])
+
+    fleet.insert(first)
+    inserted = fleet.insert(again)
+    fleet.insert([single])
+    repeated = fleet.insert([single])
+
+    assert inserted.existing == {*ids[60:120], *ids[190:]}
+    assert repeated.existing == {single.id}
+    assert fleet.audit().submitted == fleet.audit().pending == 201
+
+
+def test_what_cannot_be_stored_is_not_counted_and_takes_nobody_with_it(fleet: Fleet) -> None:
+    requests = [a_request(fleet.lane, i) for i in snowflakes(200)]
+    broken = requests[50]
+    body = type(broken.body)(
+        url=broken.body.url, rule="detail", rule_version="v", meta={"n": "\ud800"}
+    )
+    requests[50] = a_request(fleet.lane, broken.id, body=body)
+
+    inserted = fleet.insert(requests)
+
+    assert set(inserted.refused) == {broken.id}
+    assert fleet.audit().pending == 199
+
+
+def test_a_lost_lease_counts_for_nobody(fleet: Fleet) -> None:
+    requests = fleet.submit(10)
+    late = fleet.claim(requests, "late")
+    after = NOW + 2 * MINUTE
+    fleet.claim(requests[:4], "other", now=after)
+
+    lost = fleet.settle([done_with(c, {"n": 1}) for c in late], after)
+    again = fleet.settle([done_with(c, {"n": 1}) for c in late], after)
+
+    assert lost == {r.id for r in requests[:4]}
+    assert again == {r.id for r in requests}
+    assert fleet.audit() == Ledger(submitted=10, leased=4, done=6)
+
+
+def test_a_job_is_counted_apart_and_in_its_biz(fleet: Fleet) -> None:
+    red, blue = submit_job(fleet, "red", 60), submit_job(fleet, "blue", 3, worker=8)
+    fleet.submit(2, NOW + MINUTE)
+    claims: list[Claim] = fleet.claim([*red[:20], *blue[:1]])
+    fleet.settle([done_with(c, {"n": 1}) for c in claims[:-2]])
+    fleet.settle([(c, Dead("gone")) for c in claims[-2:]])
+    fleet.cancel(blue[2])
+    ended = {c.request.id for c in claims[:-2]}
+
+    found = fleet.audit(job="red"), fleet.audit(job="blue")
+
+    assert [one.submitted for one in found] == [60, 3]
+    assert found[0].done == len(ended & {r.id for r in red})
+    assert [one.done + one.dead for one in found] == [20, 1]
+    assert [one.cancelled for one in found] == [0, 1]
+    assert [fleet.ledgers.totals(fleet.lane, fleet.biz, NOW, j) for j in ("red", "blue")] == [
+        *found
+    ]
+    assert fleet.audit().submitted == 65
+    assert fleet.audit(job="re") == fleet.audit(job="red2") == Ledger()
+
+    fleet.expire(NOW + WEEK)
+    assert fleet.audit(job="red").expired == 40
+
+
+def test_what_has_ended_stays_counted_when_it_is_gone(fleet: Fleet) -> None:
+    requests = submit_job(fleet, "red", 20)
+    claims = fleet.claim(requests)
+    fleet.settle([done_with(c, {"n": 1}) for c in claims[:15]])
+    fleet.settle([(c, Dead("gone")) for c in claims[15:]])
+
+    lose(fleet, *requests)
+
+    assert fleet.audit() == fleet.audit(job="red") == Ledger(submitted=20, done=15, dead=5)
+
+
+def test_what_vanishes_unprocessed_is_a_difference_that_stays(fleet: Fleet) -> None:
+    requests = submit_job(fleet, "red", 200)
+    fleet.reconcile(NOW)
+    lose(fleet, *requests[:3])
+
+    assert fleet.reconcile(NOW + MINUTE) == []
+
+    for job in (None, "red"):
+        found = fleet.ledgers.audit(fleet.lane, fleet.biz, NOW, job)
+        assert (found.difference, found.pending) == (3, 197)
+        # By counters alone nobody would know.
+        totals = fleet.ledgers.totals(fleet.lane, fleet.biz, NOW, job)
+        assert (totals.difference, totals.pending) == (0, 200)
+
+
+def test_an_outage_longer_than_the_grace_is_booked_and_told(fleet: Fleet) -> None:
+    requests = submit_job(fleet, "red", 100)
+    assert fleet.reconcile(NOW) == []
+    lose(fleet, *requests[:30])
+    back = NOW + timedelta(seconds=fleet.biz.expiry_grace_seconds + 61)
+
+    corrections = fleet.reconcile(back)
+
+    assert sum(one.count for one in corrections) == 30
+    assert {(one.lane, one.term) for one in corrections} == {(fleet.lane, "expired")}
+    span = f"from {NOW:%Y-%m-%dT%H:%M:%SZ} to {back:%Y-%m-%dT%H:%M:%SZ} no recovery looked"
+    assert all(span in one.why for one in corrections)
+    assert fleet.audit() == fleet.audit(job="red") == Ledger(submitted=100, pending=70, expired=30)
+    assert fleet.reconcile(back) == fleet.reconcile(back + WEEK) == []
+    assert fleet.audit().expired == 30
+
+
+def test_what_an_outage_cannot_explain_is_not_booked(fleet: Fleet) -> None:
+    requests = fleet.submit(200)
+    fleet.reconcile(NOW)
+    ended = fleet.claim(requests[:50])
+    fleet.settle([done_with(c, {"n": 1}) for c in ended])
+    made_up(fleet, 2)
+
+    corrections = fleet.reconcile(NOW + WEEK)
+
+    assert corrections == []
+    assert fleet.ledgers.audit(fleet.lane, fleet.biz, NOW).difference == -2
+
+
+def made_up(fleet: Fleet, number: int) -> None:
+    """Take from what is counted: requests that nobody has submitted are there then."""
+    if hasattr(fleet.store, "state"):
+        fleet.store.state.of(fleet.lane).counters[None]["submitted"] -= number
+        return
+    counts = fleet.store.nodes.database("east", fleet.lane.tenant, "one")["shop.requests_counts"]
+    key = {"_id": {"k": "biz", "s": 0}}
+    assert counts.update_one(key, {"$inc": {"submitted": -number}}, upsert=True).acknowledged
+
+
+def test_the_first_sweep_takes_what_was_there_before_the_ledger(fleet: Fleet) -> None:
+    requests = fleet.submit(100)
+    fleet.expire(NOW)
+    claims = fleet.claim(requests[:10])
+    fleet.settle([done_with(c, {"n": 1}) for c in claims])
+    forget_counters(fleet)
+    assert fleet.ledgers.audit(fleet.lane, fleet.biz, NOW).difference == -90
+
+    corrections = fleet.reconcile(NOW)
+
+    assert sum(one.count for one in corrections) == 90
+    assert {one.term for one in corrections} == {"submitted"}
+    assert all("begins at" in one.why for one in corrections)
+    assert fleet.audit() == Ledger(submitted=90, pending=90)
+
+
+def forget_counters(fleet: Fleet) -> None:
+    if hasattr(fleet.store, "state"):
+        fleet.store.state.of(fleet.lane).counters.clear()
+        return
+    for node in ("east", "west"):
+        for database in ("one", "two"):
+            of = fleet.store.nodes.database(node, fleet.lane.tenant, database)
+            of["shop.requests_counts"].delete_many({})
+
+
+def test_a_ledger_is_its_tenants_and_its_bizs_own(fleet: Fleet) -> None:
+    submit_job(fleet, "red", 5)
+    stranger = Fleet(fleet.store, f"{fleet.lane.tenant}x")
+    neighbour = Fleet(fleet.store, fleet.lane.tenant)
+    neighbour.lane = type(fleet.lane)(fleet.lane.tenant, "news", "main")
+
+    for other in (stranger, neighbour):
+        assert other.audit() == other.audit(job="red") == Ledger()
+        assert other.reconcile(NOW) == []
+    assert fleet.audit(job="red").submitted == 5
+
+
+def test_old_generations_are_part_of_it(fleet: Fleet) -> None:
+    fleet.submit(30)
+    newer = [*fleet.biz.generations]
+    fleet.biz = a_biz(
+        generations=(
+            *newer,
+            type(newer[0])(starts_at=NOW + MINUTE, nodes=("east",), databases=("three",)),
+        )
+    )
+    fleet.submit(20, NOW + 2 * MINUTE)
+
+    assert fleet.audit(NOW + 2 * MINUTE).pending == 50
+    assert LONG_AGO < NOW
