@@ -79,6 +79,70 @@ def test_a_changed_time_to_live_reaches_the_indexes_and_back(
     assert in_force(ttl_seconds=70, expiry_grace_seconds=0) == (70, None)
 
 
+def test_a_shorter_time_to_live_is_brought_by_recovery_after_it_has_marked(
+    nodes: MongoNodes, tenant: str
+) -> None:
+    fleet = Fleet(MongoRequestStore(nodes), tenant, small_biz())
+    now = datetime.now(UTC).replace(microsecond=0)
+    old = now - timedelta(hours=1)
+    requests = [a_request(fleet.lane, i, old) for i in snowflakes(50, old)]
+    fleet.insert(requests)
+    held = fleet.claim(requests[:2], now=now)
+    fleet.biz = small_biz(ttl_seconds=60, expiry_grace_seconds=0)
+
+    writer = Fleet(MongoRequestStore(nodes), tenant, fleet.biz)
+    writer.submit(20, now)
+    assert ttl_of(nodes, fleet, "000") == 604_800 + 300
+
+    # What is held cannot be marked, so it must not be removed either.
+    assert fleet.expire(now) == 48
+    assert ttl_of(nodes, fleet, "000") == 604_800 + 300
+    fleet.settle([done_with(c, {"n": 1}, at=now) for c in held], now)
+    assert fleet.expire(now) == 0
+    assert ttl_of(nodes, fleet, "000") == 60
+
+    eventually(seconds=15, holds=lambda: len(fleet.find(now=now)) == 20)
+    assert fleet.totals(now)[0] == {State.DONE: 2, State.EXPIRED: 48, State.PENDING: 20}
+
+
+def test_mongodb_removes_nothing_that_the_ledger_has_not_counted(
+    nodes: MongoNodes, tenant: str
+) -> None:
+    biz = small_biz(ttl_seconds=60, expiry_grace_seconds=0)
+    fleet = Fleet(MongoRequestStore(nodes), tenant, biz)
+    now = datetime.now(UTC).replace(microsecond=0)
+    old = now - timedelta(minutes=5)
+    single, *batch = [a_request(fleet.lane, i, old) for i in snowflakes(41, old)]
+    fleet.reconcile(old)
+    fleet.insert([single])
+    fleet.insert(batch)
+
+    eventually(seconds=15, holds=lambda: len(fleet.find(now=now)) == 1)
+
+    assert fleet.expire(now) == 1
+    [correction] = fleet.reconcile(now)
+    assert correction.count == 40
+    assert fleet.totals(now) == ({State.EXPIRED: 41}, 0)
+    eventually(seconds=15, holds=lambda: fleet.find(now=now) == [])
+    assert fleet.totals(now) == ({State.EXPIRED: 41}, 0)
+
+
+def test_a_ttl_index_of_before_the_ledger_is_replaced(nodes: MongoNodes, tenant: str) -> None:
+    fleet = Fleet(MongoRequestStore(nodes), tenant, small_biz())
+    requests = nodes.database("east", tenant, "one")["shop.requests_000"]
+    requests.create_index("ts", name="ttl", expireAfterSeconds=604_800 + 300)
+
+    fleet.submit(30)
+    assert "partialFilterExpression" not in requests.index_information()["ttl"]
+    fleet.expire(datetime.now(UTC))
+
+    ttl = requests.index_information()["ttl"]
+    assert (ttl["partialFilterExpression"], ttl["expireAfterSeconds"]) == (
+        {"call": {"$gte": 0}},
+        604_800 + 300,
+    )
+
+
 def test_indexes_stand_from_the_first_insertion_and_every_statement_uses_them(
     nodes: MongoNodes, tenant: str
 ) -> None:
