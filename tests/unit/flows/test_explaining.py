@@ -254,6 +254,22 @@ def test_every_other_state_has_its_sentence(state, flag, words):
     assert words in told(a_tracked(flag, an_event(3, state))).standing.sentence
 
 
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        (State.LEASED, "Worker ? works on it; that worker is not known"),
+        (State.WAITING, "Attempt 0 of 3 failed: None."),
+        (State.DONE, "It was read in attempt 0 and gave 0 records."),
+        (State.DEAD, "It was given up on after 0 attempts: nobody noted why."),
+        (State.CANCELLED, "It was cancelled."),
+        (State.EXPIRED, "It was not worked on within 7 d"),
+        (101, "It is 101, a state of this biz's own"),
+    ],
+)
+def test_a_state_whose_event_is_not_kept_any_more_is_told_all_the_same(flag, words):
+    assert words in told(a_tracked(flag)).standing.sentence
+
+
 def test_a_timeline_that_was_longer_says_so():
     events = [an_event(n, State.LEASED) for n in range(1, KEPT_EVENTS + 1)]
 
