@@ -21,7 +21,7 @@ HeaderValue = Annotated[str, Meta(max_length=4_000, pattern=r"^[\t\x20-\x7e\x80-
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 #: What a client calls an entry of its own.
 ClientId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:/-]{1,128}\Z")]
-#: What is counted together: letters, digits and ``.``, ``_``, ``-``, which need no quoting anywhere.
+#: What is counted together: letters, digits, ``.``, ``_`` and ``-``, which nothing has to quote.
 JobName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,64}\Z")]
 Scalar: TypeAlias = str | Integer | float | bool | None
 
