@@ -43,6 +43,12 @@ def test_dead_letters_are_listed_in_a_table_or_as_lines(crawlfleet, five):
     assert five.calls[-1].params["since"].endswith("Z")
 
 
+def test_a_biz_without_dead_letters_has_no_table(crawlfleet, api):
+    done = crawlfleet("dead", "list", BIZ)
+
+    assert (done.code, done.out, done.err) == (0, "", "there are none\n")
+
+
 def test_a_table_of_letters_that_is_cut_says_so(crawlfleet, five):
     done = crawlfleet("dead", "list", BIZ, "--limit", "2")
 

@@ -8,7 +8,7 @@ import pytest
 from crawlfleet.adapters.memory.journal import MemoryJournal
 from crawlfleet.adapters.mongo.documents import LOG_LENGTH
 from crawlfleet.errors import InvalidRequestError, NotFoundError
-from crawlfleet.flows.explaining import KEPT_EVENTS, ExplainingPorts, explain
+from crawlfleet.flows.explaining import JOURNAL_LINES, KEPT_EVENTS, ExplainingPorts, explain
 from crawlfleet.model.explanation import Explanation, StepKind
 from crawlfleet.model.journal import JournalLine
 from crawlfleet.model.outcome import Answer
@@ -281,6 +281,17 @@ def test_a_timeline_that_was_longer_says_so():
         "of 80 attempts the first 30 are gone"
     )
     assert whole.missing is None
+
+
+def test_a_journal_that_has_more_lines_says_so():
+    journal = MemoryJournal()
+    for number in range(JOURNAL_LINES + 5):
+        journal.note(DOCS, JournalLine(at=at(number / 10), by="w", kind="filled", why="x"))
+
+    found = told(a_tracked(State.PENDING), journal=journal)
+
+    assert len(found.steps) == 1 + JOURNAL_LINES
+    assert found.missing == "only the first 100 lines of the biz's journal are told"
 
 
 def test_a_request_of_nobody_and_an_id_that_is_none_are_refused():

@@ -75,6 +75,9 @@ def list_all(fleet: "Client", biz: str, meant: Meant, limit: int | None, as_json
             emit(each)
         return Exit.FINE
     shown = list(islice(found, rows))
+    if not shown:
+        note("there are none")
+        return Exit.FINE
     draw(
         table(
             ["id", "queued", "reason", "status>", "tries>", "url", "error"],

@@ -78,9 +78,16 @@ def explain(
     if tracked is None:
         raise NotFoundError(f"there is no request {request_id}")
     case = _Case(ports, lane, biz, tree.stage.detector, tracked, now)
-    steps = sorted((*_own(case), *_of_the_lane(case)), key=lambda step: step.at)
+    lane_steps = list(_of_the_lane(case))
+    missing = [_events_missing(tracked)]
+    if len(lane_steps) > JOURNAL_LINES:
+        del lane_steps[JOURNAL_LINES:]
+        missing.append(f"only the first {JOURNAL_LINES} lines of the biz's journal are told")
     return Explanation(
-        tracked=tracked, steps=tuple(steps), standing=_standing(case), missing=_missing(tracked)
+        tracked=tracked,
+        steps=tuple(sorted((*_own(case), *lane_steps), key=lambda step: step.at)),
+        standing=_standing(case),
+        missing="; ".join(filter(None, missing)) or None,
     )
 
 
@@ -113,14 +120,14 @@ def _of_the_lane(case: _Case) -> Iterator[Step]:
     born = min(event.at for event in case.tracked.timeline)
     ended = case.last(*FINAL_STATES) if case.tracked.state in FINAL_STATES else None
     until = (case.now if ended is None else ended.at) + _TICK
-    for line in case.ports.journal.lines(case.lane, born, until, JOURNAL_LINES):
+    for line in case.ports.journal.lines(case.lane, born, until, JOURNAL_LINES + 1):
         concerned = f" ({line.count:,} requests of this biz)" if line.count else ""
         yield Step(
             at=line.at, kind=StepKind.LANE, by=line.by, why=f"{line.kind}: {line.why}{concerned}"
         )
 
 
-def _missing(tracked: Tracked) -> str | None:
+def _events_missing(tracked: Tracked) -> str | None:
     if len(tracked.timeline) - 1 < KEPT_EVENTS:
         return None
     told = sum(event.state == State.LEASED for event in tracked.timeline)
