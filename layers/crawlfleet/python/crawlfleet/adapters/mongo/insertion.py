@@ -105,9 +105,9 @@ class _Into:
 
     def __init__(self, shards: Shards, lane: Lane, biz: Biz, shard: Shard) -> None:
         self._requests = shards.requests(lane, biz, shard, made_sure=True)
-        self._counts = shards.counts(lane, biz, shard, made_sure=True)
+        self._counts = partial(shards.counts, lane, biz, shard, made_sure=True)
+        self._client = partial(shards.client, shard)
         self._call = secrets.randbits(62) + 1
-        self._client = shards.client(shard)
         self._session: ClientSession | None = None
 
     def close(self) -> None:
@@ -119,6 +119,7 @@ class _Into:
         """Insert; returns the ids that were there already."""
         if len(requests) <= FEW and all(request.job is None for request in requests):
             return self._insert_uncounted(requests)
+        self._counts()  # made sure of before the transaction, which cannot
         look_first = False
         while True:
             try:
@@ -164,12 +165,12 @@ class _Into:
                 raise
             raise _SomeExistError from error
         last = max(request.queued_at for request in new)
-        book(self._counts, tally_of((r.job for r in new), "submitted"), last, session)
+        book(self._counts(), tally_of((r.job for r in new), "submitted"), last, session)
         return existing
 
     def _open(self) -> ClientSession:
         if self._session is None:
-            self._session = self._client.start_session()
+            self._session = self._client().start_session()
         return self._session
 
     def discard(self, requests: Sequence[Request]) -> None:
@@ -200,7 +201,7 @@ class _Into:
             tally = tally_of((d.get("job") for d in found if d["call"] > 0), "submitted")
             if tally:
                 back = Counter({key: -number for key, number in tally.items()})
-                book(self._counts, back, max(d["ts"] for d in found), session)
+                book(self._counts(), back, max(d["ts"] for d in found), session)
 
         try:
             with border(_DISCARD_SECONDS):
