@@ -16,6 +16,12 @@ from tests.functions.letters import a_site
 from tests.functions.world import biz, default_bizs
 
 
+def retry_far_away(world) -> None:
+    """A worker stays for what is due soon; then it waits for none of these."""
+    later = {"base_seconds": 3000, "max_seconds": 3600}
+    world.fresh({"acme": {"docs": biz(retry=later)}, "rival": default_bizs()["rival"]})
+
+
 def explained(world, request_id: str, key: str = "acme"):
     answer = ask(world, "GET", f"/v1/docs/requests/{request_id}/explain", key=key)
     assert answer.status == 200, answer.text
@@ -49,6 +55,7 @@ def test_a_request_is_explained_from_submission_to_its_end(world):
 
 
 def test_a_waiting_and_a_cancelled_request_are_explained(world):
+    retry_far_away(world)
     with a_site() as site:
         [waiting] = submit(world, f"{site.url}/busy")
         world.work()
@@ -139,6 +146,7 @@ SCHEDULED = json.dumps(
 
 
 def test_the_ledger_counts_every_state_and_each_tenants_own(world):
+    retry_far_away(world)
     with a_site("/gone") as site:
         submit(world, f"{site.url}/1", f"{site.url}/gone", f"{site.url}/busy", job="nightly")
         world.work()
