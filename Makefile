@@ -86,6 +86,12 @@ deploy: $(VENV)/.dev ## Deploy a stage to the AWS account of your credentials; S
 destroy: $(VENV)/.dev ## Delete a deployed stage; one that keeps its state refuses
 	cd infra && $(CDK) destroy --all -c stage="$(or $(STAGE),dev)" $(ARGS)
 
+.PHONY: chaos
+chaos: $(VENV)/.dev ## Kill everything while it crawls; REQUESTS=100000 or SECONDS=600, SEED=1, HARMS=300, KINDS="kill mongo"
+	@$(BIN)/python -m chaos $(if $(REQUESTS),--requests "$(REQUESTS)") \
+		$(if $(SECONDS),--seconds "$(SECONDS)") $(if $(SEED),--seed "$(SEED)") \
+		$(if $(HARMS),--harms "$(HARMS)") $(if $(KINDS),--kinds $(KINDS)) $(ARGS)
+
 .PHONY: bench
 bench: $(VENV)/.dev $(BENCH_VENV)/.peers ## Measure against the floor and the peers
 	PEERS_PYTHON=$(CURDIR)/$(BENCH_VENV)/bin/python $(BIN)/python -m benchmarks $(ARGS)

@@ -62,6 +62,12 @@ class Born(msgspec.Struct, frozen=True, kw_only=True, tag="born"):
     worker: str
 
 
+class Stopped(msgspec.Struct, frozen=True, kw_only=True, tag="stopped"):
+    """An invocation stands still from now on, after a SIGSTOP."""
+
+    pid: int
+
+
 class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     """An invocation is over; ``status`` is negative for a signal, as in subprocess."""
 
@@ -70,7 +76,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
 
 
 Order: TypeAlias = Invocation | Signal
-News: TypeAlias = Born | Ended
+News: TypeAlias = Born | Stopped | Ended
 
 
 def work(invocation: Invocation) -> None:
@@ -157,8 +163,10 @@ class Nursery:
 
     def _reap(self) -> None:
         for pid in list(self._children):
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
+            found, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
+            if found and os.WIFSTOPPED(status):
+                _say(Stopped(pid=pid))
+            elif found:
                 self._children.discard(pid)
                 _say(Ended(pid=pid, status=os.waitstatus_to_exitcode(status)))
 

@@ -12,7 +12,7 @@ from typing import IO, Final, Self
 
 import msgspec
 
-from chaos.consumer import Born, ClockStep, Ended, Invocation, News, Order, Signal
+from chaos.consumer import Born, ClockStep, Ended, Invocation, News, Order, Signal, Stopped
 from chaos.house import World
 from chaos.steps import Armed, Step
 from infra.local.parts import PartError, python_environment
@@ -34,12 +34,17 @@ class Fate:
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """A consumer that lives. ``frozen`` ones are stopped, ``doomed`` ones were sent a SIGKILL."""
+    """A consumer that lives.
+
+    ``frozen`` ones are stopped, and of those some for so long that they lose their work; ``doomed``
+    ones were sent a SIGKILL.
+    """
 
     pid: int
     worker: str
     armed: Armed | None = None
     frozen: bool = False
+    loses: bool = False
     doomed: bool = False
 
 
@@ -51,14 +56,14 @@ class Fleet:
         world: Where they work.
         size: How many are kept alive until :meth:`dismiss`; 0 leaves it to the product's waking.
         most: How many there may be at all, as Lambda's concurrency bounds it.
-        on_killed: Is told the worker's id as soon as one was killed.
+        on_loss: Is told the worker's id as soon as one was killed, or stands still for long.
         log: Where they tell what goes wrong.
     """
 
     world: World
     size: int
     most: int
-    on_killed: Callable[[str], None]
+    on_loss: Callable[[str], None]
     log: Path | None = None
     fates: deque[Fate] = field(default_factory=deque)
     killed: int = 0
@@ -141,10 +146,10 @@ class Fleet:
             member.doomed = True
             self._send(Signal(pid=member.pid, number=signal.SIGKILL))
 
-    def freeze(self, member: Member) -> None:
+    def freeze(self, member: Member, *, loses: bool) -> None:
         """Stop a process, as the freezing of a Lambda or a paging machine does."""
         with self._changed:
-            member.frozen = True
+            member.frozen, member.loses = True, loses
             self._send(Signal(pid=member.pid, number=signal.SIGSTOP))
 
     def thaw(self, member: Member) -> None:
@@ -193,6 +198,10 @@ class Fleet:
                     armed = self._awaited.popleft()
                     self._members[news.pid] = Member(pid=news.pid, worker=news.worker, armed=armed)
                     self._changed.notify_all()
+            elif isinstance(news, Stopped):
+                member = self._members[news.pid]
+                if member.loses:
+                    self.on_loss(member.worker)
             else:
                 self._has_ended(news)
 
@@ -205,7 +214,7 @@ class Fleet:
             if news.status == KILLED:
                 if member.armed is not None and not member.doomed:
                     self.died_at[member.armed.step] += 1
-                self.on_killed(member.worker)
+                self.on_loss(member.worker)
             if len(self._members) + len(self._awaited) < self.size:
                 self._invoke()
             self._changed.notify_all()

@@ -10,15 +10,15 @@ from chaos.truth import Truth
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Downloads beyond the first of each page."""
+    """Downloads beyond the first of each page: all, and those without a killed worker, by page."""
 
     all: int
-    in_hand: int
+    needless: Mapping[int, int]
 
     @property
-    def needless(self) -> int:
+    def needless_count(self) -> int:
         """Those for which no killed worker is the reason."""
-        return self.all - self.in_hand
+        return sum(self.needless.values())
 
 
 class Hands:
@@ -51,8 +51,10 @@ class Hands:
         for taken in self._taken:
             taken.result()
         more = {page: count - 1 for page, count in self._hits().items() if count > 1}
-        in_hand = sum(min(count, self._allowed[page]) for page, count in more.items())
-        return Repeats(sum(more.values()), in_hand)
+        beyond = {page: count - self._allowed[page] for page, count in more.items()}
+        return Repeats(
+            sum(more.values()), {page: count for page, count in beyond.items() if count > 0}
+        )
 
     def close(self) -> None:
         """Wait for the last note."""

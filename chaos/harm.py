@@ -13,7 +13,6 @@ import redis
 
 from chaos.consumer import ClockStep
 from chaos.fleet import Fate, Fleet, Member
-from chaos.hands import Hands
 from chaos.kinds import Kind
 from chaos.steps import Armed, Step
 from chaos.ticks import Ticks
@@ -44,7 +43,6 @@ class Harm:
     mongo: MongoServer
     fleet: Fleet
     ticks: Ticks
-    hands: Hands
     dice: Random
     freezes: tuple[float, float]
     tell: Callable[[str], None]
@@ -52,13 +50,10 @@ class Harm:
 
     def do(self, kind: Kind) -> None:
         """Do it, and return when servers are back; frozen consumers thaw by themselves."""
-        self.tell(f"harm: {kind}")
         acts: dict[Kind, Callable[[], None]] = {
             Kind.KILL: self._kill,
-            Kind.FREEZE_BRIEFLY: lambda: self._freeze(
-                self.dice.uniform(*_BRIEFLY_SECONDS), loses=False
-            ),
-            Kind.FREEZE: lambda: self._freeze(self.dice.choice(self.freezes), loses=True),
+            Kind.FREEZE_BRIEFLY: self._freeze_briefly,
+            Kind.FREEZE: self._freeze_for_long,
             Kind.REDIS_EMPTY: self._empty_redis,
             Kind.REDIS_FLUSH: self._flush_redis,
             Kind.REDIS_ROLLBACK: self._roll_redis_back,
@@ -95,13 +90,17 @@ class Harm:
         self.fleet.fates.append(Fate(armed=Armed(step=step, count=count)))
         self._kill()
 
+    def _freeze_briefly(self) -> None:
+        self._freeze(self.dice.uniform(*_BRIEFLY_SECONDS), loses=False)
+
+    def _freeze_for_long(self) -> None:
+        self._freeze(self.dice.choice(self.freezes), loses=True)
+
     def _freeze(self, seconds: float, *, loses: bool) -> None:
         victim = self._somebody()
         if victim is None:
             return
-        self.fleet.freeze(victim)
-        if loses:
-            self.hands.note(victim.worker)
+        self.fleet.freeze(victim, loses=loses)
         thaw = threading.Timer(seconds, self.fleet.thaw, (victim,))
         thaw.daemon = True
         thaw.start()

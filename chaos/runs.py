@@ -17,7 +17,7 @@ from chaos.fleet import Fleet
 from chaos.hands import Hands
 from chaos.harm import Harm
 from chaos.house import ChaosParts, World, tree_of
-from chaos.kinds import Kind, mixture
+from chaos.kinds import MEANING, Kind, mixture
 from chaos.site import Site, running_site
 from chaos.submitter import Submitter
 from chaos.ticks import Ticks
@@ -31,6 +31,8 @@ _LOOK_SECONDS: Final = 0.2
 STUCK_SECONDS: Final = 120.0
 #: How long consumers may take to end when all is done, and queues to be empty.
 END_SECONDS: Final = 60.0
+#: Of pages downloaded again without a reason, so many are told with all that befell them.
+_TOLD_LIVES: Final = 40
 #: Harm is done until so much of the work is done; the rest shows that all of it is got over.
 HARMFUL_PART: Final = 0.95
 
@@ -157,7 +159,7 @@ class _Run:
             world,
             size=plan.consumers,
             most=plan.consumers + 2,
-            on_killed=self._note,
+            on_loss=self._note,
             log=log,
         )
         self._submitter = Submitter(
@@ -177,7 +179,6 @@ class _Run:
             mongo=servers.mongo,
             fleet=self._fleet,
             ticks=self._ticks,
-            hands=self._hands,
             dice=self._dice,
             freezes=plan.freezes,
             tell=self._tell,
@@ -221,6 +222,7 @@ class _Run:
                 kind = coming.pop(0)
                 self._harms[kind] += 1
                 self._progress(done, kind)
+                self._tell(f"at {done}: {kind}: {MEANING[kind]}")
                 self._harm.do(kind)
                 moved = time.monotonic()
             else:
@@ -229,7 +231,7 @@ class _Run:
         return []
 
     def _until_all_is_quiet(self) -> list[str]:
-        """Consumers go on until the queue has forgotten what is done; then they end by themselves."""
+        """Consumers go on until the queue has forgotten what is done; then they end."""
         end = time.monotonic() + END_SECONDS
         lane = self._parts.world.lane
         while time.monotonic() < end:
@@ -243,7 +245,7 @@ class _Run:
 
     def _report(self, found: Audit, problems: list[str], seconds: float) -> Report:
         plan, submitter, repeats = self._plan, self._submitter, self._hands.repeats()
-        ratio = repeats.needless / plan.requests
+        ratio = repeats.needless_count / plan.requests
         if len(submitter.accepted) < plan.requests:
             problems.append(f"accepted: {len(submitter.accepted)} of {plan.requests}")
         problems += submitter.problems
@@ -251,9 +253,11 @@ class _Run:
             problems.append(f"consumers that ended with an error: {self._fleet.failed}")
         if ratio > MOST_REPEATED:
             problems.append(
-                f"downloaded again without a reason: {repeats.needless} of {plan.requests} "
-                f"({ratio:.2%}, and {repeats.in_hand} in the hands of the killed)"
+                f"downloaded again without a reason: {repeats.needless_count} of {plan.requests} "
+                f"({ratio:.2%} beside those in the hands of the killed)"
             )
+        for page in list(repeats.needless)[:_TOLD_LIVES]:
+            self._tell(f"page {page} was downloaded again: {self.truth.life_of(page)}")
         return Report(
             seed=plan.seed,
             again=plan.again(),
@@ -262,7 +266,7 @@ class _Run:
             lost=found.lost,
             stored_twice=found.stored_twice,
             repeated=repeats.all,
-            repeated_in_hand=repeats.in_hand,
+            repeated_in_hand=repeats.all - repeats.needless_count,
             refetched_ratio=ratio,
             seconds=round(seconds, 1),
             harms=dict(self._harms),

@@ -113,7 +113,7 @@ class Submitter:
                 self.problems.append(f"{key} has other ids when it is sent again")
 
     def _until_accepted(self, submissions: list[Submission], key: str) -> list[RequestId] | None:
-        """Send until each entry is accepted, and return the ids; None when the run is over."""
+        """Send until each entry is accepted; returns the ids, or None when the run is over."""
         world = self._world
         while not self._stopping.is_set():
             try:

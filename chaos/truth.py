@@ -70,6 +70,18 @@ class Truth:
         for collection in self._records:
             yield from collection.find({}, ["_id", "url", "fields"])
 
+    def life_of(self, page: int) -> str:
+        """The timeline of a page's request, for whoever looks for the reason of something."""
+        for found in self.requests():
+            if page_of(found) == page:
+                lines = found.get("log", ())
+                return "; ".join(
+                    f"{line['at']:%H:%M:%S.%f} {State(line['flag']).label} by {line['by']}: "
+                    f"{line['why']}"
+                    for line in lines
+                )
+        return "unknown"
+
     def drop(self) -> None:
         """Remove the run's databases."""
         for name in {collection.database.name for collection in self._requests}:
