@@ -271,3 +271,17 @@ def test_old_generations_are_part_of_it(fleet: Fleet) -> None:
 
     assert fleet.audit(NOW + 2 * MINUTE).pending == 50
     assert LONG_AGO < NOW
+
+
+def test_what_is_worked_on_past_its_time_is_expired_before_mongodb_removes_it(fleet: Fleet) -> None:
+    """A lease that is renewed on and on would else be removed uncounted, in mid-work."""
+    [request] = fleet.submit(1)
+    ttl, grace = fleet.biz.ttl_seconds, fleet.biz.expiry_grace_seconds
+    before = NOW + timedelta(seconds=ttl - 1)
+    [claim] = fleet.claim([request], now=before, until=before + timedelta(seconds=ttl + grace))
+
+    assert fleet.expire(NOW + timedelta(seconds=ttl + 1)) == 0, "it has half of the grace"
+    assert fleet.expire(NOW + timedelta(seconds=ttl + grace / 2 + 1)) == 1
+
+    assert fleet.settle([done_with(claim, {"a": 1})]) == {request.id}
+    assert fleet.audit() == Ledger(submitted=1, expired=1)

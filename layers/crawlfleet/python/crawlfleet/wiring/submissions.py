@@ -3,6 +3,7 @@
 from crawlfleet.adapters.mongo.rules import MongoRules
 from crawlfleet.adapters.mongo.submission_keys import MongoSubmissionKeys
 from crawlfleet.adapters.redis_queue.intake import RedisIntake
+from crawlfleet.adapters.remembered_intake import RememberedIntake
 from crawlfleet.flows.submission import SubmissionPorts
 from crawlfleet.wiring.parts import Parts
 
@@ -15,7 +16,7 @@ def submission_ports(parts: Parts) -> SubmissionPorts:
         queue=parts.queue,
         rules=MongoRules(parts.nodes),
         keys=MongoSubmissionKeys(parts.nodes),
-        intake=RedisIntake(parts.redis),
+        intake=RememberedIntake(RedisIntake(parts.redis)),
         workers=parts.workers,
         waker=parts.waker,
         warn=parts.warn,

@@ -297,6 +297,7 @@ class MemoryRequestStore:
         """
         oldest = now - timedelta(seconds=biz.ttl_seconds)
         gone = oldest - timedelta(seconds=biz.expiry_grace_seconds)
+        last_chance = oldest - timedelta(seconds=biz.expiry_grace_seconds / 2)
         marked = 0
         with self.state.lock:
             mine = self.state.of(lane)
@@ -304,7 +305,11 @@ class MemoryRequestStore:
                 if (
                     kept.request.queued_at <= oldest
                     and kept.state in _UNFINISHED
-                    and (kept.state != State.LEASED or is_due(kept, now))
+                    and (
+                        kept.state != State.LEASED
+                        or is_due(kept, now)
+                        or kept.request.queued_at <= last_chance
+                    )
                 ):
                     kept.token = kept.due_at = None
                     kept.error = "not processed within its time to live"

@@ -158,16 +158,12 @@ class _Expiring:
             "tenant": self._lane.tenant,
             "biz": self._lane.biz,
             "ts": {"$lte": self._now - timedelta(seconds=self._biz.ttl_seconds)},
-            **_expirable(self._now),
+            **_expirable(self._biz, self._now),
         }
 
     def keep_lives(self) -> None:
-        """Bring a changed TTL into force, unless it would remove what cannot be marked yet."""
-        if self._shards.lives_kept(self._lane, self._biz, self._shard):
-            return
-        life = self._biz.ttl_seconds + self._biz.expiry_grace_seconds
-        held = {"flag": int(State.LEASED), "ts": {"$lte": self._now - timedelta(seconds=life)}}
-        if self._requests.find_one(held, projection=["_id"], hint=BY_STATE) is None:
+        """Bring a changed TTL into force: all that it would remove unprocessed has been marked."""
+        if not self._shards.lives_kept(self._lane, self._biz, self._shard):
             self._shards.keep_lives(self._lane, self._biz, self._shard)
 
 
@@ -191,9 +187,17 @@ def _answers(shards: Sequence[Shard], ask: Callable[[Shard], T]) -> list[T]:
     return found
 
 
-def _expirable(now: datetime) -> Document:
-    """Pending, waiting, or leased by somebody whose lease has ended."""
+def _expirable(biz: Biz, now: datetime) -> Document:
+    """Pending, waiting, or leased by somebody whose lease has ended.
+
+    Half-way through the grace also what is still worked on: MongoDB would remove it uncounted.
+    """
+    last_chance = now - timedelta(seconds=biz.ttl_seconds + biz.expiry_grace_seconds / 2)
     return {
         "flag": {"$in": [int(State.PENDING), int(State.WAITING), int(State.LEASED)]},
-        "$or": [{"flag": {"$ne": int(State.LEASED)}}, {"due": {"$lte": now}}],
+        "$or": [
+            {"flag": {"$ne": int(State.LEASED)}},
+            {"due": {"$lte": now}},
+            {"ts": {"$lte": last_chance}},
+        ],
     }
