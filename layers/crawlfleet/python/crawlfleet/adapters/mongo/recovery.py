@@ -84,7 +84,7 @@ class MongoRecovery:
         expiring.count_submitted()
         marked = expiring.mark()
         with border():
-            expiring.keep_lives()
+            self._shards.keep_lives(lane, biz, shard)
         return marked
 
 
@@ -92,10 +92,8 @@ class _Expiring:
     """One round over one shard."""
 
     def __init__(self, shards: Shards, lane: Lane, biz: Biz, shard: Shard, now: datetime) -> None:
-        self._shards = shards
         self._lane = lane
         self._biz = biz
-        self._shard = shard
         self._now = now
         self._requests = shards.requests(lane, biz, shard, made_sure=True)
         self._counts = shards.counts(lane, biz, shard, made_sure=True)
@@ -160,11 +158,6 @@ class _Expiring:
             "ts": {"$lte": self._now - timedelta(seconds=self._biz.ttl_seconds)},
             **_expirable(self._biz, self._now),
         }
-
-    def keep_lives(self) -> None:
-        """Bring a changed TTL into force: all that it would remove unprocessed has been marked."""
-        if not self._shards.lives_kept(self._lane, self._biz, self._shard):
-            self._shards.keep_lives(self._lane, self._biz, self._shard)
 
 
 def _answers(shards: Sequence[Shard], ask: Callable[[Shard], T]) -> list[T]:

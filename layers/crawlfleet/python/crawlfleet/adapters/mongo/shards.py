@@ -102,16 +102,12 @@ class Shards:
         Only recovery may, once it has marked what has passed the new time unprocessed: a shorter
         TTL lets MongoDB remove at once what nobody has counted as expired.
         """
-        if self.lives_kept(lane, biz, shard):
+        if self._lives.get((lane.tenant, lane.biz, shard)) == _lives(biz):
             return
         _keep_ttl(self.requests(lane, biz, shard, made_sure=True), _requests_ttl(biz))
         _keep_ttl(self.counts(lane, biz, shard, made_sure=True), _counts_ttl(biz))
         _keep_ttl(self.records(lane, biz, shard, made_sure=True), _records_ttl(biz))
         self._lives[(lane.tenant, lane.biz, shard)] = _lives(biz)
-
-    def lives_kept(self, lane: Lane, biz: Biz, shard: Shard) -> bool:
-        """Whether this process has brought these times to live into force."""
-        return self._lives.get((lane.tenant, lane.biz, shard)) == _lives(biz)
 
     def _collection(self, lane: Lane, biz: Biz, shard: Shard, part: str) -> Collection[Document]:
         name = f"{lane.biz}.{biz.collection}_{part}"
