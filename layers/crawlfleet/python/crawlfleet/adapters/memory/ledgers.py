@@ -16,8 +16,6 @@ from crawlfleet.model.request import FINAL_STATES, State
 _TERMS: Final = ("submitted", "done", "dead", "cancelled", "expired")
 #: The first flag of a biz's own states.
 _OWN: Final = 100
-#: What MongoDB's TTL monitor takes to come round.
-_TTL_MONITOR: Final = timedelta(seconds=60)
 
 
 class MemoryLedgers:
@@ -39,7 +37,7 @@ class MemoryLedgers:
 
     def reconcile(self, lane: Lane, biz: Biz, now: datetime) -> list[Correction]:
         """See ports.Ledgers.reconcile."""
-        grace = timedelta(seconds=biz.expiry_grace_seconds) + _TTL_MONITOR
+        grace = timedelta(seconds=biz.expiry_grace_seconds)
         with self._state.lock:
             kept = self._state.of(lane)
             last, kept.swept = kept.swept, max(now, kept.swept or now)
@@ -48,22 +46,28 @@ class MemoryLedgers:
             gap = _ledger(kept, biz, None).difference
             jobs = {kept.request.job for kept in kept.requests.values()} | set(kept.counters)
             gaps = {job: _ledger(kept, biz, job).difference for job in sorted(j for j in jobs if j)}
-            term, sign = ("submitted", -1) if last is None else ("expired", 1)
             if last is not None:
                 gap = max(0, gap)
                 gaps = {job: number for job, number in gaps.items() if number > 0}
-            kept.counters[None][term] += sign * gap
-            for job, number in gaps.items():
-                kept.counters[job][term] += sign * number
+            for job, number in [(None, gap), *gaps.items()]:
+                term, count = _missing(number)
+                kept.counters[job][term] += count
         if not gap and not any(gaps.values()):
             return []
+        since = "until" if last is None else f"from {_time(last)} to"
         why = (
-            f"the ledger begins at {_time(now)}: {gap:+d} of what is submitted was not counted"
-            if last is None
-            else f"from {_time(last)} to {_time(now)} no recovery looked; in that time {gap} were "
-            "removed that were past their time and had not been processed"
+            f"the ledger begins at {_time(now)}: {-gap} of what is submitted was not counted"
+            if gap < 0
+            else f"{since} {_time(now)} no recovery looked; in that time {gap} were removed that "
+            "were past their time and had not been processed"
         )
-        return [Correction(lane=lane, term=term, count=sign * gap, why=why)]
+        term, count = _missing(gap)
+        return [Correction(lane=lane, term=term, count=count, why=why)]
+
+
+def _missing(gap: int) -> tuple[str, int]:
+    """What is to be booked: what has gone as expired; what was there before the ledger as new."""
+    return ("expired", gap) if gap >= 0 else ("submitted", -gap)
 
 
 def _ledger(kept: KeptLane, biz: Biz, job: str | None) -> Ledger:

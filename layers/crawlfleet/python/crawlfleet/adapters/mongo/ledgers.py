@@ -32,8 +32,6 @@ T = TypeVar("T")
 
 #: Counting what is pending reads an index from end to end: a second or two for a million.
 AUDIT_SECONDS: Final = 60.0
-#: MongoDB looks for what has passed its time once in this while.
-_TTL_MONITOR: Final = timedelta(seconds=60)
 #: Jobs that a correction names; it counts them all.
 _NAMED: Final = 10
 
@@ -109,20 +107,20 @@ class MongoLedgers:
             counts = self._shards.counts(lane, biz, shard, made_sure=True)
             swept = counts.find_one({"_id": SWEPT})
             last = swept["last"] if swept else None
-            grace = timedelta(seconds=biz.expiry_grace_seconds) + _TTL_MONITOR
+            # What expired right after the last sweep can be gone as soon as the grace has passed.
+            grace = timedelta(seconds=biz.expiry_grace_seconds)
             if last is not None and now - last <= grace:
                 counts.update_one({"_id": SWEPT}, {"$max": {"last": now}})
                 return None
             client = self._nodes.client(shard.node)
             ledger_book = _Book(self._shards, lane, biz, shards)
             biz_gap, job_gaps = _at_one_moment(client, ledger_book.gaps)
-        term, sign = ("submitted", -1) if last is None else ("expired", 1)
         if last is not None:
             # Less than nothing cannot have been removed: that stays to be seen.
             biz_gap = max(0, biz_gap)
             job_gaps = {job: gap for job, gap in job_gaps.items() if gap > 0}
-        jobs = {job: Counter({term: sign * gap}) for job, gap in job_gaps.items() if gap}
-        terms = Counter({term: sign * biz_gap})
+        jobs = {job: _missing(gap) for job, gap in job_gaps.items()}
+        terms = _missing(biz_gap)
 
         # What others write in the meantime balances, so the gap is still the same; only another
         # reconciliation could book it as well.
@@ -137,7 +135,8 @@ class MongoLedgers:
         if not booked or not (biz_gap or jobs):
             return None
         why = _sentence(shard, last, now, biz_gap, job_gaps)
-        return Correction(lane=lane, term=term, count=sign * biz_gap, why=why)
+        [(term, count)] = terms.items()
+        return Correction(lane=lane, term=term, count=count, why=why)
 
 
 class _Book:
@@ -213,6 +212,11 @@ def _grouped(
     return {document["_id"]: int(document["n"]) for document in found}
 
 
+def _missing(gap: int) -> Counter[str]:
+    """What is to be booked: what has gone as expired; what was there before the ledger as new."""
+    return Counter({"expired": gap} if gap >= 0 else {"submitted": -gap})
+
+
 def _open(terms: Counter[str]) -> int:
     return terms["submitted"] - sum(terms[term] for term in TERMS if term != "submitted")
 
@@ -273,15 +277,16 @@ def _sentence(
     shard: Shard, last: datetime | None, now: datetime, gap: int, jobs: dict[str, int]
 ) -> str:
     place = f"{shard.node}/{shard.database}"
-    if last is None:
+    if gap < 0:
         said = (
-            f"the ledger of {place} begins at {_time(now)}: {gap:+d} of what is submitted was "
-            "not counted by it before"
+            f"the ledger of {place} begins at {_time(now)}: {-gap} of what is submitted was not "
+            "counted by it before"
         )
     else:
+        since = "until" if last is None else f"from {_time(last)} to"
         said = (
-            f"from {_time(last)} to {_time(now)} no recovery looked at {place}; in that time "
-            f"MongoDB removed {gap} that were past their time and had not been processed"
+            f"{since} {_time(now)} no recovery looked at {place}; in that time MongoDB removed "
+            f"{gap} that were past their time and had not been processed"
         )
     if jobs:
         some = ", ".join(f"{job}: {number}" for job, number in sorted(jobs.items())[:_NAMED])

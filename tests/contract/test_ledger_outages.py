@@ -1,0 +1,33 @@
+"""What is booked after recovery has not run for a while, and what must not be."""
+
+from datetime import timedelta
+
+from crawlfleet.model.ledger import Ledger
+from tests.contract.store_cases import NOW, Fleet
+from tests.contract.test_ledgers import remove, submit_job
+
+
+def test_an_outage_a_little_longer_than_the_grace_is_booked(fleet: Fleet) -> None:
+    requests = submit_job(fleet, "red", 100)
+    fleet.expire(NOW)
+    assert fleet.reconcile(NOW) == []
+    # What expired right after that sweep is MongoDB's to remove once the grace has passed.
+    remove(fleet, *requests[:30])
+
+    corrections = fleet.reconcile(NOW + timedelta(seconds=fleet.biz.expiry_grace_seconds + 20))
+
+    assert sum(one.count for one in corrections) == 30
+    assert fleet.audit() == fleet.audit(job="red") == Ledger(submitted=100, pending=70, expired=30)
+
+
+def test_what_was_removed_before_recovery_ever_ran_is_expired_and_stays_submitted(
+    fleet: Fleet,
+) -> None:
+    requests = submit_job(fleet, "red", 100)
+    remove(fleet, *requests[:30])
+
+    corrections = fleet.reconcile(NOW)
+
+    assert sum(one.count for one in corrections) == 30
+    assert {one.term for one in corrections} == {"expired"}
+    assert fleet.audit() == fleet.audit(job="red") == Ledger(submitted=100, pending=70, expired=30)
