@@ -5,9 +5,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+from crawlfleet.adapters.memory.disowning import MemoryDisowning
 from crawlfleet.adapters.memory.ledgers import MemoryLedgers
 from crawlfleet.adapters.memory.store import MemoryRequestStore
 from crawlfleet.adapters.mongo.connection import MongoNodes
+from crawlfleet.adapters.mongo.disowning import MongoDisowning
 from crawlfleet.adapters.mongo.ledgers import MongoLedgers
 from crawlfleet.adapters.mongo.store import MongoRequestStore
 from crawlfleet.model.biz import Biz, Generation, Spread
@@ -20,7 +22,7 @@ from crawlfleet.model.request import Body, Claim, Entry, Request, State
 from crawlfleet.model.rule import Field, Rule
 from crawlfleet.model.times import to_ms
 from crawlfleet.policy.snowflake import Allot, position, runs
-from crawlfleet.ports import Ledgers, RequestStore
+from crawlfleet.ports import Disowning, Ledgers, RequestStore
 
 #: A whole second not long ago: MongoDB's own clock must not find any of it expired.
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -191,6 +193,14 @@ def ledgers_of(store: RequestStore) -> Ledgers:
         return MemoryLedgers(store.state)
     assert isinstance(store, MongoRequestStore)
     return MongoLedgers(store.nodes)
+
+
+def disowning_of(store: RequestStore) -> Disowning:
+    """What takes requests in the store from their workers."""
+    if isinstance(store, MemoryRequestStore):
+        return MemoryDisowning(store.state)
+    assert isinstance(store, MongoRequestStore)
+    return MongoDisowning(store.nodes)
 
 
 class NodesOnOneServer(MongoNodes):

@@ -18,7 +18,16 @@ from hypothesis.stateful import (
 
 from crawlfleet.model.outcome import Dead, Retry
 from crawlfleet.model.request import FINAL_STATES, Claim, State
-from tests.contract.store_cases import NOW, Fleet, a_biz, a_generation, a_store, done_with
+from tests.contract.store_cases import (
+    NOW,
+    Fleet,
+    a_biz,
+    a_generation,
+    a_store,
+    disowning_of,
+    done_with,
+    entries_of,
+)
 
 LEASE = timedelta(seconds=60)
 
@@ -34,6 +43,7 @@ class Machine(RuleBasedStateMachine):
         self._stack = ExitStack()
         store = self._stack.enter_context(a_store(self.kind, self.uri))
         one = a_generation(nodes=("east",), databases=("one",), shards=2)
+        self.disowning = disowning_of(store)
         self.fleet = Fleet(store, f"m{uuid4().hex[:12]}", a_biz(generations=(one,)))
         self.now = NOW
         self.claims: list[Claim] = []
@@ -58,8 +68,12 @@ class Machine(RuleBasedStateMachine):
         found = [self.claims[-1 - pick % len(self.claims)] for pick in picks]
         return list({c.request.id: c for c in found}.values())
 
-    @rule(picks=st.sets(st.integers(0, 4), min_size=1))
-    def claim(self, picks: set[int]) -> None:
+    @rule(
+        picks=st.sets(st.integers(0, 4), min_size=1),
+        end=st.sampled_from(["lives", "lives", "dies", "asks again"]),
+    )
+    def claim(self, picks: set[int], end: str) -> None:
+        """A worker claims; it may die before it hears what it won, or not hear it and ask again."""
         token = uuid4().hex
         chosen = [self.requests[pick] for pick in picks]
         free = {
@@ -70,6 +84,8 @@ class Machine(RuleBasedStateMachine):
         }
 
         won = self.fleet.claim(chosen, token, self.now, self.now + LEASE)
+        if end == "asks again":
+            won = self.fleet.claim(chosen, token, self.now, self.now + LEASE)
 
         assert {c.request.id for c in won} == free
         for c in won:
@@ -77,7 +93,34 @@ class Machine(RuleBasedStateMachine):
             self.state[i], self.owner[i], self.until[i] = State.LEASED, token, self.now + LEASE
             self.attempts[i] += 1
             assert c.attempt == self.attempts[i]
-        self.claims += won
+        if end != "dies":
+            self.claims += won
+
+    @rule(picks=st.sets(st.integers(0, 4), min_size=1))
+    def bury(self, picks: set[int]) -> None:
+        """The worker is taken for dead: what it has is anybody's again, its tokens are void."""
+        entries = entries_of([self.requests[pick] for pick in picks])
+
+        count = self.disowning.disown(
+            self.fleet.lane, self.fleet.biz, entries, "worker", "watch", "dead", self.now
+        )
+
+        owned = [e.id for e in entries if self.state[e.id] == State.LEASED]
+        assert count == len(owned)
+        for i in owned:
+            self.state[i] = State.PENDING
+
+    @rule(picks=st.sets(st.integers(0, 4), min_size=1))
+    def look_when(self, picks: set[int]) -> None:
+        """What cannot be claimed now is told with the time when it can."""
+        entries = entries_of([self.requests[pick] for pick in picks])
+
+        due = self.fleet.store.due(self.fleet.lane, self.fleet.biz, entries)
+
+        busy = {e.id for e in entries if self.state[e.id] in (State.LEASED, State.WAITING)}
+        assert {entry.id for entry, _ in due} == busy
+        ends = {e.id: at for e, at in due if self.state[e.id] == State.LEASED}
+        assert ends == {i: self.until[i] for i in ends}
 
     @precondition(lambda self: self.claims)
     @rule(
@@ -85,8 +128,10 @@ class Machine(RuleBasedStateMachine):
         kinds=st.lists(
             st.sampled_from(["done", "none", "dead", "retry", "bad"]), min_size=4, max_size=4
         ),
+        unheard=st.booleans(),
     )
-    def settle(self, picks: list[int], kinds: list[str]) -> None:
+    def settle(self, picks: list[int], kinds: list[str], unheard: bool) -> None:
+        """Outcomes are written; their worker may die, or not hear of it and write them again."""
         chosen = list(zip(self.some(picks), kinds, strict=False))
         ends = {
             "done": lambda c: done_with(c, {"n": 1}, {"n": 2}),
@@ -104,6 +149,9 @@ class Machine(RuleBasedStateMachine):
             if c.request.id not in lost:
                 self.state[c.request.id] = states.get(kind, State.DEAD)
                 self.records[c.request.id] = 2 if kind == "done" else 0
+        if unheard:
+            again = self.fleet.settle([ends[kind](c) for c, kind in chosen], self.now)
+            assert again == {c.request.id for c, _ in chosen}, "nobody owns what has ended"
 
     @precondition(lambda self: self.claims)
     @rule(picks=st.lists(st.integers(0, 9), min_size=1, max_size=4))
