@@ -18,6 +18,7 @@ from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.model.biz import FetchLimits
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.request import Body
+from crawlfleet.ports import Ours
 
 
 class Step(StrEnum):
@@ -111,8 +112,8 @@ def armed_fetcher(fuse: Fuse) -> type[AiohttpFetcher]:
     """The fetcher, with its step."""
 
     class ArmedFetcher(AiohttpFetcher):
-        async def fetch(self, body: Body, limits: FetchLimits) -> Page:
-            page = await super().fetch(body, limits)
+        async def fetch(self, body: Body, limits: FetchLimits, ours: Ours | None = None) -> Page:
+            page = await super().fetch(body, limits, ours)
             fuse.reach(Step.AFTER_FETCH)
             return page
 

@@ -12,6 +12,7 @@ from crawlfleet.adapters.http_fetcher import AiohttpFetcher
 from crawlfleet.adapters.memory.fetcher import MemoryFetcher
 from crawlfleet.errors import (
     FetchTimeoutError,
+    LeaseLostError,
     PageGoneError,
     ServerFaultError,
     ThrottledError,
@@ -63,6 +64,27 @@ def test_params_join_those_of_the_url(over):
         page = await fetcher.fetch(ask(url("/page?x=1"), params={"q": "a b"}), LIMITS)
 
         assert page.body == b"with params"
+
+    over(check)
+
+
+def test_a_request_that_is_anothers_when_its_turn_comes_is_not_asked_for(over):
+    """Its worker has waited for the host for so long that it was taken for dead."""
+
+    async def not_ours() -> bool:
+        return False
+
+    async def ours() -> bool:
+        return True
+
+    async def check(fetcher, url):
+        with pytest.raises(LeaseLostError):
+            await fetcher.fetch(ask(url("/page")), LIMITS, not_ours)
+
+        one = msgspec.structs.replace(LIMITS, per_host=1)
+        with pytest.raises(LeaseLostError):
+            await fetcher.fetch(ask(url("/page")), one, not_ours)
+        assert (await fetcher.fetch(ask(url("/page")), one, ours)).status == 200, "the slot is free"
 
     over(check)
 

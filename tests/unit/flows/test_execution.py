@@ -193,7 +193,7 @@ class SlowFetcher:
         self.go = asyncio.Event()
         self.asked = 0
 
-    async def fetch(self, body, limits):
+    async def fetch(self, body, limits, ours=None):
         self.asked += 1
         self.started.set()
         await self.go.wait()
@@ -374,7 +374,7 @@ def test_a_worker_stays_for_a_retry_that_is_due_soon_and_for_no_other(world):
     }
 
     class Site:
-        async def fetch(self, body, limits):
+        async def fetch(self, body, limits, ours=None):
             given = answers[body.url].pop(0)
             if isinstance(given, Exception):
                 raise given

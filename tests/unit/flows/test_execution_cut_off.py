@@ -62,11 +62,11 @@ class Held:
         self._until = until
         self.begun = 0
 
-    async def fetch(self, body, limits):
+    async def fetch(self, body, limits, ours=None):
         self.begun += 1
         while not self._until():  # noqa: ASYNC110  what it waits for happens in other threads
             await asyncio.sleep(0.001)
-        return await self._fetcher.fetch(body, limits)
+        return await self._fetcher.fetch(body, limits, ours)
 
 
 def test_a_worker_that_was_taken_for_dead_drops_what_is_not_its_own_any_more(world):
@@ -198,7 +198,7 @@ def test_a_worker_that_thaws_begins_nothing_that_was_taken_from_it(world, monkey
     class Freezing(Held):
         """The first download takes so long that others take all but it from the worker."""
 
-        async def fetch(self, body, limits):
+        async def fetch(self, body, limits, ours=None):
             if self.begun == 0:
                 entries = [entry for _, entry in world.book.leases(DOCS)]
                 world.disowning.disown(DOCS, world.biz, entries, "w", "x", "dead", world.now)
@@ -208,7 +208,7 @@ def test_a_worker_that_thaws_begins_nothing_that_was_taken_from_it(world, monkey
                 # The whole process stands still, as under SIGSTOP.
                 while not self._until():
                     pass
-            return await super().fetch(body, limits)
+            return await super().fetch(body, limits, ours)
 
     fetcher = Freezing(world, lambda: bool(world.watch.pulses()))
 

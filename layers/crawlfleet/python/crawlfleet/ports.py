@@ -6,9 +6,9 @@ Every method takes the tenant, alone or inside a :class:`Lane`; nothing of anoth
 returned.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from crawlfleet.model.biz import Biz, FetchLimits, IntakeLimits, Tree
 from crawlfleet.model.ids import IdKind, RequestId
@@ -578,13 +578,20 @@ class ScheduleStore(Protocol):
         ...
 
 
+#: Whether what is about to be done is still this worker's to do.
+Ours: TypeAlias = Callable[[], Awaitable[bool]]
+
+
 class Fetcher(Protocol):
     """Downloads."""
 
-    async def fetch(self, body: Body, limits: FetchLimits) -> Page:
+    async def fetch(self, body: Body, limits: FetchLimits, ours: Ours | None = None) -> Page:
         """Download one page.
 
+        ``ours`` is asked when it is the request's turn at its host, right before anything is sent.
+
         Raises:
+            LeaseLostError: the request is not ours any more; nothing was sent.
             FetchError: one of its kinds, for anything that is no 2xx answer within the limits.
         """
         ...

@@ -25,13 +25,13 @@ from crawlfleet.adapters.http_coding import BodyDecoder
 from crawlfleet.adapters.http_errors import RefusedAddressError, translated
 from crawlfleet.adapters.http_request import HeaderBook, method_of, payload_of, url_of
 from crawlfleet.adapters.http_trail import Trail, decoder_of, headers_of
-from crawlfleet.errors import FetchError, TooLargeError
+from crawlfleet.errors import FetchError, LeaseLostError, TooLargeError
 from crawlfleet.model.biz import FetchLimits
 from crawlfleet.model.outcome import SAMPLE_BYTES, Page
 from crawlfleet.model.request import Body
 from crawlfleet.policy.address import is_public
 from crawlfleet.policy.web_status import error_for
-from crawlfleet.ports import Clock
+from crawlfleet.ports import Clock, Ours
 
 #: Some sites' Content-Security-Policy is longer than aiohttp's 8 KB; more than this is a flood.
 _MAX_HEADER_BYTES: Final = 32_768
@@ -110,11 +110,12 @@ class AiohttpFetcher:
             raise RefusedAddressError
         return socket.socket(family, kind, protocol)
 
-    async def fetch(self, body: Body, limits: FetchLimits) -> Page:
+    async def fetch(self, body: Body, limits: FetchLimits, ours: Ours | None = None) -> Page:
         """Download one page (see ``ports.Fetcher``). Waiting for the host's slot takes no time off.
 
         Raises:
             FetchError: one of its kinds; nothing else but a cancellation leaves.
+            LeaseLostError: the request is not ours any more, now that it is its turn.
         """
         if self._session is None:
             raise RuntimeError("AiohttpFetcher is used outside of its 'async with'")
@@ -125,6 +126,8 @@ class AiohttpFetcher:
         clock, trail = asyncio.get_running_loop().time, Trail()
         started = clock()
         try:
+            if ours is not None and not await ours():
+                raise LeaseLostError("another worker owns it")  # noqa: TRY301  leaves the slot
             async with self._session.request(
                 method_of(body),
                 url,
@@ -149,13 +152,15 @@ class AiohttpFetcher:
                     redirects=tuple([str(hop.url) for hop in response.history]),
                     seconds=clock() - started,
                 )
+        except LeaseLostError:
+            raise
         except FetchError as error:
             error.answer = trail.answer(clock() - started)
             raise
         except Exception as error:  # the border: whatever a site provokes ends here
-            ours = translated(error)
-            ours.answer = trail.answer(clock() - started)
-            raise ours from error
+            known = translated(error)
+            known.answer = trail.answer(clock() - started)
+            raise known from error
         finally:
             self._slots.leave(key)
 

@@ -2,14 +2,16 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
-from crawlfleet.errors import CrawlfleetError, ExtractError, UnknownRuleError
+from crawlfleet.errors import CrawlfleetError, ExtractError, LeaseLostError, UnknownRuleError
 from crawlfleet.flows.holding import Held, Holding
 from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Answer, Dead, Done, Outcome, Page
+from crawlfleet.model.outcome import Answer, Dead, Done, Outcome, Page, Retry
 from crawlfleet.model.record import Record
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.model.worker import WorkReport
@@ -32,15 +34,22 @@ class Attempts:
         holding: Says how much waits to be written.
         report: Counts bytes.
         phases: Gets the seconds of fetch, wait and extract.
+        ours: Whether a held request is still this worker's; asked before its page is.
     """
 
     def __init__(
-        self, ports: WorkPorts, holding: Holding, report: WorkReport, phases: Phases
+        self,
+        ports: WorkPorts,
+        holding: Holding,
+        report: WorkReport,
+        phases: Phases,
+        ours: Callable[[Held], Awaitable[bool]],
     ) -> None:
         self._ports = ports
         self._holding = holding
         self._report = report
         self._phases = phases
+        self._ours = ours
         self._spell = 0.0
 
     async def attempt(self, held: Held) -> Outcome:
@@ -55,7 +64,7 @@ class Attempts:
         started = time.perf_counter()
         page: Page | None = None
         try:
-            page = await self._ports.fetcher.fetch(body, biz.fetch)
+            page = await self._ports.fetcher.fetch(body, biz.fetch, partial(self._ours, held))
             fetched = time.perf_counter()
             # A polite worker waits for its turn at a host: that is not the host being slow.
             self._phases.add(lane, "fetch", page.seconds)
@@ -70,6 +79,8 @@ class Attempts:
                 raise
             finally:
                 self._has_read(lane, time.perf_counter() - reading)
+        except LeaseLostError as error:
+            return Retry(now(), str(error))  # of what is not held any more nothing is written
         except CrawlfleetError as error:
             return after_failure(error, held.claim.attempt, biz.retry, now(), self._ports.jitter())
         except Exception as error:  # noqa: BLE001  a page or a rule provoked what nobody foresaw

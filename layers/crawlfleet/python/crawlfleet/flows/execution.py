@@ -86,7 +86,9 @@ class Worker:
         self._phases = Phases()
         self._holding = Holding()
         self._leasing = Leasing(ports, worker, self._limits, self._report, self._phases)
-        self._attempts = Attempts(ports, self._holding, self._report, self._phases)
+        self._attempts = Attempts(
+            ports, self._holding, self._report, self._phases, self._still_ours
+        )
         self._todo: asyncio.Queue[Held | None] = asyncio.Queue()
         self._settled = asyncio.Event()
         self._settling = asyncio.Semaphore(SETTLED_LANES)
@@ -186,22 +188,21 @@ class Worker:
 
     async def _runner(self) -> None:
         while (held := await self._todo.get()) is not None:
-            await self._make_sure()
             if self._holding.start(held):
                 self._holding.end(held, await self._attempts.attempt(held))
                 self._settled.set()
 
-    async def _make_sure(self) -> None:
-        """Begin nothing that may be another's: who was frozen, or forgotten, looks first.
+    async def _still_ours(self, held: Held) -> bool:
+        """Ask for no page that may be another's: who was frozen, or forgotten, looks first.
 
         A worker that thaws has a queue of its own full of what was taken from it in the meantime.
         """
-        if self._heart.detached_seconds < self._doubt_seconds and not self._heart.forgotten:
-            return
-        async with self._renewing:
-            in_doubt = time.perf_counter() - self._renewed_at >= self._doubt_seconds
-            if in_doubt or self._heart.forgotten:
-                await self._renew()
+        if self._heart.detached_seconds >= self._doubt_seconds or self._heart.forgotten:
+            async with self._renewing:
+                in_doubt = time.perf_counter() - self._renewed_at >= self._doubt_seconds
+                if in_doubt or self._heart.forgotten:
+                    await self._renew()
+        return self._holding.holds(held)
 
     # ---- settler -------------------------------------------------------------------------------
 

@@ -97,6 +97,10 @@ class Holding:
                 beyond.append(one)
         return beyond
 
+    def holds(self, held: Held) -> bool:
+        """Whether it is ours."""
+        return held in self._held
+
     def start(self, held: Held) -> bool:
         """It is being worked on now; False if it is no longer ours to work on."""
         if held not in self._held:

@@ -5,10 +5,11 @@ from types import TracebackType
 from typing import Self
 
 from crawlfleet.adapters.http_request import HeaderBook, method_of, payload_of, url_of
-from crawlfleet.errors import FetchError, PageGoneError, TooLargeError
+from crawlfleet.errors import FetchError, LeaseLostError, PageGoneError, TooLargeError
 from crawlfleet.model.biz import FetchLimits
 from crawlfleet.model.outcome import Answer, Page
 from crawlfleet.model.request import Body
+from crawlfleet.ports import Ours
 
 
 class MemoryFetcher:
@@ -34,8 +35,10 @@ class MemoryFetcher:
     ) -> None:
         return None
 
-    async def fetch(self, body: Body, limits: FetchLimits) -> Page:
+    async def fetch(self, body: Body, limits: FetchLimits, ours: Ours | None = None) -> Page:
         """The answer to ``body`` (see ``ports.Fetcher``)."""
+        if ours is not None and not await ours():
+            raise LeaseLostError("another worker owns the request")
         url = str(url_of(body))
         method_of(body)
         self._headers.headers_of(body, limits)
