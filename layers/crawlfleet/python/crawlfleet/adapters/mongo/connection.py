@@ -1,6 +1,7 @@
 """Clients of the MongoDB nodes, and the border where the driver's errors become ours."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
@@ -13,9 +14,11 @@ from pymongo.database import Database
 from pymongo.errors import (
     BulkWriteError,
     ConfigurationError,
+    ConnectionFailure,
     InvalidURI,
     OperationFailure,
     PyMongoError,
+    ServerSelectionTimeoutError,
 )
 from pymongo.write_concern import WriteConcern
 
@@ -27,6 +30,9 @@ PART: Final = "mongodb"
 
 #: How long to look for a primary: an API call must answer 503 before its caller gives up.
 SERVER_SELECTION_SECONDS: Final = 3.0
+#: A node that was found away is not waited for again for so long. Whoever goes from lane to lane,
+#: renewing leases or recovering, would wait at each of them, and come too late to all others.
+AWAY_SECONDS: Final = 2.0
 CONNECT_MS: Final = 2_000
 SOCKET_MS: Final = 20_000
 #: The whole of an operation, looking for a primary and waiting for a majority included.
@@ -110,6 +116,8 @@ class MongoNodes:
         self._home = home
         self._clients: dict[str, MongoClient[Document]] = {}
         self._collections: dict[tuple[str, str, str, str], Collection[Document]] = {}
+        # By node: until when it is not waited for, and what was found.
+        self._away: dict[str, tuple[float, str]] = {}
         self._lock = threading.Lock()
 
     def client(self, node: str) -> MongoClient[Document]:
@@ -132,9 +140,19 @@ class MongoNodes:
         """
         client = self.client(node)
         if client.topology_description.topology_type_name != _WITH_PRIMARY:
+            self._wait_for(node, client)
+        return client
+
+    def _wait_for(self, node: str, client: MongoClient[Document]) -> None:
+        until, why = self._away.get(node, (0.0, ""))
+        if time.monotonic() < until:
+            raise ServerSelectionTimeoutError(why)
+        try:
             with pymongo.timeout(SERVER_SELECTION_SECONDS):
                 client.is_primary  # noqa: B018  reading it waits for a primary
-        return client
+        except ConnectionFailure as error:
+            self._away[node] = time.monotonic() + AWAY_SECONDS, str(error)
+            raise
 
     def database(self, node: str, tenant: str, database: str) -> Database[Document]:
         """A tenant's database on a node, written with majority concern."""
