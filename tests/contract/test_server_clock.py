@@ -1,3 +1,5 @@
+import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -5,7 +7,7 @@ import pytest
 from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from infra.local.redis_server import RedisServer
-from tests.contract.broken_servers import broken_server, closed_port
+from tests.contract.broken_servers import Proxy, broken_server, closed_port
 
 NEARLY = timedelta(seconds=2)
 
@@ -71,6 +73,28 @@ def test_it_goes_on_from_the_last_answer_when_redis_is_away():
         steady.seconds += 60
 
         assert clock() - before == timedelta(seconds=60)
+
+
+def test_an_event_loop_does_not_wait_for_a_redis_that_hangs(redis):
+    """Nobody downloads while it waits: pages would time out one after the other."""
+    steady = Steady()
+    where = redis.client.connection_pool.connection_kwargs
+    proxy = Proxy(where["host"], where["port"])
+    with RedisConnection(f"redis://{proxy.address}") as connection:
+        clock = ServerClock(connection, steady=steady)
+        before = clock()
+        proxy.silent = True
+        steady.seconds += 60
+
+        async def asked() -> tuple[datetime, float]:
+            began = time.monotonic()
+            return clock(), time.monotonic() - began
+
+        told, waited = asyncio.run(asked())
+    proxy.close()
+
+    assert told - before == timedelta(seconds=60)
+    assert waited < 0.5
 
 
 def test_where_redis_never_answered_it_is_the_machines_own():

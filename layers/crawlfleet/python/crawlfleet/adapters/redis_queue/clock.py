@@ -5,6 +5,7 @@ every other worker's leases for ended, and do their work a second time. So worke
 the server, and between two looks at it by their own steady clock, which nobody sets.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -28,7 +29,8 @@ class ServerClock:
     """A :class:`~crawlfleet.ports.Clock`; threads share it.
 
     While Redis has never answered it is the machine's own clock; when Redis stops to answer it goes
-    on from the last answer.
+    on from the last answer. An event loop never waits for the server here: a Redis that hangs would
+    hold all its downloads. The worker's other threads, the heart first, ask often enough.
 
     Args:
         connection: The stage's Redis.
@@ -52,7 +54,7 @@ class ServerClock:
 
     def __call__(self) -> datetime:
         """Now, by the server's clock as far as it is known."""
-        if self._steady() >= self._ask_at:
+        if self._steady() >= self._ask_at and not _in_event_loop():
             self.sync()
         known = self._known
         if known is None:
@@ -74,3 +76,11 @@ class ServerClock:
         self._ask_at = after + GOOD_SECONDS
         # The answer was true somewhere between the question and its arrival.
         self._known = seconds + microseconds / _MILLION, (before + after) / 2
+
+
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
