@@ -14,16 +14,17 @@ import random
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from typing import Final, TypeAlias
 
-from pymongo import UpdateOne
+from pymongo import MongoClient, UpdateOne
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from crawlfleet.adapters.mongo.connection import Document
-from crawlfleet.adapters.mongo.shards import BY_ID
-from crawlfleet.adapters.mongo.transactions import MetAnotherError
+from crawlfleet.adapters.mongo.shards import BY_ID, BY_TIME
+from crawlfleet.adapters.mongo.transactions import MetAnotherError, in_transaction
 from crawlfleet.model.ids import RequestId
 
 #: What is counted, by job (None: of no job) and term of the ledger.
@@ -35,6 +36,8 @@ SWEPT: Final[Document] = {"k": "swept"}
 
 _SLOTS: Final = 64
 _JOB_SLOTS: Final = 16
+#: Slots of old jobs that one round of recovery looks at.
+_OLD_SLOTS: Final = 1_000
 _DUPLICATE_KEY: Final = 11000
 
 
@@ -112,3 +115,35 @@ def count_submitted(
         tally = tally_of((document.get("job") for document in found), "submitted")
         book(counts, tally, at, session)
     return len(found)
+
+
+def slots_of(first: Document) -> Document:
+    """The counters whose key begins with ``first``."""
+    # Documents compare field by field: a prefix is a range of the index.
+    *_, (last_field, value) = first.items()
+    return {"_id": {"$gte": first, "$lt": {**first, last_field: f"{value}\0"}}}
+
+
+def forget_jobs(
+    client: MongoClient[Document], counts: Collection[Document], before: datetime
+) -> None:
+    """Remove the counters of jobs that were last counted before then: all of a job's, or none.
+
+    A job's slots are not counted in at the same time. If each went when it is old itself, what is
+    left of the job would not balance.
+    """
+    old = counts.find({"at": {"$lt": before}}, projection=["_id"], hint=BY_TIME).limit(_OLD_SLOTS)
+    for job in {slot["_id"]["j"] for slot in old}:
+        in_transaction(client, partial(_forget_job, counts, job, before))
+
+
+def _forget_job(
+    counts: Collection[Document], job: str, before: datetime, session: ClientSession
+) -> None:
+    slots = slots_of({"k": "job", "j": job})
+    found = counts.find(slots, projection=["at"], hint=BY_ID, session=session)
+    last = max((slot["at"] for slot in found), default=before)
+    if last < before:
+        counts.delete_many(slots, hint=BY_ID, session=session)
+    else:
+        counts.update_many(slots, {"$max": {"at": last}}, hint=BY_ID, session=session)

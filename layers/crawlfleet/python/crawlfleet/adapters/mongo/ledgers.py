@@ -18,9 +18,16 @@ from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
-from crawlfleet.adapters.mongo.counting import SWEPT, TERMS, book_apart
+from crawlfleet.adapters.mongo.counting import SWEPT, TERMS, book_apart, forget_jobs, slots_of
 from crawlfleet.adapters.mongo.parts import ByShard, on_nodes
-from crawlfleet.adapters.mongo.shards import BY_COUNTING, BY_ID, BY_JOB, BY_STATE, Shards
+from crawlfleet.adapters.mongo.shards import (
+    BY_COUNTING,
+    BY_ID,
+    BY_JOB,
+    BY_STATE,
+    Shards,
+    job_life,
+)
 from crawlfleet.adapters.mongo.transactions import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.lane import Lane
@@ -105,6 +112,8 @@ class MongoLedgers:
         shard = shards[0]
         with border(AUDIT_SECONDS):
             counts = self._shards.counts(lane, biz, shard, made_sure=True)
+            client = self._nodes.client(shard.node)
+            forget_jobs(client, counts, now - job_life(biz))
             swept = counts.find_one({"_id": SWEPT})
             last = swept["last"] if swept else None
             # What expired right after the last sweep can be gone as soon as the grace has passed.
@@ -112,7 +121,6 @@ class MongoLedgers:
             if last is not None and now - last <= grace:
                 counts.update_one({"_id": SWEPT}, {"$max": {"last": now}})
                 return None
-            client = self._nodes.client(shard.node)
             ledger_book = _Book(self._shards, lane, biz, shards)
             biz_gap, job_gaps = _at_one_moment(client, ledger_book.gaps)
         if last is not None:
@@ -184,11 +192,8 @@ def _added(
     counts: Collection[Document], session: ClientSession, first: Document, group: str | None
 ) -> dict[object, Counter[str]]:
     """The sums of the counters whose key begins with ``first``, by ``group``."""
-    # Documents compare field by field: a prefix is a range of the index.
-    *_, (last_field, value) = first.items()
-    beyond = {**first, last_field: f"{value}\0"}
     pipeline: list[Document] = [
-        {"$match": {"_id": {"$gte": first, "$lt": beyond}}},
+        {"$match": slots_of(first)},
         {"$group": {"_id": group, **{term: {"$sum": f"${term}"} for term in TERMS}}},
     ]
     return {

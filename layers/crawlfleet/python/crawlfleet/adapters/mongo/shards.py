@@ -1,5 +1,6 @@
 """The collections of a biz: their names, and the indexes that each has from its first use on."""
 
+from datetime import timedelta
 from typing import Final, TypeAlias
 
 from pymongo import ASCENDING, IndexModel, MongoClient
@@ -21,12 +22,17 @@ BY_STORING: Final = "by_storing"
 BY_JOB: Final = "by_job"
 BY_COUNTING: Final = "uncounted"
 
-_TTL: Final = "ttl"
+BY_TIME: Final = "ttl"
+
+_TTL: Final = BY_TIME
 #: What the ledger has not counted as submitted yet is not for MongoDB to remove: it would never
 #: have been there. See ``call`` in :mod:`crawlfleet.adapters.mongo.documents`.
 _COUNTED: Final[Document] = {"call": {"$gte": 0}}
 #: The ledger of a job can be read for so long after its last request is gone.
-_JOB_SECONDS: Final = 30 * 86_400
+_JOB_LIFE: Final = timedelta(days=30)
+#: Recovery removes the counters of old jobs, all of a job's at once (counting.forget_jobs). MongoDB
+#: removes them one by one, so it comes so much later: where a biz has gone, and no recovery looks.
+_JOB_BACKSTOP: Final = timedelta(days=30)
 _INDEX_OPTIONS_CONFLICT: Final = 85
 _INDEX_KEY_SPECS_CONFLICT: Final = 86
 _INDEX_NOT_FOUND: Final = 27
@@ -136,6 +142,11 @@ class Shards:
         self._sure.add(key)
 
 
+def job_life(biz: Biz) -> timedelta:
+    """How long the counters of a job are kept after it was last counted."""
+    return timedelta(seconds=biz.ttl_seconds + biz.expiry_grace_seconds) + _JOB_LIFE
+
+
 def _lives(biz: Biz) -> _Lives:
     return biz.ttl_seconds + biz.expiry_grace_seconds, biz.records_ttl_seconds
 
@@ -157,7 +168,7 @@ def _records_ttl(biz: Biz) -> IndexModel | None:
 
 def _counts_ttl(biz: Biz) -> IndexModel:
     # Only the counters of jobs have ``at``.
-    life = biz.ttl_seconds + biz.expiry_grace_seconds + _JOB_SECONDS
+    life = int((job_life(biz) + _JOB_BACKSTOP).total_seconds())
     return IndexModel([("at", ASCENDING)], name=_TTL, expireAfterSeconds=life)
 
 
