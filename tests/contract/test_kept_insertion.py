@@ -3,6 +3,7 @@
 import pytest
 
 from crawlfleet.adapters.mongo import insertion
+from crawlfleet.adapters.mongo.connection import UnstorableError
 from crawlfleet.adapters.mongo.store import MongoRequestStore
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.request import State
@@ -63,3 +64,32 @@ def test_what_two_insert_at_once_under_known_ids_is_there_when_either_has_its_an
 
         assert {i for answer in answers for i in answer.existing} == kept
         assert {t.request.id for t in fleet.find(state=State.PENDING)} == kept
+
+
+def test_what_is_stored_one_by_one_stands_where_the_node_goes_away_in_between(
+    mongo_uri: str, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused, though stored, they would be submitted again and stored twice."""
+    insert = insertion._Into.insert
+    calls = []
+
+    def going_away(self, requests):
+        calls.append(requests)
+        if len(requests) > 1:
+            raise UnstorableError("one of them cannot be held")
+        if len(calls) > 4:
+            raise StoreUnavailableError("mongodb", "away")
+        return insert(self, requests)
+
+    with nodes_at(mongo_uri) as nodes:
+        one = a_generation(nodes=("east",), databases=("one",), shards=1)
+        fleet = Fleet(MongoRequestStore(nodes), tenant, a_biz(generations=(one,)))
+        requests = [a_request(fleet.lane, i) for i in snowflakes(6)]
+        with monkeypatch.context() as patch:
+            patch.setattr(insertion._Into, "insert", going_away)
+            failed = fleet.store.insert(fleet.lane, fleet.biz, requests)
+
+        left = {t.request.id for t in fleet.find()}
+
+    assert set(failed.refused) == {request.id for request in requests} - left
+    assert len(left) == 3

@@ -96,8 +96,27 @@ class MongoInsertion:
                 if not isinstance(error.__cause__, ServerSelectionTimeoutError):
                     into.discard(unkept)
                 raise
-        # One of them must not take the others with it.
-        return _together([self._insert_shard(lane, biz, shard, [one], kept) for one in requests])
+        return self._insert_apart(lane, biz, shard, requests, kept)
+
+    def _insert_apart(
+        self,
+        lane: Lane,
+        biz: Biz,
+        shard: Shard,
+        requests: Sequence[Request],
+        kept: frozenset[RequestId],
+    ) -> Inserted:
+        """One by one: the one that cannot be stored must not take the others with it."""
+        alone: list[Inserted] = []
+        for request in requests:
+            try:
+                alone.append(self._insert_shard(lane, biz, shard, [request], kept))
+            except StoreError as error:
+                # What is stored by now stands, so only the rest is refused.
+                rest = {left.id: error for left in requests[len(alone) :]}
+                alone.append(Inserted(refused=rest))
+                break
+        return _together(alone)
 
 
 class _Into:
