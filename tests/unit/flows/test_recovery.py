@@ -8,7 +8,7 @@ from crawlfleet.flows import recovery
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.journal import JournalLine
-from crawlfleet.model.request import Entry
+from crawlfleet.model.request import Entry, State
 from crawlfleet.model.submission import Submission
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.worker import Card
@@ -234,3 +234,18 @@ def test_what_was_corrected_in_the_ledger_stands_in_the_journal(world):
 
 def lines(world: World) -> list[JournalLine]:
     return world.journal.lines(DOCS, START, world.now + timedelta(days=1), 99)
+
+
+def test_a_claim_that_came_after_its_workers_burial_is_taken_back(world):
+    """The truth has a lease that the index knows nothing of."""
+    [entry] = submitted(world, 1)
+    until = world.now + timedelta(minutes=5)
+    world.queue.lease(DOCS, "gone.aa.1", 1, world.now, until)
+    world.queue.finish(DOCS, "gone.aa.1", [entry], 0, world.now)
+    world.store.claim(DOCS, world.biz, [entry], "gone", world.now, until, "gone.aa.1")
+
+    assert run(world).orphans == 1
+
+    assert world.store.get(DOCS, world.biz, entry.id).state == State.PENDING
+    assert world.queue.depth(DOCS).queued == 1
+    assert run(world).orphans == 0

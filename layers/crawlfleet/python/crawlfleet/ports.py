@@ -444,6 +444,10 @@ class Disowning(Protocol):
         """Entries that wait for their next attempt, and when it is due; soonest first."""
         ...
 
+    def held(self, lane: Lane, biz: Biz, *, now: datetime, limit: int) -> list[tuple[str, Entry]]:
+        """What is leased and its lease not over, with its worker."""
+        ...
+
     def remembered_mark(self, lane: Lane, biz: Biz) -> Mark | None:
         """Which Redis held the lane's whole queue when that was last looked at."""
         ...

@@ -125,12 +125,24 @@ def _adopt(ports: RecoveryPorts, tree: Tree, lane: Lane, by: str, now: datetime)
     holders: dict[str, list[tuple[str, Entry]]] = defaultdict(list)
     for token, entry in ports.book.leases(lane):
         holders[worker_of(token)].append((token, entry))
-    if not holders:
+    # The truth may know of a lease that the index has forgotten: a claim that was under way when
+    # its worker was buried, for one.
+    _, biz = biz_of(tree, lane.tenant, lane.biz)
+    claimed: dict[str, list[Entry]] = defaultdict(list)
+    for worker, entry in ports.disowning.held(lane, biz, now=now, limit=BATCH):
+        claimed[worker].append(entry)
+    if not holders and not claimed:
         return 0
     # Looked up after the leases: a worker registers before it leases anything.
     known = {pulse.worker for pulse in ports.watch.pulses()}
     adopted = 0
-    for worker in holders.keys() - known:
+    for worker in (holders.keys() | claimed.keys()) - known:
         why = f"its worker {worker} is not known any more"
         adopted += take_back(ports, tree, lane, holders[worker], worker, by, why, now)
+        listed = {entry for _, entry in holders[worker]}
+        forgotten = [entry for entry in claimed[worker] if entry not in listed]
+        if forgotten:
+            ports.disowning.disown(lane, biz, forgotten, worker, by, why, now)
+            ports.queue.requeue(lane, forgotten)
+            adopted += len(forgotten)
     return adopted

@@ -81,6 +81,19 @@ class MemoryDisowning:
             ]
         return sorted(found, key=lambda one: (one[1], place(one[0].ts, one[0].id)))[:limit]
 
+    def held(self, lane: Lane, biz: Biz, *, now: datetime, limit: int) -> list[tuple[str, Entry]]:
+        """See ports.Disowning.held."""
+        with self._state.lock:
+            kept = self._state.of(lane).requests.values()
+            return [
+                (one.worker, Entry(one.request.id, lane.biz, to_ms(one.request.queued_at)))
+                for one in kept
+                if one.state == State.LEASED
+                and one.worker is not None
+                and one.due_at is not None
+                and one.due_at > now
+            ][:limit]
+
     def remembered_mark(self, lane: Lane, biz: Biz) -> Mark | None:
         """See ports.Disowning.remembered_mark."""
         with self._state.lock:

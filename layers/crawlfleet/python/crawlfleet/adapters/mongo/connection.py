@@ -40,6 +40,9 @@ OPERATION_SECONDS: Final = 10.0
 #: One environment serves one event at a time; a worker stores and claims from a few threads.
 POOL_SIZE: Final = 8
 
+#: How the server calls our connections.
+APP_NAME: Final = "crawlfleet"
+
 #: What is accepted survives the primary.
 MAJORITY: Final = WriteConcern("majority")
 
@@ -198,7 +201,7 @@ class MongoNodes:
                 maxPoolSize=POOL_SIZE,
                 retryWrites=True,
                 retryReads=True,
-                appname="crawlfleet",
+                appname=APP_NAME,
             )
         except ValueError as error:  # a port that is no number
             raise InvalidURI(str(error)) from error

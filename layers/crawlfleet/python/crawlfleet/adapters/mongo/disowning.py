@@ -7,9 +7,10 @@ from typing import Final, TypeVar
 from pymongo import ASCENDING
 from pymongo.collection import Collection
 
+from crawlfleet.adapters.mongo.abandoned import end_abandoned
 from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
 from crawlfleet.adapters.mongo.documents import event, pushed, read_id
-from crawlfleet.adapters.mongo.parts import by_shard, on_shards
+from crawlfleet.adapters.mongo.parts import by_node, on_nodes, on_shards
 from crawlfleet.adapters.mongo.shards import BY_DUE, BY_ID, BY_STATE, Shards
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
@@ -67,7 +68,11 @@ class MongoDisowning:
                 return requests.update_many(match, change, hint=BY_ID).modified_count
 
         mine = [entry for entry in entries if entry.biz == lane.biz]
-        done, failed = on_shards(by_shard(biz, mine, lambda e: (e.id, from_ms(e.ts))), disown_in)
+        nodes = by_node(biz, mine, lambda entry: (entry.id, from_ms(entry.ts)))
+        # The worker may have died in the middle of a transaction: it would keep us waiting.
+        on_nodes(nodes, lambda node, _: end_abandoned(self._nodes.client(node)))
+        parts = {shard: part for node in nodes.values() for shard, part in node.items()}
+        done, failed = on_shards(parts, disown_in)
         if failed and not done:
             raise failed[0][1]
         return sum(done)
@@ -123,6 +128,17 @@ class MongoDisowning:
 
         found = self._everywhere(biz, now, look)
         return sorted(found, key=lambda one: (one[1], _place(one[0])))[:limit]
+
+    def held(self, lane: Lane, biz: Biz, *, now: datetime, limit: int) -> list[tuple[str, Entry]]:
+        """See ports.Disowning.held: the index of due times."""
+        match = {"due": {"$exists": True, "$gt": now}, "flag": int(State.LEASED)}
+
+        def look(shard: Shard) -> list[tuple[str, Entry]]:
+            requests = self._shards.requests(lane, biz, shard)
+            cursor = requests.find(match, projection=[*_FIELDS, "worker"], hint=BY_DUE)
+            return [(one["worker"], _entry(lane, one)) for one in cursor.limit(limit)]
+
+        return self._everywhere(biz, now, look)[:limit]
 
     def remembered_mark(self, lane: Lane, biz: Biz) -> Mark | None:  # noqa: ARG002  as the port says
         """See ports.Disowning.remembered_mark."""

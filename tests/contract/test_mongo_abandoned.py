@@ -1,0 +1,62 @@
+"""Transactions that a killed worker has left open."""
+
+import threading
+import time
+
+import pymongo
+import pytest
+
+from crawlfleet.adapters.mongo.abandoned import LEFT_ALONE, end_abandoned
+from crawlfleet.adapters.mongo.connection import APP_NAME
+from crawlfleet.adapters.mongo.transactions import in_transaction
+from tests.waiting import eventually
+
+
+@pytest.fixture
+def client(mongo_uri):
+    with pymongo.MongoClient(mongo_uri, appname=APP_NAME) as made:
+        yield made
+
+
+def test_one_that_was_left_is_ended_and_its_documents_are_free(client, tenant):
+    documents = client[f"cf_{tenant}_x"]["requests"]
+    documents.insert_one({"_id": 1})
+    left = client.start_session()
+    left.start_transaction()
+    documents.update_one({"_id": 1}, {"$set": {"by": "the dead"}}, session=left)
+
+    began = time.monotonic()
+    eventually(lambda: end_abandoned(client) >= 1, 10, "it is found")
+    assert time.monotonic() - began >= LEFT_ALONE.total_seconds() / 2, "not before its time"
+
+    assert documents.update_one({"_id": 1}, {"$set": {"by": "another"}}).modified_count == 1
+    with pytest.raises(pymongo.errors.OperationFailure):
+        left.commit_transaction()
+    assert documents.find_one({"_id": 1}) == {"_id": 1, "by": "another"}
+
+
+def test_one_whose_client_was_only_frozen_is_done_again(client, tenant):
+    documents = client[f"cf_{tenant}_x"]["requests"]
+    documents.insert_one({"_id": 1, "n": 0})
+    frozen, go_on, tries = threading.Event(), threading.Event(), []
+
+    def write(session):
+        tries.append(1)
+        documents.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=session)
+        if len(tries) == 1:
+            frozen.set()
+            go_on.wait(30)
+
+    worker = threading.Thread(target=in_transaction, args=(client, write))
+    worker.start()
+    frozen.wait(10)
+    eventually(lambda: end_abandoned(client) >= 1, 10, "it is taken for left")
+    go_on.set()
+    worker.join(20)
+
+    assert len(tries) == 2
+    assert documents.find_one({"_id": 1})["n"] == 1
+
+
+def test_where_there_is_none_nothing_is_ended(client):
+    eventually(lambda: end_abandoned(client) == 0, 10, "none of an earlier test is left")
