@@ -13,6 +13,7 @@ from hypothesis.stateful import (
 )
 
 from crawlfleet.adapters.memory.queue import MemoryQueue
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
@@ -94,3 +95,22 @@ def test_the_twins_answer_alike(redis_connection, tenant):
         lambda: Twins(RedisQueue(redis_connection), Lane(tenant, f"b{next(lanes)}", "main")),
         settings=settings(max_examples=60, stateful_step_count=40, deadline=None),
     )
+
+
+def test_a_token_that_takes_back_its_own_ended_lease_among_others_has_it_once(
+    redis_url: str, tenant: str
+) -> None:
+    """Found by the machine: the order in which several ended leases of one entry are taken."""
+    first, second = Entry(2**62, "docs", 1), Entry(7, "docs", 1)
+    now, lane = datetime(2026, 1, 1, tzinfo=UTC), Lane(tenant, "docs", "main")
+    found = []
+    with RedisConnection(redis_url) as connection:
+        for queue in (MemoryQueue(), RedisQueue(connection)):
+            queue.enqueue(lane, [first], now)
+            queue.lease(lane, "b:c", 1, now, now + timedelta(seconds=1))
+            queue.enqueue(lane, [second, first], now)
+            queue.lease(lane, "a", 2, now, now)
+            later = now + timedelta(seconds=1)
+            found.append(queue.lease(lane, "b:c", 3, later, later))
+
+    assert found == [[first, second]] * 2

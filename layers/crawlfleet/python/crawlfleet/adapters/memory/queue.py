@@ -109,9 +109,11 @@ class MemoryQueue:
             for entry in _earliest(queue.delayed, now_ms, count, _encode):
                 del queue.delayed[entry]
                 take(entry)
-            for held in _earliest(queue.leases, now_ms, count - len(taken), _member):
+            ended = _earliest(queue.leases, now_ms, count - len(taken), _member)
+            for held in ended:  # all of them first: one may be this token's own
                 del queue.leases[held]
-                take(held[1])
+            for _, entry in ended:
+                take(entry)
             while len(taken) < count and queue.queued:
                 take(queue.queued.pop())
             return taken
