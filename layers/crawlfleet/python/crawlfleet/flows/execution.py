@@ -16,6 +16,7 @@ again. An exception that nobody foresaw costs the request it concerns, never the
 """
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,7 @@ from crawlfleet.flows.heart import Heart
 from crawlfleet.flows.holding import Held, Holding, by_lane
 from crawlfleet.flows.leasing import Leasing
 from crawlfleet.flows.phases import Phases
+from crawlfleet.flows.recovery import TURN as RECOVERY
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.watching import watch
 from crawlfleet.flows.work_ports import WorkPorts
@@ -57,8 +59,10 @@ TROUBLE_SECONDS: Final = 1.0
 #: How often it is looked whether leases are to be renewed, and whether others have died.
 KEEP_SECONDS: Final = 0.5
 WATCH_SECONDS: Final = 1.0
-#: How often a worker asks whether it is its turn to recover.
+#: How often a worker asks whether it is its turn to recover; how long one that ends lets the lane
+#: end that it is at.
 RECOVER_SECONDS: Final = 5.0
+ROUND_END_SECONDS: Final = 3.0
 #: How often the account of the phases is written.
 ACCOUNT_SECONDS: Final = 5.0
 
@@ -95,6 +99,8 @@ class Worker:
         # Not the loop's own pool: name look-ups wait there, and a slow name server must not keep
         # leases from being renewed.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="parts")
+        self._recovering = threading.Lock()
+        self._ending = False
         self._started_ms = to_ms(ports.clock())
         self._heart = Heart(
             ports.workers,
@@ -120,12 +126,14 @@ class Worker:
             self._report.stopped_because = await self._feeder()
             await self._drain(runners)
         finally:
+            self._ending = True
             for task in (*runners, *others, settler):
                 task.cancel()
             await asyncio.gather(*runners, *others, settler, return_exceptions=True)
             await self._settle(list(self._holding.outcomes()))
             await self._hand_back(self._holding.all(), "handed back: the worker ends")
             await self._account()
+            await self._call(self._end_round)
             await self._threaded(self._heart.stop)
             await self._call(self._ports.workers.leave, self._id)
             self._threads.shutdown(wait=False)
@@ -326,13 +334,22 @@ class Worker:
     def _recover(self) -> None:
         ports = self._ports
         left = HAND_BACK.total_seconds()
-        recover(
-            ports.recovery,
-            ports.config.current(),
-            self._id,
-            ports.clock(),
-            lambda: ports.remaining() - left,
-        )
+
+        def time_left() -> float:
+            return 0.0 if self._ending else ports.remaining() - left
+
+        with self._recovering:
+            recover(ports.recovery, ports.config.current(), self._id, ports.clock(), time_left)
+
+    def _end_round(self) -> None:
+        """Recover no more, and keep nobody else from it.
+
+        A round that does not end soon is frozen with this worker, and its turn would be with it.
+        """
+        if self._recovering.acquire(timeout=ROUND_END_SECONDS):
+            self._recovering.release()
+        else:
+            self._ports.recovery.watch.end_turn(RECOVERY, self._id)
 
     # ---- the end -------------------------------------------------------------------------------
 

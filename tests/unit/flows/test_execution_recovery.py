@@ -1,0 +1,92 @@
+"""A worker whose work ends while it recovers what others have lost."""
+
+import asyncio
+import threading
+from datetime import timedelta
+
+import pytest
+
+from crawlfleet.flows import execution, recovery
+from crawlfleet.flows.execution import Worker
+from crawlfleet.flows.submission import submit
+from crawlfleet.model.submission import Submission
+from tests.unit.flows.world import World
+from tests.waiting import eventually
+
+PAGES = {"https://example.org/": b"Title"}
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
+    monkeypatch.setattr(execution, "RECOVER_SECONDS", 0.001)
+
+
+class Slow:
+    """A store whose first lane takes as long as the test lets it."""
+
+    def __init__(self, world: World) -> None:
+        self._store = world.store
+        self.asked = []
+        self.begun = threading.Event()
+        self.ends = threading.Event()
+
+    def expire(self, lane, *args):
+        self.asked.append(lane)
+        self.begun.set()
+        if not self.ends.wait(20):
+            raise TimeoutError
+        return self._store.expire(lane, *args)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+class Waiting:
+    """Downloads that end when the round is under way."""
+
+    def __init__(self, world: World, begun: threading.Event) -> None:
+        self._fetcher = world.work(PAGES).fetcher
+        self._begun = begun
+
+    async def fetch(self, body, limits, ours=None):
+        while not self._begun.is_set():  # noqa: ASYNC110  another thread sets it
+            await asyncio.sleep(0.001)
+        return await self._fetcher.fetch(body, limits, ours)
+
+
+def work(world: World, slow: Slow):
+    pages = [Submission(url=url) for url in PAGES]
+    submit(world.submission(), world.tree, "default", "docs", pages, world.now)
+    ports = world.work(
+        PAGES, fetcher=Waiting(world, slow.begun), recovery=world.recovery(store=slow)
+    )
+
+    async def run():
+        async with asyncio.timeout(20):
+            return await Worker(ports, "w").run()
+
+    return asyncio.run(run())
+
+
+def parts_at_work() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name.startswith("parts")]
+
+
+def is_free(world: World) -> bool:
+    return world.watch.take_turn(recovery.TURN, "next", timedelta(), timedelta())
+
+
+def test_a_worker_that_ends_in_the_middle_of_a_round_leaves_it_to_others(world, monkeypatch):
+    """Lambda freezes what still runs; the turn would be taken for as long as its term is."""
+    monkeypatch.setattr(execution, "ROUND_END_SECONDS", 0.02)
+    slow = Slow(world)
+
+    report = work(world, slow)
+
+    assert report.done == 1
+    assert is_free(world)
+    slow.ends.set()
+    eventually(lambda: not parts_at_work(), 10, "the round goes on")
+    assert len(slow.asked) == 1, "no lane is begun by a worker that has ended"
