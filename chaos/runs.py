@@ -116,8 +116,12 @@ def run(
     *,
     progress: Callable[[int, str], None] = lambda _, __: None,
     log: Path | None = None,
+    before_audit: Callable[[Truth], None] = lambda _: None,
 ) -> Report:
-    """Do one run. ``progress`` gets what is done and the latest harm, ``log`` all that is told."""
+    """Do one run. ``progress`` gets what is done and the latest harm, ``log`` all that is told.
+
+    ``before_audit`` is for who wants to see that the audit finds what is wrong.
+    """
     limits = FleetLimits(
         max_consumers=plan.consumers,
         requests_per_consumer=500,
@@ -129,7 +133,7 @@ def run(
     world = world_of(servers, limits)
     servers.site.pause(plan.pause_seconds)
     with ExitStack() as stack:
-        one = _Run(plan, servers, world, stack, progress, log)
+        one = _Run(plan, servers, world, stack, progress, log, before_audit)
         try:
             return one.do()
         finally:
@@ -145,10 +149,12 @@ class _Run:
         stack: ExitStack,
         progress: Callable[[int, str], None],
         log: Path | None,
+        before_audit: Callable[[Truth], None],
     ) -> None:
         self._plan = plan
         self._progress = progress
         self._log = log
+        self._before_audit = before_audit
         self._dice = Random(plan.seed)  # noqa: S311  it must be repeatable
         self._done = 0
         self._harms: Counter[str] = Counter()
@@ -200,6 +206,7 @@ class _Run:
         self._ticks.stop()
         self._submitter.stop()
         submitter = self._submitter
+        self._before_audit(self.truth)
         found = audit(self.truth, self._parts, submitter)
         return self._report(found, problems, time.monotonic() - started)
 

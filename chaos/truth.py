@@ -1,6 +1,6 @@
 """What MongoDB holds of a run, read beside the product: nothing of its judgement is borrowed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any, Final, Self
 
 import msgspec
@@ -60,6 +60,11 @@ class Truth:
         """The pages that a worker owns the requests of."""
         query = {"flag": int(State.LEASED), "worker": worker}
         return [page_of(found) for found in self._find(query, ["data"])]
+
+    def undone(self, pages: Set[int]) -> int:
+        """How many of these pages' requests are not done."""
+        open_ones = {"flag": {"$ne": int(State.DONE)}}
+        return sum(page_of(found) in pages for found in self._find(open_ones, ["data"]))
 
     def requests(self) -> Iterator[dict[str, Any]]:
         """Every request: its id, state, body and timeline."""

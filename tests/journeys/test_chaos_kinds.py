@@ -1,0 +1,60 @@
+"""Each kind of harm by itself, so that a failure says which one it is."""
+
+import pytest
+
+from chaos.kinds import Kind
+from chaos.runs import Plan, Servers, run, servers
+from chaos.truth import Truth
+
+REQUESTS = 1_500
+HARMS = 3
+#: What is left of a consumer's work is in other hands after seconds, whatever it died of.
+PATIENCE_SECONDS = 60.0
+
+
+@pytest.fixture(scope="module")
+def used():
+    with servers() as found:
+        yield found
+
+
+@pytest.mark.parametrize("kind", list(Kind), ids=str)
+def test_nothing_is_lost_doubled_or_wasted(used: Servers, kind: Kind):
+    plan = Plan(
+        requests=REQUESTS,
+        harms=HARMS,
+        seed=1,
+        kinds=(kind,),
+        lease_seconds=12.0,
+        freezes=(7.0, 14.0),
+    )
+
+    report = run(plan, used)
+
+    assert not report.problems, report.told()
+    assert report.done == REQUESTS
+    assert report.harms == {kind: HARMS}
+    assert report.seconds < PATIENCE_SECONDS, report
+    if kind.step is not None:
+        assert report.died_at.get(kind, 0) >= 1, f"nobody got as far as this step: {report}"
+
+
+def spoil(truth: Truth) -> None:
+    """Lose a request with its records, and store the records of another one twice."""
+    lost, doubled = list(truth.requests())[:2]
+    for requests, records in zip(truth._requests, truth._records, strict=True):
+        requests.delete_one({"_id": lost["_id"]})
+        records.delete_many({"_id.r": lost["_id"]})
+        for record in list(records.find({"_id.r": doubled["_id"]})):
+            records.insert_one({**record, "_id": {"r": 1, "i": record["_id"]["i"]}})
+
+
+def test_the_audit_finds_what_is_lost_and_what_is_doubled(used: Servers):
+    plan = Plan(requests=200, harms=1, seed=1, kinds=(Kind.TWO_TICKS,))
+
+    report = run(plan, used, before_audit=spoil)
+
+    assert report.lost == 1
+    assert report.stored_twice >= 1
+    found = [problem.partition(":")[0] for problem in report.problems]
+    assert found == ["lost", "records missing", "records too many"]
