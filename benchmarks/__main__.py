@@ -10,7 +10,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import crawl, imports, ingest, lookup, queue_memory
+from benchmarks import crawl, imports, ingest, lookup, queue_memory, recovery
 from benchmarks.bench import ENV_PEERS, Addresses, Bench, BenchError, Found, ask, peer
 from benchmarks.figures import FIGURES
 from benchmarks.scale import FULL, QUICK, Scale
@@ -24,6 +24,7 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "queue_memory": queue_memory.run,
     "crawl": crawl.run,
     "lookup": lookup.run,
+    "recovery": recovery.run_recovery,
 }
 #: Where a run leaves what it found.
 OUT: Final = Path(__file__).resolve().parent / "out"
@@ -104,6 +105,7 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "ingest": scale.rounds * (3 + more),
         "queue_memory": 1,
         "crawl": scale.crawl_rounds * (2 + 2 * more),
+        "recovery": scale.halvings + 1,
         "lookup": -(-scale.stored_requests // lookup.BATCH),
     }[name]
 

@@ -73,6 +73,25 @@ FIGURES: Final = (
     Figure(key="crawl_vs_floor", meaning="pages per CPU second, worker / aiohttp + lexbor"),
     Figure(key="redis_bytes_per_request", meaning="Redis memory of a queued request", most=80),
     Figure(key="lookup_p99_ms", meaning="a request by its id, 99th percentile", below=10),
+    Figure(
+        key="recovery_leases_s",
+        meaning="half of the workers killed: until nothing is the dead's, median",
+        below=15,
+    ),
+    Figure(key="recovery_leases_worst_s", meaning="the same, the worst round", below=15),
+    Figure(
+        key="recovery_all_s",
+        meaning="half of the workers killed: until all that they held is done, median",
+        below=60,
+    ),
+    Figure(key="recovery_all_worst_s", meaning="the same, the worst round", below=60),
+    Figure(key="chaos_lost", meaning="requests lost in a run of chaos", most=0),
+    Figure(key="chaos_stored_twice", meaning="requests or records stored twice in it", most=0),
+    Figure(
+        key="chaos_refetched_ratio",
+        meaning="downloads repeated in it, but for those in a killed hand, over requests",
+        most=0.001,
+    ),
     *(
         Figure(key=f"import_ms_{name}", meaning=f"import of functions/{name}/handler.py, median")
         for name in FUNCTIONS

@@ -18,6 +18,9 @@ class Scale:
     stored_requests: int
     lookups: int
     import_runs: int
+    halvings: int
+    chaos_requests: int
+    chaos_harms: int
 
 
 FULL: Final = Scale(
@@ -31,6 +34,9 @@ FULL: Final = Scale(
     stored_requests=1_000_000,
     lookups=5_000,
     import_runs=7,
+    halvings=7,
+    chaos_requests=20_000,
+    chaos_harms=60,
 )
 QUICK: Final = Scale(
     rounds=1,
@@ -43,4 +49,7 @@ QUICK: Final = Scale(
     stored_requests=5_000,
     lookups=200,
     import_runs=1,
+    halvings=1,
+    chaos_requests=500,
+    chaos_harms=2,
 )

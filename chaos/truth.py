@@ -1,6 +1,7 @@
 """What MongoDB holds of a run, read beside the product: nothing of its judgement is borrowed."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, Self
 
 import msgspec
@@ -61,7 +62,7 @@ class Truth:
         query = {"flag": int(State.LEASED), "worker": worker}
         return [page_of(found) for found in self._find(query, ["data"])]
 
-    def undone(self, pages: Set[int]) -> int:
+    def undone(self, pages: AbstractSet[int]) -> int:
         """How many of these pages' requests are not done."""
         open_ones = {"flag": {"$ne": int(State.DONE)}}
         return sum(page_of(found) in pages for found in self._find(open_ones, ["data"]))

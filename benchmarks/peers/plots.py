@@ -5,6 +5,7 @@ import re
 import statistics
 import sys
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 
@@ -18,6 +19,8 @@ TITLES = (
     "pages per CPU second",
     "imports, milliseconds",
 )
+#: The key of the rounds of benchmarks/recovery.py.
+RECOVERY = "recovery, requests outstanding"
 
 
 def draw(title: str, sides: dict[str, list[float]], folder: Path) -> None:
@@ -37,8 +40,27 @@ def draw(title: str, sides: dict[str, list[float]], folder: Path) -> None:
     plt.close(figure)
 
 
+def draw_recovery(rounds: list[dict[str, Any]], folder: Path) -> None:
+    """What was in the hands of the dead, over time: until it is nobody's, and until it is done."""
+    figure, axes = plt.subplots(figsize=(7, 3.5))
+    for place, one in enumerate(rounds):
+        seconds, theirs, undone = zip(*one["series"], strict=True)
+        labels = ("leased by the dead", "not done yet") if place == 0 else (None, None)
+        axes.step(seconds, theirs, "tab:red", where="post", alpha=0.6, label=labels[0])
+        axes.step(seconds, undone, "tab:blue", where="post", alpha=0.6, label=labels[1])
+    axes.set_xlabel("seconds after half of the workers were killed")
+    axes.set_ylabel("requests")
+    axes.set_title(RECOVERY)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(folder / "recovery-requests-outstanding.png", dpi=120)
+    plt.close(figure)
+
+
 found = json.loads(Path(sys.argv[1]).read_text())
 for wanted in TITLES:
     if wanted in found:
         draw(wanted, found[wanted], Path(sys.argv[2]))
-print(json.dumps({"drawn": [wanted for wanted in TITLES if wanted in found]}))
+if RECOVERY in found:
+    draw_recovery(found[RECOVERY], Path(sys.argv[2]))
+print(json.dumps({"drawn": [wanted for wanted in (*TITLES, RECOVERY) if wanted in found]}))

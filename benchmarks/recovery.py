@@ -1,0 +1,59 @@
+"""What is left when things are killed: how long a recovery takes, and what chaos costs.
+
+Half of the workers are killed at once on a slow site; then a run of chaos on the same servers. They
+are the benchmark's own, as they are killed too.
+"""
+
+import statistics
+from random import SystemRandom
+
+from benchmarks.bench import Bench, BenchError, Found
+from chaos.halving import halve
+from chaos.runs import Plan, run, servers
+
+
+def run_recovery(bench: Bench) -> Found:
+    """Measure both."""
+    scale = bench.scale
+    with servers() as used:
+        rounds = halve(used, scale.halvings, lambda told: bench.tick(f"recovery {told}"))
+        plan = Plan(
+            requests=scale.chaos_requests,
+            harms=scale.chaos_harms,
+            seed=SystemRandom().randrange(10**6),
+        )
+        report = run(plan, used)
+        bench.tick("chaos")
+    if report.done < plan.requests:
+        raise BenchError(f"chaos did not come to its end: {report.told()}")
+    leases = [one.leases_seconds for one in rounds]
+    everything = [one.all_seconds for one in rounds]
+    return Found(
+        figures={
+            "recovery_leases_s": statistics.median(leases),
+            "recovery_leases_worst_s": max(leases),
+            "recovery_all_s": statistics.median(everything),
+            "recovery_all_worst_s": max(everything),
+            "chaos_lost": report.lost,
+            "chaos_stored_twice": report.stored_twice,
+            "chaos_refetched_ratio": report.refetched_ratio,
+        },
+        details={
+            "recovery, requests outstanding": [
+                {"held": one.held, "series": one.series} for one in rounds
+            ],
+            "recovery_leases_s": leases,
+            "recovery_all_s": everything,
+            "chaos": {
+                "seed": report.seed,
+                "requests": report.requests,
+                "seconds": report.seconds,
+                "harms": report.harms,
+                "killed": report.killed,
+                "invocations": report.invocations,
+                "repeated": report.repeated,
+                "repeated_in_hand": report.repeated_in_hand,
+                "problems": list(report.problems),
+            },
+        },
+    )
