@@ -3,16 +3,19 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from crawlfleet.adapters.memory.filling import MemoryFilling
+from crawlfleet.adapters.memory.queue import MemoryQueue
 from crawlfleet.adapters.memory.watch import MemoryWatch
 from crawlfleet.flows import recovery
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.journal import JournalLine
+from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry, State
 from crawlfleet.model.submission import Submission
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.worker import Card
-from tests.unit.flows.world import DOCS, START, Broken, World
+from tests.unit.flows.world import DOCS, START, Broken, Failing, World
 
 
 def submitted(world: World, count: int, **changes: object) -> list[Entry]:
@@ -131,7 +134,7 @@ def test_a_lane_that_does_not_answer_does_not_stop_the_others(world):
     assert len(world.warnings) == len(world.tree.lanes())
 
 
-def test_a_round_ends_before_its_time_does_and_the_next_begins_elsewhere(world):
+def test_a_round_ends_before_its_time_does_and_others_begin_elsewhere(world):
     asked = []
 
     class Watched:
@@ -141,12 +144,69 @@ def test_a_round_ends_before_its_time_does_and_the_next_begins_elsewhere(world):
 
     run(world, time_left=5.0, queue=Watched())
     assert asked == []
-    run(world, queue=Watched())
-    world.now += timedelta(minutes=1)
-    run(world, queue=Watched())
+    begun = set()
+    for _ in range(5):
+        run(world, queue=Watched())
+        begun.add(asked[0])
+        assert set(asked) == set(world.tree.lanes())
+        asked.clear()
+        world.now += timedelta(minutes=1)
 
-    assert asked[0] != asked[2]
-    assert set(asked[:2]) == set(asked[2:]) == set(world.tree.lanes())
+    assert begun == set(world.tree.lanes())
+
+
+@pytest.mark.parametrize("seconds", [20, 60])
+def test_where_rounds_get_no_further_than_a_few_lanes_each_lane_has_its_turn_all_the_same(
+    world, seconds
+):
+    """Twenty rounds at least; with the tick alone that is twenty minutes."""
+    world.tree = replace(world.tree, bizs={"default": {f"b{n}": world.biz for n in range(60)}})
+    recovered: set[Lane] = set()
+
+    class Counting:
+        def __init__(self) -> None:
+            self.left = 3
+
+        def expire(self, lane, *args):
+            self.left -= 1
+            recovered.add(lane)
+            return world.store.expire(lane, *args)
+
+        def __getattr__(self, name):
+            return getattr(world.store, name)
+
+    for _ in range(60):
+        store = Counting()
+        ports = world.recovery(store=store)
+        recover(ports, world.tree, "scheduler", world.now, lambda it=store: 40.0 * it.left)
+        world.now += timedelta(seconds=seconds)
+
+    assert recovered == set(world.tree.lanes())
+
+
+@pytest.mark.parametrize("broken", ["ledgers", "expire"])
+def test_an_account_that_cannot_be_drawn_up_keeps_no_queue_from_being_filled(world, broken):
+    """It may take longer than it is given in every round, of a lane that has very much."""
+    entries = submitted(world, 3)
+    world.queue = MemoryQueue()
+    world.filling = MemoryFilling(world.queue)
+    changes = {"ledgers": Broken()}
+    if broken == "expire":
+        changes = {"store": Failing(world.store, expire=9)}
+
+    assert run(world, **changes).requeued == len(entries)
+    assert world.queue.depth(DOCS).queued == len(entries)
+
+
+def test_a_turn_that_cannot_be_given_back_does_not_undo_the_round(world):
+    entries = submitted(world, 3)
+    world.queue = MemoryQueue()
+    world.filling = MemoryFilling(world.queue)
+
+    done = run(world, watch=Failing(world.watch, end_turn=1))
+
+    assert done.requeued == len(entries)
+    assert any("end_turn: no answer" in warning for warning in world.warnings)
 
 
 def test_a_stage_without_bizs_has_nothing_to_recover(world):

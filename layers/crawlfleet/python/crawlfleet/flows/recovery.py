@@ -9,8 +9,9 @@ Every worker and the scheduler may do a round; a turn keeps it to one at a time.
 grows with what is missing and what is leased, not with what is queued.
 """
 
-from collections import defaultdict
-from collections.abc import Callable
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -37,6 +38,8 @@ SLACK_SECONDS: Final = 5.0
 OVERDUE: Final = timedelta(seconds=10)
 #: With less time left than one lane of a silent node may cost, no other lane is begun.
 MARGIN_SECONDS: Final = 30.0
+#: Steps of this part of a circle leave the smallest gaps, however many they are.
+GOLDEN: Final = (math.sqrt(5) - 1) / 2
 #: Entries queued again in one round for one lane, and in one call.
 BATCH: Final = 100_000
 CHUNK: Final = 5_000
@@ -58,35 +61,56 @@ def recover(
 ) -> Recovered:
     """One round over every lane, if it is the caller's turn; ``by`` is who does it.
 
-    A lane that fails, however it does, is left for the next round. A node that does not answer
-    costs seconds a lane, so the round ends when less than :data:`MARGIN_SECONDS` are left, and each
-    minute's round begins with another lane. Without Redis nobody knows whose turn it is: then every
-    caller counts what expires, and nothing can be queued anyway.
+    A lane that fails, however it does, is left for the next round; its account and its queue fail
+    each for itself. A node that does not answer costs seconds, so the round ends when less than
+    :data:`MARGIN_SECONDS` are left, and each begins with another lane. Without Redis nobody knows
+    whose turn it is: then every caller counts what expires, and nothing can be queued anyway.
     """
     turn = _take_turn(ports, by)
     if turn is False:
         return Recovered(mine=False)
+    found: Counter[str] = Counter()
+
+    def account(lane: Lane, biz: Biz) -> None:
+        found["expired"] += ports.store.expire(lane, biz, now)
+        found["corrected"] += _reconcile(ports, lane, biz, by, now)
+
+    def queue(lane: Lane, biz: Biz) -> None:
+        filled = fill_if_lost(ports, lane, biz, by, now, time_left)
+        found["requeued"] += _requeue(ports, lane, biz, now) if filled is None else filled
+        if filled is None:
+            found["orphans"] += _adopt(ports, tree, lane, by, now)
+
     try:
-        requeued = expired = orphans = corrected = 0
-        lanes = tree.lanes()
-        first = int(now.timestamp() // 60) % len(lanes) if lanes else 0
-        for lane in (*lanes[first:], *lanes[:first]):
+        for lane in _from_elsewhere(tree.lanes(), now):
             if time_left() < MARGIN_SECONDS:
                 break
             _, biz = biz_of(tree, lane.tenant, lane.biz)
-            try:
-                expired += ports.store.expire(lane, biz, now)
-                corrected += _reconcile(ports, lane, biz, by, now)
-                filled = fill_if_lost(ports, lane, biz, by, now, time_left)
-                requeued += _requeue(ports, lane, biz, now) if filled is None else filled
-                if filled is None:
-                    orphans += _adopt(ports, tree, lane, by, now)
-            except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-                ports.warn(f"{lane.tenant}/{lane.biz} could not be recovered", error)
-        return Recovered(requeued=requeued, expired=expired, orphans=orphans, corrected=corrected)
+            for part in (account, queue):
+                try:
+                    part(lane, biz)
+                except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
+                    name = f"{lane.tenant}/{lane.biz}"
+                    ports.warn(f"the {part.__name__} of {name} could not be recovered", error)
     finally:
         if turn:
-            ports.watch.end_turn(TURN, by)
+            _end_turn(ports, by)
+    return Recovered(
+        requeued=found["requeued"],
+        expired=found["expired"],
+        orphans=found["orphans"],
+        corrected=found["corrected"],
+    )
+
+
+def _from_elsewhere(lanes: Sequence[Lane], now: datetime) -> Sequence[Lane]:
+    """The lanes from another one on in each round, and wherever the last ones began, far from it.
+
+    Rounds that get no further than a few lanes so come to all of them after the fewest rounds.
+    """
+    first = int(now.timestamp() / EVERY.total_seconds()) * GOLDEN % 1
+    place = int(first * len(lanes))
+    return (*lanes[place:], *lanes[:place])
 
 
 def _take_turn(ports: RecoveryPorts, by: str) -> bool | None:
@@ -95,6 +119,13 @@ def _take_turn(ports: RecoveryPorts, by: str) -> bool | None:
     except Exception as error:  # noqa: BLE001  what does not need the index is to be done
         ports.warn("whose turn it is to recover is not known", error)
         return None
+
+
+def _end_turn(ports: RecoveryPorts, by: str) -> None:
+    try:
+        ports.watch.end_turn(TURN, by)
+    except Exception as error:  # noqa: BLE001  what was done is done, and the turn has a term
+        ports.warn("the turn to recover could not be given back", error)
 
 
 def _reconcile(ports: RecoveryPorts, lane: Lane, biz: Biz, by: str, now: datetime) -> int:
