@@ -292,10 +292,13 @@ def test_a_ledger_is_shown_term_by_term(lost, balanced):
     assert (shown["difference"], shown["balanced"]) == (lost, balanced)
 
 
-def test_a_job_of_no_name_is_refused():
-    event = an_event(path="/v1/docs/ledger", queryStringParameters={"job": ""})
+@pytest.mark.parametrize("job", ["", "x" * 256, "\ud800", "a\x00b", "two words"])
+def test_a_job_of_no_name_is_refused(job):
+    event = an_event(path="/v1/docs/ledger", queryStringParameters={"job": job})
 
-    assert ask(NoOperations(ledger=None), event)[1]["errors"][0]["field"] == "job"
+    status, problem = ask(NoOperations(ledger=None), event)
+
+    assert (status, problem["errors"][0]["field"]) == (400, "job")
 
 
 def test_a_worker_is_shown_with_what_it_holds_of_the_biz():

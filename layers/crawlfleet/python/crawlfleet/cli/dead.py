@@ -38,7 +38,7 @@ def _filtered(command: Callable[..., int]) -> Callable[..., int]:
     @click.option("--rule", help="Of this rule.")
     @click.option("--host", help="Of this host.")
     @click.option("--job", help="Of this job.")
-    @click.option("--text", help="With this text in their error.")
+    @click.option("--text", help="With this text in their error or their URL.")
     @click.option(
         "--since", metavar="TIME", help="Queued since: 2026-01-31T08:00:00Z, or 15m, 2h, 7d."
     )

@@ -24,7 +24,6 @@ BODY_LIMIT: Final = 6_000_000
 #: Entries of one page of a list, unless the caller asks for fewer or more.
 PAGE: Final = 100
 LARGEST_PAGE: Final = 1_000
-LONGEST_JOB: Final = 255
 #: The header that makes a repeated submission one.
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 
@@ -51,6 +50,7 @@ class ScheduleInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 _batch = msgspec.json.Decoder(Batch)
 _single = msgspec.json.Decoder(Submission)
 
+_JOB: Final = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}\Z")
 #: Fields of a batch.
 _BATCH: Final = frozenset({"requests"})
@@ -143,10 +143,10 @@ def number_in(text: str, field: str, least: int, largest: int) -> int:
 
 
 def job_in(text: str | None) -> str | None:
-    """The name of a job."""
-    if text is None or 1 <= len(text) <= LONGEST_JOB:
+    """The name of a job, as model.submission.JobName has it."""
+    if text is None or _JOB.match(text):
         return text
-    raise InvalidRequestError.of("job", f"must be 1 to {LONGEST_JOB} signs")
+    raise InvalidRequestError.of("job", "must be 1 to 64 letters, digits, '.', '_' or '-'")
 
 
 def idempotency_key_in(event: Mapping[str, Any]) -> str | None:

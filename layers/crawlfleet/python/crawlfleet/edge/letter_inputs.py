@@ -6,9 +6,10 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from crawlfleet.edge.inputs import LARGEST_PAGE, number_in, read, time_in
+from crawlfleet.edge.inputs import LARGEST_PAGE, job_in, number_in, read, time_in
 from crawlfleet.errors import InvalidRequestError
 from crawlfleet.model.letter import LetterFilter
+from crawlfleet.model.submission import JobName
 
 #: Letters that one call changes unless it asks for fewer or more.
 CHANGES: Final = 500
@@ -25,15 +26,15 @@ class FilterInput(
     """Dead letters of which all that is given holds.
 
     ``reason`` is the error's kind, such as ``PageGone``; ``status`` the site's last answer, 0 for
-    none; ``text`` stands somewhere in the error; ``since`` and ``until`` are about when the request
-    was queued: RFC 3339 with a zone, or epoch milliseconds.
+    none; ``text`` stands somewhere in the error or the URL; ``since`` and ``until`` are about when
+    the request was queued: RFC 3339 with a zone, or epoch milliseconds.
     """
 
     reason: Word | None = None
     status: Annotated[int, Meta(ge=0, le=LARGEST_STATUS)] | None = None
     rule: Word | None = None
     host: Word | None = None
-    job: Word | None = None
+    job: JobName | None = None
     text: Word | None = None
     since: Moment | None = None
     until: Moment | None = None
@@ -72,7 +73,7 @@ class PurgesInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 def letters_in(query: Mapping[str, str]) -> LetterFilter:
     """The filter in the parameters of a list."""
-    for name in ("reason", "rule", "host", "job", "text"):
+    for name in ("reason", "rule", "host", "text"):
         if not 1 <= len(query.get(name, "x")) <= 255:
             raise InvalidRequestError.of(name, "must be 1 to 255 signs")
     status = query.get("status")
@@ -81,7 +82,7 @@ def letters_in(query: Mapping[str, str]) -> LetterFilter:
         status=None if status is None else number_in(status, "status", 0, LARGEST_STATUS),
         rule=query.get("rule"),
         host=query.get("host"),
-        job=query.get("job"),
+        job=job_in(query.get("job")),
         text=query.get("text"),
         since=time_in(query.get("since"), "since"),
         until=time_in(query.get("until"), "until"),

@@ -8,7 +8,6 @@ from crawlfleet.edge import insight_views, letter_views, views
 from crawlfleet.edge.inputs import (
     IDEMPOTENCY_KEY,
     LARGEST_PAGE,
-    LONGEST_JOB,
     PAGE,
     Batch,
     ScheduleInput,
@@ -92,7 +91,7 @@ _REPEATED: Final = Parameter(
 _JOB: Final = Parameter(
     name="job",
     meaning="Only what belongs to this job.",
-    shape={"type": "string", "minLength": 1, "maxLength": LONGEST_JOB},
+    shape={"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
 )
 
 
@@ -112,7 +111,7 @@ _LETTERS: Final = (
     _word("rule", "Only those of this rule."),
     _word("host", "Only those whose URL has this host."),
     _JOB,
-    _word("text", "Only those with this text in their error."),
+    _word("text", "Only those with this text in their error or their URL."),
     _SINCE,
     Parameter(
         name="until",

@@ -138,8 +138,8 @@ class Letters(Calls):
         """The dead letters of a biz of which all that is given holds.
 
         ``reason`` is the error's kind, such as ``PageGone``; ``status`` the site's last answer, 0
-        for none; ``text`` stands somewhere in the error; ``since`` and ``until`` are about when the
-        request was queued.
+        for none; ``text`` stands somewhere in the error or the URL; ``since`` and ``until`` are
+        about when the request was queued.
 
         ::
 
