@@ -20,24 +20,39 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 UNTIL = NOW + timedelta(seconds=60)
 
 
-@pytest.fixture(params=["memory", "redis"])
-def both(request):
-    """A queue and its intake."""
-    if request.param == "memory":
-        queue = MemoryQueue()
-        return queue, MemoryIntake(queue)
-    connection = request.getfixturevalue("redis_connection")
-    return RedisQueue(connection), RedisIntake(connection)
+class Time:
+    """A server's clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
 
 
 @pytest.fixture
-def ask(both, lane):
+def time():
+    return Time()
+
+
+@pytest.fixture(params=["memory", "redis"])
+def both(request, time):
+    """A queue and its intake."""
+    if request.param == "memory":
+        queue = MemoryQueue()
+        return queue, MemoryIntake(queue, clock=time)
+    connection = request.getfixturevalue("redis_connection")
+    return RedisQueue(connection), RedisIntake(connection, clock=time)
+
+
+@pytest.fixture
+def ask(both, lane, time):
     """Ask for ``many`` more, ``seconds`` after the beginning."""
     _, intake = both
 
-    def asked(many, seconds=0.0, of=lane, **limits):
-        now = NOW + timedelta(seconds=seconds)
-        return intake.admit(of, many, IntakeLimits(**limits), 1.0, now)
+    def asked(many, seconds=0.0, of=lane, by_caller=NOW, **limits):
+        time.now = NOW + timedelta(seconds=seconds)
+        return intake.admit(of, many, IntakeLimits(**limits), 1.0, by_caller)
 
     return asked
 
@@ -99,6 +114,26 @@ def test_whoever_waits_as_long_as_asked_is_let_in(ask):
         if not pressure.admitted:
             at += pressure.wait_seconds + 0.001
             assert ask(many, at, per_second=7.0, burst=10).admitted
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_caller_whose_clock_is_wrong_keeps_nobody_else_out(ask, hours):
+    wrong = NOW + timedelta(hours=hours)
+    limits = {"per_second": 2.0, "burst": 4}
+
+    assert ask(1, by_caller=wrong, **limits).admitted
+    assert ask(3, **limits).admitted
+    assert ask(1, **limits).wait_seconds == 0.5
+    assert ask(1, by_caller=wrong, **limits).wait_seconds == 0.5
+
+
+def test_the_clock_is_that_of_redis_where_no_other_is_given(redis_connection, lane):
+    intake = RedisIntake(redis_connection)
+    limits = IntakeLimits(per_second=0.001, burst=1)
+    ahead = datetime(2101, 1, 1, tzinfo=UTC)
+
+    assert intake.admit(lane, 1, limits, 1.0, ahead).admitted
+    assert 990 < intake.admit(lane, 1, limits, 1.0, NOW).wait_seconds <= 1_000
 
 
 def test_a_batch_larger_than_the_burst_is_taken_by_a_full_bucket_and_the_next_waits_for_it(ask):
@@ -194,11 +229,14 @@ STEPS = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 5_000)), max_size
 @given(per_second=RATES, burst=st.integers(1, 200), steps=STEPS)
 def test_both_answer_alike(redis_connection, tenant, per_second, burst, steps):
     one = Lane(tenant, f"b{next(NUMBERS)}", "main")
-    twins = (MemoryIntake(MemoryQueue()), RedisIntake(redis_connection))
+    time = Time()
+    twins = (
+        MemoryIntake(MemoryQueue(), clock=time),
+        RedisIntake(redis_connection, clock=time),
+    )
     limits = IntakeLimits(per_second=per_second, burst=burst)
-    now = NOW
 
     for many, ms in steps:
-        now += timedelta(milliseconds=ms)
-        memory, real = (twin.admit(one, many, limits, 1.0, now) for twin in twins)
+        time.now += timedelta(milliseconds=ms)
+        memory, real = (twin.admit(one, many, limits, 1.0, NOW) for twin in twins)
         assert memory == real

@@ -225,7 +225,10 @@ class Intake(Protocol):
     def admit(
         self, lane: Lane, count: int, limits: IntakeLimits, memory_ratio: float, now: datetime
     ) -> Pressure:
-        """Ask for ``count`` more, and count them towards the rate if there is room."""
+        """Ask for ``count`` more, and count them towards the rate if there is room.
+
+        Time is the server's where it has one: callers' clocks (``now``) may differ by an hour.
+        """
         ...
 
 

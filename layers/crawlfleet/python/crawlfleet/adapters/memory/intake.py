@@ -22,17 +22,26 @@ class MemoryIntake:
     Args:
         queue: Whose backlog counts.
         memory: How much of the memory is used, from 0 to 1 and beyond.
+        clock: Stands for the server's; where none is given it is the caller's.
     """
 
-    def __init__(self, queue: MemoryQueue, *, memory: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(
+        self,
+        queue: MemoryQueue,
+        *,
+        memory: Callable[[], float] = lambda: 0.0,
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:
         self._queue = queue
         self._memory = memory
+        self._clock = clock
         self._full_at: dict[tuple[str, str], float] = defaultdict(float)
 
     def admit(
         self, lane: Lane, count: int, limits: IntakeLimits, memory_ratio: float, now: datetime
     ) -> Pressure:
         """Ask for ``count`` more, and count them towards the rate if there is room."""
+        now = now if self._clock is None else self._clock()
         with self._queue.opened(lane) as held:
             backlog = len(held.queued) + len(held.leases) + len(held.delayed)
             wait, full_at = self._rate(lane, count, limits, to_ms(now) * 1_000)

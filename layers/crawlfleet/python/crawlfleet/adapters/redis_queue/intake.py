@@ -1,5 +1,6 @@
 """Back-pressure on Redis: whether a lane takes more now."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
@@ -20,13 +21,26 @@ _ADMIT: Final = Script("admit")
 
 
 class RedisIntake:
-    """An :class:`~crawlfleet.ports.Intake`: backlog, rate and memory are one look, one script."""
+    """An :class:`~crawlfleet.ports.Intake`: backlog, rate and memory are one look, one script.
 
-    def __init__(self, connection: RedisConnection) -> None:
+    Args:
+        connection: The stage's Redis.
+        clock: Stands for the server's own, which is what counts where none is given.
+    """
+
+    def __init__(
+        self, connection: RedisConnection, *, clock: Callable[[], datetime] | None = None
+    ) -> None:
         self._redis = connection
+        self._clock = clock
 
     def admit(
-        self, lane: Lane, count: int, limits: IntakeLimits, memory_ratio: float, now: datetime
+        self,
+        lane: Lane,
+        count: int,
+        limits: IntakeLimits,
+        memory_ratio: float,
+        now: datetime,  # noqa: ARG002  a caller that is an hour ahead would keep all others out
     ) -> Pressure:
         """Ask for ``count`` more, and count them towards the rate if there is room.
 
@@ -40,7 +54,8 @@ class RedisIntake:
             (keys.queue, keys.leases, keys.delayed, keys.intake),
             *(count, limits.max_backlog),
             "" if limits.per_second is None else limits.per_second,
-            *(limits.burst, memory_ratio, to_ms(now) * 1_000),
+            *(limits.burst, memory_ratio),
+            "" if self._clock is None else to_ms(self._clock()) * 1_000,
         )
         backlog, backlog_full, memory_full, wait = several(answer, 4)
         with self._redis.translated():

@@ -8,17 +8,17 @@
 -- ARGV[3] per second   the rate, or empty for none
 -- ARGV[4] burst        how many may come at once
 -- ARGV[5] ratio        of maxmemory that may be used
--- ARGV[6] now          epoch us; past 2^43, so written by format
+-- ARGV[6] now          epoch us, or empty for the server's clock; past 2^43, so written by format
 -- reply   {backlog, 1 if it is full, 1 if memory is full, us to wait as text}
 --
 -- The rate is GCRA: each request pushes the moment at which the bucket is full again by one interval.
 -- A batch that is larger than what may come at once, or than the backlog, is taken when the bucket,
 -- or the lane, is empty of others: it would be refused for ever otherwise.
--- The callers' clocks and the server's may differ by this before a limit is forgotten too early.
+-- A clock other than the server's may differ from it by this before a limit is forgotten too early.
 local MARGIN_MS = 60000
 -- No wait is longer.
 local LONGEST_US = 30 * 86400 * 1000000
-local count, now = tonumber(ARGV[1]), tonumber(ARGV[6])
+local count, now = tonumber(ARGV[1]), tonumber(ARGV[6]) or server_us()
 local backlog = redis.call('LLEN', KEYS[1]) + redis.call('ZCARD', KEYS[2])
   + redis.call('ZCARD', KEYS[3])
 local backlog_full = backlog > 0 and backlog + count > tonumber(ARGV[2])

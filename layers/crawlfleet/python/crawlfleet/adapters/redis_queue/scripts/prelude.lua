@@ -55,10 +55,14 @@ local function count(key, second, amount)
   redis.call('EXPIRE', key, COUNTS_TTL_SECONDS)
 end
 
--- The server's clock in epoch ms: one clock for all workers, whatever theirs say.
-local function server_ms()
+-- The server's clock in epoch us and ms: one clock for all, whatever theirs say.
+local function server_us()
   local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
+  return time[1] * 1000000 + time[2]
+end
+
+local function server_ms()
+  return math.floor(server_us() / 1000)
 end
 
 -- A section of the server's account of itself (3 us), and a line of it, or nil. Read by a script, on
