@@ -106,6 +106,8 @@ class Fleet:
         process.wait(_END_SECONDS)
         if self._reader is not None:
             self._reader.join(_END_SECONDS)
+        if process.stdout is not None:
+            process.stdout.close()
 
     def muster(self) -> None:
         """Start what is missing of the wanted number."""

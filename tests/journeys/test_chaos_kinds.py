@@ -27,6 +27,8 @@ def test_nothing_is_lost_doubled_or_wasted(used: Servers, kind: Kind):
         kinds=(kind,),
         lease_seconds=12.0,
         freezes=(7.0, 14.0),
+        # Long enough that harm meets work: each consumer has requests in its hands.
+        pause_seconds=0.15,
     )
 
     report = run(plan, used)
