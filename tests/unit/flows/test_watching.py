@@ -2,6 +2,7 @@ from datetime import timedelta
 
 import pytest
 
+from crawlfleet.flows import watching
 from crawlfleet.flows.submission import submit
 from crawlfleet.flows.watching import stand_watch, watch
 from crawlfleet.model.request import State
@@ -231,9 +232,26 @@ def test_where_others_watch_the_tick_does_not(world):
     submitted(world, 3)
     beat(world, "a", seconds=5)
     take(world, "a", 2)
-    look(world)
+    world.watch.take_turn(watching.TURN, "a", watching.EVERY, watching.TERM)
 
-    assert stay(world) == ((), 0)
+    assert stay(world, "a") == ((), 1)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_where_the_watcher_was_the_last_to_die_the_tick_stays_until_it_is_sure(world, ends):
+    """Killed in mid-turn, or right after: its turn is no sign that anybody watches."""
+    submitted(world, 3)
+    beat(world, "a", seconds=5)
+    ids = take(world, "a", 2)
+    world.watch.take_turn(watching.TURN, "a", watching.EVERY, watching.TERM)
+    if ends:
+        world.watch.end_turn(watching.TURN, "a")
+
+    dead, seconds = stay(world)
+
+    assert dead == ("a",)
+    assert seconds <= 8
+    assert states(world, ids) == {State.PENDING}
 
 
 def test_several_that_died_at_once_are_buried_in_one_look(world):

@@ -72,9 +72,13 @@ def stand_watch(
     for _ in range(LOOKS):
         found = watch(ports, tree, by, clock())
         dead += found.dead
-        if not found.mine or not any(d.leased for d in ports.queue.depths(tree.lanes())):
+        if not any(depth.leased for depth in ports.queue.depths(tree.lanes())):
             break
-        if clock() - began > sure_after and not ports.watch.pulses(sure_after):
+        watched = clock() - began
+        # The turn may be that of one who was killed with it. Who beats meanwhile looks on as well.
+        if not found.mine and len(ports.watch.pulses(watched)) < len(ports.watch.pulses()):
+            break
+        if watched > sure_after and not ports.watch.pulses(sure_after):
             break
         pause(EVERY.total_seconds())
     return tuple(dead)
