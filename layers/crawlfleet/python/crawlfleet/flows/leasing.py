@@ -27,6 +27,9 @@ from crawlfleet.policy.tokens import new_token
 
 #: A lane whose requests cannot be claimed is left alone for this long: others have work too.
 REST_SECONDS: Final = 5.0
+#: For so long an index that does not answer is waited for while leases are renewed. With a wait
+#: at each of many lanes the last ones' leases would be over, in the truth too, before their turn.
+INDEX_SECONDS: Final = 1.0
 
 
 class Leasing:
@@ -172,31 +175,34 @@ class Leasing:
         """Renew the leases; returns what is another's now."""
         _, until = self._term()
         gone: list[tuple[Held, Claim]] = []
+        patience = INDEX_SECONDS
         for (lane, _), part in by_lane(held).items():
             claims = [one.claim for one in part]
             try:
-                lost = self._renew(lane, part[0].biz, claims, until)
+                lost = self._ports.store.renew(lane, part[0].biz, claims, until)
             except Exception as error:  # noqa: BLE001  the others' leases are to be renewed too
                 self._ports.warn("leases could not be renewed", error)
                 continue
+            if patience > 0:
+                still = [claim for claim in claims if claim.request.id not in lost]
+                patience -= self._renew_in_index(lane, still, until)
             gone += [pair for pair in zip(part, claims, strict=True) if pair[1].request.id in lost]
         return gone
 
-    def _renew(
-        self, lane: Lane, biz: Biz, claims: Sequence[Claim], until: datetime
-    ) -> set[RequestId]:
-        lost = self._ports.store.renew(lane, biz, claims, until)
-        for token, entries in _by_token(c for c in claims if c.request.id not in lost).items():
-            try:
+    def _renew_in_index(self, lane: Lane, claims: Sequence[Claim], until: datetime) -> float:
+        """The index follows the truth; returns for how long it was waited for in vain."""
+        started = time.perf_counter()
+        try:
+            for token, entries in _by_token(claims).items():
                 forgotten = self._ports.queue.renew(lane, token, entries, until)
                 if forgotten:
                     # The truth says that they are ours: Redis has lost them, and would not know
                     # whose they are when this worker is killed.
                     self._ports.book.relist(lane, token, forgotten, until)
-            except Exception as error:  # noqa: BLE001  the truth has it; the index follows
-                self._ports.warn("leases could not be renewed in the index", error)
-                break
-        return lost
+        except Exception as error:  # noqa: BLE001  the truth has it; the index follows
+            self._ports.warn("leases could not be renewed in the index", error)
+            return time.perf_counter() - started
+        return 0.0
 
     def _term(self) -> tuple[datetime, datetime]:
         """Now, and when a lease taken or renewed now ends."""

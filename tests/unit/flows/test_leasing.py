@@ -1,0 +1,63 @@
+"""A worker's leases while the index hangs."""
+
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.flows import leasing
+from crawlfleet.flows.leasing import Leasing
+from crawlfleet.flows.phases import Phases
+from crawlfleet.flows.submission import submit
+from crawlfleet.model.submission import Submission
+from crawlfleet.model.worker import WorkReport
+from tests.unit.flows.world import World
+
+BIZS = 30
+
+
+class Hanging:
+    """An index that is waited for, and does not answer; it says how often it was."""
+
+    def __init__(self, world: World) -> None:
+        self._queue = world.queue
+        self.waits = 0
+
+    def renew(self, *_):
+        self.waits += 1
+        raise StoreUnavailableError("redis", "TimeoutError")
+
+    def __getattr__(self, name):
+        return getattr(self._queue, name)
+
+
+def test_an_index_that_hangs_keeps_no_lane_from_being_renewed_in_the_truth(world, monkeypatch):
+    """Two seconds a lane: of thirty the last would come when its lease is over."""
+    monkeypatch.setattr(leasing, "INDEX_SECONDS", 1e-9)
+    world.tree = replace(world.tree, bizs={"default": {f"b{n}": world.biz for n in range(BIZS)}})
+    for biz in world.tree.bizs["default"]:
+        page = [Submission(url="https://example.org/")]
+        submit(world.submission(), world.tree, "default", biz, page, world.now)
+    index = Hanging(world)
+    renewed = set()
+
+    class Noting:
+        def renew(self, lane, *args):
+            renewed.add(lane)
+            return world.store.renew(lane, *args)
+
+        def __getattr__(self, name):
+            return getattr(world.store, name)
+
+    ports = world.work({}, queue=index, store=Noting())
+    limits = world.tree.stage.fleet
+    mine = Leasing(ports, "w", limits, WorkReport(worker="w"), Phases())
+    held = [one for _ in range(BIZS) for one in mine.take()]
+    assert len(held) == BIZS
+    world.now += timedelta(seconds=limits.lease_seconds / 3)
+
+    assert mine.keep(held) == []
+
+    assert renewed == set(world.tree.lanes())
+    assert index.waits == 1
+    assert len(world.warnings) == 1
