@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from crawlfleet.model.ledger import Ledger
-from tests.contract.store_cases import NOW, Fleet
+from tests.contract.store_cases import MINUTE, NOW, Fleet, a_biz, a_generation
 from tests.contract.test_ledgers import remove, submit_job
 
 
@@ -31,3 +31,17 @@ def test_what_was_removed_before_recovery_ever_ran_is_expired_and_stays_submitte
     assert sum(one.count for one in corrections) == 30
     assert {one.term for one in corrections} == {"expired"}
     assert fleet.audit() == fleet.audit(job="red") == Ledger(submitted=100, pending=70, expired=30)
+
+
+def test_what_was_left_in_an_old_generation_expires_after_an_outage_too(fleet: Fleet) -> None:
+    """MongoDB leaves alone what is not counted, and no claim takes it any more."""
+    [old] = fleet.biz.generations
+    fleet.submit(1)
+    fleet.submit(60, NOW + timedelta(seconds=1))
+    newer = a_generation(starts_at=NOW + MINUTE, nodes=("east",), databases=("three",))
+    fleet.biz = a_biz(generations=(old, newer))
+
+    back = NOW + timedelta(seconds=3 * fleet.biz.ttl_seconds)
+
+    assert fleet.expire(back) == 61
+    assert fleet.audit(back) == Ledger(submitted=61, expired=61)

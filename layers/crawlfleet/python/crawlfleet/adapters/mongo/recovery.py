@@ -20,7 +20,7 @@ from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry, State
 from crawlfleet.model.times import to_ms
-from crawlfleet.policy.routing import Shard, live_shards
+from crawlfleet.policy.routing import Shard, all_shards, live_shards
 
 #: Requests marked as expired in one transaction.
 BATCH: Final = 1_000
@@ -72,10 +72,11 @@ class MongoRecovery:
 
         The TTL index removes a request only after the grace time, so that it can be counted first;
         marking and counting are one transaction. What was submitted singly is counted here too, and
-        only then a changed TTL comes into force.
+        only then a changed TTL comes into force. Old generations are looked at too: after an outage
+        they may hold what nobody has counted, which MongoDB leaves alone for ever.
         """
         return sum(
-            _answers(live_shards(biz, now), lambda shard: self._expire_shard(lane, biz, shard, now))
+            _answers(all_shards(biz), lambda shard: self._expire_shard(lane, biz, shard, now))
         )
 
     def _expire_shard(self, lane: Lane, biz: Biz, shard: Shard, now: datetime) -> int:
