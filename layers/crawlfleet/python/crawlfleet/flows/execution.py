@@ -53,9 +53,11 @@ SETTLE_COUNT: Final = 100
 SETTLE_SECONDS: Final = 0.2
 #: Lanes whose outcomes are stored at once.
 SETTLED_LANES: Final = 3
-#: Pauses between looks at an empty queue, and after a part did not answer.
+#: Pauses between looks at an empty queue, and after a part did not answer. Where a look takes long
+#: the pause is as many times as long as it, within these two.
 POLL_SECONDS: Final = 0.1
 TROUBLE_SECONDS: Final = 1.0
+PATIENCE: Final = 10
 #: How often it is looked whether leases are to be renewed, and whether others have died.
 KEEP_SECONDS: Final = 0.5
 WATCH_SECONDS: Final = 1.0
@@ -151,6 +153,7 @@ class Worker:
                 continue
             if self._is_cut_off and not self._holding:
                 return "cut off"
+            looked = time.perf_counter()
             try:
                 # One that cannot be heard is taken for dead sooner or later: it begins nothing.
                 taken = [] if self._is_cut_off else await self._threaded(self._leasing.take)
@@ -172,7 +175,9 @@ class Worker:
                 if await self._may_leave():
                     return "idle"
                 idle_since = None
-            await self._pause(POLL_SECONDS)
+            # A look costs by the lanes: a large fleet must not keep Redis busy with looking.
+            patience = PATIENCE * (time.perf_counter() - looked)
+            await self._pause(max(POLL_SECONDS, min(patience, TROUBLE_SECONDS)))
         return "time"
 
     async def _may_leave(self) -> bool:

@@ -1,0 +1,40 @@
+"""A worker that finds nothing to do."""
+
+import asyncio
+import threading
+
+from crawlfleet.flows import execution
+from crawlfleet.flows.execution import Worker
+from tests.unit.flows.world import World, make_tree
+
+
+class Slow:
+    """An index with so many lanes, or so many who ask, that a look at them takes a while."""
+
+    SECONDS = 0.02
+
+    def __init__(self, world: World) -> None:
+        self._queue = world.queue
+        self.looks = 0
+
+    def loads(self, *args):
+        self.looks += 1
+        threading.Event().wait(self.SECONDS)
+        return self._queue.loads(*args)
+
+    def __getattr__(self, name):
+        return getattr(self._queue, name)
+
+
+def test_where_looking_for_work_costs_much_it_is_looked_seldom(world, monkeypatch):
+    """Two hundred workers, five hundred lanes: ten looks a second of each are ten Redis servers."""
+    monkeypatch.setattr(execution, "POLL_SECONDS", 0.001)
+    idle = 1.0
+    world.tree = make_tree(world.biz, idle_seconds=idle)
+    index = Slow(world)
+
+    report = asyncio.run(Worker(world.work({}, queue=index), "w").run())
+
+    assert report.stopped_because == "idle"
+    # The first look, about one in eleven times its cost, and the last one before it leaves.
+    assert index.looks <= 2 + idle / (11 * Slow.SECONDS) + 1
