@@ -195,6 +195,15 @@ def test_looks_that_follow_find_who_is_silent_still(station):
     assert 6_000 <= found["a"] < 6_000 + BUSY_MS
 
 
+def test_it_is_known_for_how_long_somebody_has_watched(station):
+    beat(station, "a", times=6)
+    assert timedelta(seconds=6) <= station.watch.watched_for() < timedelta(seconds=7)
+
+    station.wait(60)
+
+    assert station.watch.watched_for() < timedelta(seconds=1), "a lapse: it begins anew"
+
+
 def test_looks_that_are_far_apart_never_find_anybody_dead(station):
     beat(station, "a", times=10)
 

@@ -232,6 +232,14 @@ def test_more_than_one_call_carries_comes_back_in_its_order(world, monkeypatch):
 # ---- what belongs to nobody ---------------------------------------------------------------------
 
 
+@pytest.fixture
+def _watched(world):
+    """Somebody has looked for long enough to know who lives."""
+    for _ in range(6):
+        world.now += timedelta(seconds=1)
+        world.watch.pulses()
+
+
 def held(world: World, worker: str, count: int) -> list[Entry]:
     token, until = f"{worker}.aa.1", world.now + timedelta(minutes=5)
     entries = world.queue.lease(DOCS, token, count, world.now, until)
@@ -239,6 +247,7 @@ def held(world: World, worker: str, count: int) -> list[Entry]:
     return entries
 
 
+@pytest.mark.usefixtures("_watched")
 def test_what_is_leased_to_a_worker_that_nobody_knows_is_taken_back(world):
     entries = submitted(world, 3)
     held(world, "unheard-of", 3)
@@ -296,6 +305,7 @@ def lines(world: World) -> list[JournalLine]:
     return world.journal.lines(DOCS, START, world.now + timedelta(days=1), 99)
 
 
+@pytest.mark.usefixtures("_watched")
 def test_a_claim_that_came_after_its_workers_burial_is_taken_back(world):
     """The truth has a lease that the index knows nothing of."""
     [entry] = submitted(world, 1)
@@ -309,3 +319,12 @@ def test_a_claim_that_came_after_its_workers_burial_is_taken_back(world):
     assert world.store.get(DOCS, world.biz, entry.id).state == State.PENDING
     assert world.queue.depth(DOCS).queued == 1
     assert run(world).orphans == 0
+
+
+def test_right_after_redis_was_emptied_nobodys_work_is_taken(world):
+    """Who lives has yet to say so: all would look unknown."""
+    submitted(world, 3)
+    held(world, "alive", 3)
+
+    assert run(world).orphans == 0
+    assert world.queue.depth(DOCS).leased == 3

@@ -260,6 +260,13 @@ class Watch(Protocol):
         """
         ...
 
+    def watched_for(self) -> timedelta:
+        """How long somebody has looked or beaten without a lapse: who lives is known by then.
+
+        Nearly nothing after Redis was away or emptied. Counts as a look itself.
+        """
+        ...
+
     def bury(self, worker: str) -> bool:
         """The worker is dead; False if it was not known any more. If it beats again it is new."""
         ...

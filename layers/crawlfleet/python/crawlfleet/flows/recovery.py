@@ -25,6 +25,7 @@ from crawlfleet.model.journal import JournalLine
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
 from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.liveness import worth_a_look
 from crawlfleet.policy.scaling import queued_before
 from crawlfleet.policy.tokens import worker_of
 
@@ -166,6 +167,8 @@ def _adopt(ports: RecoveryPorts, tree: Tree, lane: Lane, by: str, now: datetime)
         return 0
     # Looked up after the leases: a worker registers before it leases anything.
     known = {pulse.worker for pulse in ports.watch.pulses()}
+    if ports.watch.watched_for() < worth_a_look(tree.stage.detector):
+        return 0  # Redis has just been emptied or come back: those who live have yet to say so
     adopted = 0
     for worker in (holders.keys() | claimed.keys()) - known:
         why = f"its worker {worker} is not known any more"

@@ -54,6 +54,11 @@ class MemoryWatch:
                     found.append(pulse)
             return found
 
+    def watched_for(self) -> timedelta:
+        """How long the fleet has been watched without a lapse."""
+        with self._workers.opened() as (fleet, now_ms):
+            return (now_ms - fleet.watched_since(now_ms, self._lapse)) * _MILLISECOND
+
     def bury(self, worker: str) -> bool:
         """The worker is dead, and counted as live no more; False if it was not known any more."""
         return self._workers.forget(worker)

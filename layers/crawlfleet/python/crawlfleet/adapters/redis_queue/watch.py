@@ -23,6 +23,7 @@ _PULSES: Final = Script("pulses")
 _BURY: Final = Script("bury")
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_FOR_EVER_MS: Final = 2**52
 _decode: Final = msgspec.json.Decoder(Card).decode
 
 
@@ -82,6 +83,14 @@ class RedisWatch:
         with self._redis.translated():
             _, *pulses = found
             return [_pulse(several(one, 4)) for one in pulses]
+
+    def watched_for(self) -> timedelta:
+        """How long the fleet has been watched without a lapse; nearly nothing after a flush."""
+        keys = self._keys
+        shape = (keys.pulses, keys.intervals, keys.cards, keys.watch)
+        # Nobody is silent for longer than for ever: no worker is read.
+        found = several(self._redis.again(_PULSES, shape, _FOR_EVER_MS, self._lapse_ms), 1)
+        return whole(found[0]) * _MILLISECOND
 
     def bury(self, worker: str) -> bool:
         """The worker is dead, and counted as live no more; False if it was not known any more.
