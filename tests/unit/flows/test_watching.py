@@ -1,10 +1,12 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from crawlfleet.flows import watching
 from crawlfleet.flows.submission import submit
 from crawlfleet.flows.watching import stand_watch, watch
+from crawlfleet.model.biz import DetectorLimits
 from crawlfleet.model.request import State
 from crawlfleet.model.submission import Submission
 from crawlfleet.model.worker import Card
@@ -251,6 +253,19 @@ def test_where_the_watcher_was_the_last_to_die_the_tick_stays_until_it_is_sure(w
 
     assert dead == ("a",)
     assert seconds <= 8
+    assert states(world, ids) == {State.PENDING}
+
+
+@pytest.mark.parametrize("limits", [{"beat_seconds": 10.0}, {"pause_seconds": 20.0}])
+def test_a_detector_that_takes_longer_is_waited_for_longer(world, limits):
+    stage = replace(world.tree.stage, detector=DetectorLimits(**limits))
+    world.tree = replace(world.tree, stage=stage)
+    submitted(world, 3)
+    beat(world, "a", seconds=8)
+    ids = take(world, "a", 2)
+    world.now += timedelta(seconds=40)
+
+    assert stay(world)[0] == ("a",)
     assert states(world, ids) == {State.PENDING}
 
 

@@ -5,6 +5,7 @@ written first: once a request is disowned there, its worker's token is worth not
 was only slow finds out and writes nothing. Doing any of it twice has no second effect.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +27,10 @@ from crawlfleet.ports import Clock, LeaseBook
 TURN: Final = "watch"
 EVERY: Final = timedelta(seconds=1)
 TERM: Final = timedelta(seconds=5)
-#: Looks of one who stays to be sure.
-LOOKS: Final = 12
+#: Looks of one who stays to be sure: beyond what the detector takes, and altogether. The scheduler
+#: has two minutes, and other things to do.
+MORE_LOOKS: Final = 7
+MOST_LOOKS: Final = 40
 #: Requests taken back in one call.
 CHUNK: Final = 1_000
 
@@ -69,7 +72,7 @@ def stand_watch(
     dead: list[str] = []
     sure_after = worth_a_look(tree.stage.detector)
     began = clock()
-    for _ in range(LOOKS):
+    for _ in range(min(MOST_LOOKS, MORE_LOOKS + math.ceil(sure_after / EVERY))):
         found = watch(ports, tree, by, clock())
         dead += found.dead
         if not any(depth.leased for depth in ports.queue.depths(tree.lanes())):
