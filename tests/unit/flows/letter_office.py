@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from crawlfleet.adapters.memory.dead_letters import MemoryDeadLetters
+from crawlfleet.adapters.memory.journal import MemoryJournal
 from crawlfleet.flows import dead_letters as flow
 from crawlfleet.flows.dead_letters import DeadLetterPorts
 from crawlfleet.flows.submission import submit
@@ -20,6 +21,7 @@ class Office:
 
     def __init__(self, world: World, scan: int = 10_000, **changes: object) -> None:
         self.world = world
+        self.journal = MemoryJournal()
         ports = {
             "letters": MemoryDeadLetters(world.store.state, scan),
             "store": world.store,
@@ -27,6 +29,7 @@ class Office:
             "workers": world.workers,
             "waker": world,
             "rules": world.rules,
+            "journal": self.journal,
             "warn": world.warn,
         }
         self.ports = DeadLetterPorts(**(ports | changes))

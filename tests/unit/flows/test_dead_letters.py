@@ -5,10 +5,12 @@ from datetime import timedelta
 import pytest
 
 from crawlfleet.adapters.memory.dead_letters import MemoryDeadLetters
+from crawlfleet.adapters.memory.journal import MemoryJournal
 from crawlfleet.errors import (
     ConflictError,
     InvalidRequestError,
     NotFoundError,
+    StoreUnavailableError,
     UnknownBizError,
 )
 from crawlfleet.flows import dead_letters as flow
@@ -248,3 +250,32 @@ def test_a_replayed_letter_that_dies_again_is_not_met_by_the_cursor(office, worl
 
     assert (rest.count, rest.more) == (2, False)
     assert [office.get(i).state for i in ids] == [State.DEAD] * 2 + [State.PENDING] * 2
+
+
+def test_who_purged_what_is_in_the_journal(office, world):
+    first, *_ = office.kill(5)
+    office.purge_one(first)
+    office.purge(LetterFilter(reason="FetchTimeout"))
+    office.purge(limit=3)
+
+    lines = office.journal.lines(DOCS, world.now, world.now + timedelta(seconds=1), 10)
+
+    assert [(line.by, line.kind, line.count) for line in lines] == [
+        ("api:default", "purged", 1),
+        ("api:default", "purged", 3),
+    ]
+    assert [line.why for line in lines] == [f"dead letter {first}", "dead letters, all"]
+
+
+def test_a_purge_whose_line_cannot_be_written_is_done_all_the_same(office, world):
+    office.kill(2)
+    away = StoreUnavailableError("mongodb", "away")
+
+    class Away(MemoryJournal):
+        def note(self, lane, line):
+            raise away
+
+    done = Office(world, journal=Away()).purge()
+
+    assert done.count == 2
+    assert world.warnings == [f"the journal could not be written: {away}"]

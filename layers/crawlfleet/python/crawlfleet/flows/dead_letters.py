@@ -25,12 +25,21 @@ from crawlfleet.flows.submission import wake_if_idle
 from crawlfleet.flows.tracking import Listing, state_label
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.ids import RequestId, parse_id
+from crawlfleet.model.journal import JournalLine
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.letter import LetterFilter
 from crawlfleet.model.request import Entry, State, Tracked
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy import cursor as cursors
-from crawlfleet.ports import DeadLetters, RequestQueue, RequestStore, RuleStore, Waker, Workers
+from crawlfleet.ports import (
+    DeadLetters,
+    Journal,
+    RequestQueue,
+    RequestStore,
+    RuleStore,
+    Waker,
+    Workers,
+)
 
 #: Most letters that one call replays or purges.
 MOST: Final = 1_000
@@ -50,6 +59,7 @@ class DeadLetterPorts:
     workers: Workers
     waker: Waker
     rules: RuleStore
+    journal: Journal
     warn: Callable[[str, Exception], None]
 
 
@@ -161,6 +171,7 @@ def purge_one(
     found = _dead(ports, lane, biz, text_id, "purged")
     if not ports.letters.purge(lane, biz, [found.request.id], by, now):
         _dead(ports, lane, biz, text_id, "purged")
+    _note_purge(ports, lane, by, f"dead letter {found.request.id}", 1, now)
     return found
 
 
@@ -214,9 +225,12 @@ def purge(
     """Throw dead letters away, oldest first, at most ``limit`` of them."""
     lane, biz = biz_of(tree, tenant, biz_name)
     limit = min(limit, MOST)
-    found, resume = _look(ports, lane, biz, _checked(letters), cursor, limit, now)
+    letters = _checked(letters)
+    found, resume = _look(ports, lane, biz, letters, cursor, limit, now)
     ids = [one.request.id for one in found]
     count = ports.letters.purge(lane, biz, ids, by, now) if ids else 0
+    if count:
+        _note_purge(ports, lane, by, f"dead letters, {_said(letters)}", count, now)
     return Changed(count, 0, resume)
 
 
@@ -286,6 +300,22 @@ def _serve(ports: DeadLetterPorts, lane: Lane, entries: list[Entry], now: dateti
         wake_if_idle(ports.workers, ports.waker, ports.warn, now)
     except StoreUnavailableError as error:
         ports.warn("replayed, to be queued by recovery", error)
+
+
+def _note_purge(
+    ports: DeadLetterPorts, lane: Lane, by: str, what: str, count: int, now: datetime
+) -> None:
+    """A letter that is removed takes its timeline along; who did it is the journal's to tell."""
+    line = JournalLine(at=now, by=by, kind="purged", why=what, count=count)
+    try:
+        ports.journal.note(lane, line)
+    except StoreUnavailableError as error:
+        ports.warn("the journal could not be written", error)
+
+
+def _said(letters: LetterFilter) -> str:
+    given = ((name, getattr(letters, name)) for name in letters.__struct_fields__)
+    return ", ".join(f"{name} {value}" for name, value in given if value is not None) or "all"
 
 
 def _checked(letters: LetterFilter) -> LetterFilter:

@@ -164,6 +164,7 @@ class RouterOperations:
     @cached_property
     def _letters(self) -> "DeadLetterPorts":
         from crawlfleet.adapters.mongo.dead_letters import MongoDeadLetters
+        from crawlfleet.adapters.mongo.journal import MongoJournal
         from crawlfleet.flows.dead_letters import DeadLetterPorts
 
         parts = self._parts
@@ -174,6 +175,7 @@ class RouterOperations:
             workers=parts.workers,
             waker=parts.waker,
             rules=self._submission.rules,
+            journal=MongoJournal(parts.nodes),
             warn=parts.warn,
         )
 
