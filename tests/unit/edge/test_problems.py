@@ -110,4 +110,5 @@ def test_every_mistake_is_named():
 def test_an_unavailable_part_is_named_and_nothing_more():
     document = document_of(errors.StoreUnavailableError("mongodb", "rs0/10.0.0.7:27017"))
 
-    assert document.detail == "mongodb cannot be used now: the call was not done, or not in whole; try again."
+    said = "mongodb cannot be used now: the call was not done, or not in whole; try again."
+    assert document.detail == said

@@ -68,7 +68,8 @@ def document_of(error: Exception) -> ProblemDocument:
         detail = "The fault is ours and has been logged; trying again may help."
     elif status == 503:
         # What is wrong inside is for the log: it may name addresses, secrets, other tenants.
-        detail = f"{_part(error)} cannot be used now: the call was not done, or not in whole; try again."
+        told = "the call was not done, or not in whole; try again."
+        detail = f"{_part(error)} cannot be used now: {told}"
     else:
         detail = str(error)
     name = type(error).__name__.removesuffix("Error") if status != 500 else "Internal"
