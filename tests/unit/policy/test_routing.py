@@ -243,6 +243,16 @@ def test_shards_live_until_twice_the_time_to_live_after_their_generation_ended()
     assert all_shards(biz) == (Shard("old", "db0", 0), Shard("new", "db0", 0))
 
 
+def test_shards_live_for_as_long_as_what_has_ended_is_kept_there() -> None:
+    old = a_generation(nodes=("old",))
+    new = a_generation(nodes=("new",), starts_at=START + timedelta(days=1))
+    biz = a_biz(old, new, ttl_seconds=60, expiry_grace_seconds=3600)
+    gone = new.starts_at + timedelta(seconds=3660)
+
+    assert Shard("old", "db0", 0) in live_shards(biz, gone)
+    assert live_shards(biz, gone + timedelta(seconds=1)) == (Shard("new", "db0", 0),)
+
+
 @given(st.integers(0, 2**64 - 1), st.integers(0, 63))
 def test_mixing_is_one_to_one_and_moves_many_bits(value: int, bit: int) -> None:
     other = value ^ (1 << bit)

@@ -93,11 +93,15 @@ def candidates(biz: Biz, request_id: RequestId) -> tuple[Shard, ...]:
 
 
 def live_shards(biz: Biz, now: datetime) -> tuple[Shard, ...]:
-    """Every shard that may still hold a request: generations end when their TTL has passed."""
+    """Every shard that may still hold a request: generations end when their TTL has passed.
+
+    What has ended, dead letters too, is there until the grace has passed as well.
+    """
+    life = biz.ttl_seconds + max(biz.ttl_seconds, biz.expiry_grace_seconds)
     ended = [
         index
         for index, following in enumerate(biz.generations[1:])
-        if (now - following.starts_at).total_seconds() > biz.ttl_seconds * 2
+        if (now - following.starts_at).total_seconds() > life
     ]
     return _shards(biz.generations[len(ended) :])
 
