@@ -29,6 +29,8 @@ _STEPS: Final = (120.0, 600.0)
 _SNAPSHOT_SECONDS: Final = (1.0, 3.0)
 #: How long Redis is away.
 _AWAY_SECONDS: Final = 2.0
+#: How long it takes nothing more.
+_FULL_SECONDS: Final = (2.0, 5.0)
 _BRIEFLY_SECONDS: Final = (0.3, 1.0)
 
 
@@ -57,6 +59,7 @@ class Harm:
             Kind.REDIS_EMPTY: self._empty_redis,
             Kind.REDIS_FLUSH: self._flush_redis,
             Kind.REDIS_ROLLBACK: self._roll_redis_back,
+            Kind.REDIS_FULL: self._fill_redis,
             Kind.MONGO: self._kill_primary,
             Kind.TWO_TICKS: self.ticks.both,
             Kind.TWIN: self._twin,
@@ -145,6 +148,14 @@ class Harm:
         time.sleep(self.dice.uniform(0, _AWAY_SECONDS))
         self.redis.restart()
         kept.unlink(missing_ok=True)
+
+    def _fill_redis(self) -> None:
+        with redis.Redis.from_url(self.redis.url) as client:
+            used = client.info("memory")["used_memory"]
+            client.config_set("maxmemory-policy", "noeviction")
+            client.config_set("maxmemory", used // 2)
+            time.sleep(self.dice.uniform(*_FULL_SECONDS))
+            client.config_set("maxmemory", 0)
 
     # ---- MongoDB -------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ class Kind(StrEnum):
     REDIS_EMPTY = "redis-empty"
     REDIS_FLUSH = "redis-flush"
     REDIS_ROLLBACK = "redis-rollback"
+    REDIS_FULL = "redis-full"
     MONGO = "mongo"
     TWO_TICKS = "two-ticks"
     TWIN = "twin"
@@ -50,6 +51,7 @@ MEANING: Final[Mapping[Kind, str]] = {
     Kind.REDIS_EMPTY: "Redis: kill -9, and started again empty",
     Kind.REDIS_FLUSH: "Redis: FLUSHALL",
     Kind.REDIS_ROLLBACK: "Redis: kill -9, and started again from an old snapshot",
+    Kind.REDIS_FULL: "Redis: full for some seconds, and nothing is evicted",
     Kind.MONGO: "MongoDB: kill -9 of the primary; it comes back after the election",
     Kind.TWO_TICKS: "two schedulers tick at once",
     Kind.TWIN: "an invocation that runs twice at once, under one id",
@@ -67,6 +69,7 @@ WEIGHTS: Final[Mapping[Kind, int]] = {
     Kind.REDIS_EMPTY: 2,
     Kind.REDIS_FLUSH: 2,
     Kind.REDIS_ROLLBACK: 2,
+    Kind.REDIS_FULL: 2,
     Kind.MONGO: 2,
     Kind.TWO_TICKS: 3,
     Kind.TWIN: 3,
