@@ -66,6 +66,13 @@ class LedgerMachine(RuleBasedStateMachine):
         self.lost = 0
         self.outages = 0
         self.fleet.reconcile(self.now)
+        # What chance might pass by in a few runs: something that waits for its next attempt.
+        [an_id] = snowflakes(1, self.now, worker=self.number)
+        waits = a_request(self.fleet.lane, an_id, self.now)
+        self.fleet.insert([waits])
+        self.requests.append(waits)
+        self.submitted[None] += 1
+        self._settle(self.fleet.claim([waits], "token0", now=self.now), "retry")
 
     def _chosen(self, among: list, number: int, seed: int) -> list:
         """Of the newest: what is older has mostly ended."""
