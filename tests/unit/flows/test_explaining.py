@@ -210,7 +210,8 @@ def test_a_waiting_request_is_told_when_it_is_due_and_because_of_what():
     assert (found.facts["reason"], found.facts["status"]) == ("Throttled", 503)
     assert found.sentence == (
         "Attempt 1 of 3 failed: ThrottledError: answered 503; the next is due at "
-        "2026-03-01T12:01:30Z, in 30 s."
+        "2026-03-01T12:01:30Z, in 30 s; no worker lives: the scheduler starts one within a minute "
+        "of that."
     )
     assert "now: the next free worker takes it" in told(tracked, seconds=100).standing.sentence
 

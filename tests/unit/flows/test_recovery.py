@@ -257,7 +257,7 @@ def test_what_is_leased_to_a_worker_that_nobody_knows_is_taken_back(world):
     assert {world.store.get(DOCS, world.biz, entry.id).state for entry in entries} == {0}
     assert world.queue.depth(DOCS).queued == 3
     [line] = [one for one in lines(world) if one.kind == "taken-back"]
-    assert (line.count, line.why) == (3, "its worker unheard-of is not known any more")
+    assert (line.count, line.why) == (3, "worker unheard-of is not known any more")
 
 
 def test_what_a_known_worker_holds_is_left_to_it_however_silent_it_is(world):

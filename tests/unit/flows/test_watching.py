@@ -59,7 +59,9 @@ def test_what_a_killed_worker_held_is_back_in_the_queue_within_seconds(world):
     assert (depth.queued, depth.leased) == (7, 0)
     [line, *_] = reversed(world.store.get(DOCS, world.biz, ids[0]).timeline)
     assert line.by == "other"
-    assert line.why.startswith("its worker gone is taken to be dead: silent for 6.0 s, phi ")
+    assert line.why.startswith(
+        "worker gone is taken to be dead: silent for 6.0 s that were watched, phi "
+    )
 
 
 def test_its_leases_go_back_before_others_that_wait(world):
@@ -183,7 +185,7 @@ def test_the_journal_tells_how_many_were_taken_back_and_from_whom(world):
 
     [line] = world.journal.lines(DOCS, world.now - SECOND, world.now + SECOND, 9)
     assert (line.kind, line.count, line.by) == ("taken-back", 2, "other")
-    assert "its worker gone is taken to be dead" in line.why
+    assert "worker gone is taken to be dead" in line.why
 
 
 # ---- one who stays ------------------------------------------------------------------------------
@@ -286,4 +288,4 @@ def test_several_that_died_at_once_are_buried_in_one_look(world):
         line.why.split(" is ")[0]
         for line in world.journal.lines(DOCS, world.now - SECOND, world.now + SECOND, 9)
     }
-    assert whys == {"its worker a", "its worker b"}
+    assert whys == {"worker a", "worker b"}

@@ -163,15 +163,21 @@ def _pending(case: _Case) -> Standing:
         case.ports.warn("the queue could not be asked", error)
         place, found = "the queue does not answer: it is queued again when it does", {}
     sentence, facts = f"{sentence}; {place}", facts | found
-    workers = _workers(case) if found else None
-    if workers is not None:
-        alive = sum(worker.health is Health.ALIVE for worker in workers)
-        facts["workers_alive"] = alive
-        lives = "no worker lives: the scheduler starts one within a minute"
-        if alive:
-            lives = "1 worker lives" if alive == 1 else f"{alive} workers live"
-        sentence += f"; {lives}"
+    if found:
+        sentence += _who_lives(case, facts)
     return Standing(sentence=f"{sentence}.", facts=facts)
+
+
+def _who_lives(case: _Case, facts: dict[str, Fact], when: str = "within a minute") -> str:
+    """Whether anybody is there to do it; nothing while nobody can be asked."""
+    workers = _workers(case)
+    if workers is None:
+        return ""
+    alive = sum(worker.health is Health.ALIVE for worker in workers)
+    facts["workers_alive"] = alive
+    if not alive:
+        return f"; no worker lives: the scheduler starts one {when}"
+    return "; 1 worker lives" if alive == 1 else f"; {alive} workers live"
 
 
 def _place(case: _Case) -> tuple[str, dict[str, Fact]]:
@@ -216,6 +222,8 @@ def _leased(case: _Case) -> Standing:
         else:
             facts["worker_phi"] = round(known.phi, 2)
             sentence += f"; that worker is {known.health.value} (phi {known.phi:.1f})"
+            if known.health is Health.DEAD:
+                sentence += ": its work goes back to the queue as soon as another one looks"
     return Standing(sentence=f"{sentence}.", facts=facts)
 
 
@@ -226,10 +234,12 @@ def _waiting(case: _Case) -> Standing:
     if tracked.due_at is None:
         return Standing(sentence=f"{sentence}: {tracked.error}.", facts=facts)
     facts["due_at"] = _at(tracked.due_at)
+    lives = _who_lives(case, facts, "within a minute of that")
     left = (tracked.due_at - case.now).total_seconds()
     when = f"in {_span(left)}" if left > 0 else "now: the next free worker takes it"
     return Standing(
-        sentence=f"{sentence}: {tracked.error}; the next is due at {_at(tracked.due_at)}, {when}.",
+        sentence=f"{sentence}: {tracked.error}; the next is due at {_at(tracked.due_at)}, "
+        f"{when}{lives}.",
         facts=facts,
     )
 

@@ -113,7 +113,7 @@ def _reason(mark: Mark, remembered: Mark | None) -> str:
     if mark.reached is not None:
         return "its queue was still being filled"
     if mark.server != remembered.server:
-        return "another Redis server answers than the one that held its queue"
+        return "Redis was restarted, or another one answers than held its queue"
     return "Redis had lost its queue"
 
 

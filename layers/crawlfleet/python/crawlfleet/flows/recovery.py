@@ -171,7 +171,7 @@ def _adopt(ports: RecoveryPorts, tree: Tree, lane: Lane, by: str, now: datetime)
         return 0  # Redis has just been emptied or come back: those who live have yet to say so
     adopted = 0
     for worker in (holders.keys() | claimed.keys()) - known:
-        why = f"its worker {worker} is not known any more"
+        why = f"worker {worker} is not known any more"
         adopted += take_back(ports, tree, lane, holders[worker], worker, by, why, now)
         listed = {entry for _, entry in holders[worker]}
         forgotten = [entry for entry in claimed[worker] if entry not in listed]

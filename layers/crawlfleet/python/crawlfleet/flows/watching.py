@@ -120,8 +120,8 @@ def _holders(
 
 def _why(one: WorkerStatus) -> str:
     return (
-        f"its worker {one.worker} is taken to be dead: "
-        f"silent for {one.silent_ms / 1000:.1f} s, phi {one.phi:.1f}"
+        f"worker {one.worker} is taken to be dead: "
+        f"silent for {one.silent_ms / 1000:.1f} s that were watched, phi {one.phi:.1f}"
     )
 
 
@@ -137,14 +137,16 @@ def take_back(
 ) -> int:
     """Disown the worker of what it holds of a lane, and queue that again; returns how many."""
     _, biz = biz_of(tree, lane.tenant, lane.biz)
+    owned = 0
     for start in range(0, len(held), CHUNK):
         part = held[start : start + CHUNK]
         entries = [entry for _, entry in part]
-        ports.disowning.disown(lane, biz, entries, worker, by, why, now)
+        owned += ports.disowning.disown(lane, biz, entries, worker, by, why, now)
         for token, leased in _by_token(part).items():
             ports.queue.give_back(lane, token, leased)
-    if held:
-        line = JournalLine(at=now, by=by, kind="taken-back", why=why, count=len(held))
+    if owned:
+        # What the index lists beyond that is stale: an old snapshot, or leases not yet claimed.
+        line = JournalLine(at=now, by=by, kind="taken-back", why=why, count=owned)
         try:
             ports.journal.note(lane, line)
         except Exception as error:  # noqa: BLE001  it is done, whoever can read of it
