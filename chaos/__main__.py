@@ -45,7 +45,11 @@ def main() -> int:
         Console().print(_table(report))
     for problem in reports[-1].problems:
         console.print(problem, style="red", markup=False)
-    if reports[-1].problems:
+    if not reports[-1].problems:
+        console.print(
+            "held: nothing was lost or stored twice, and the ledger is exact", style="green"
+        )
+    else:
         console.print(f"repeat it with: {reports[-1].again}", markup=False)
     return 1 if reports[-1].problems else 0
 

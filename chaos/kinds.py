@@ -80,12 +80,12 @@ WEIGHTS: Final[Mapping[Kind, int]] = {
 
 
 def mixture(kinds: tuple[Kind, ...], count: int, dice: Random) -> list[Kind]:
-    """``count`` harms of these kinds by their weights, in random order; each kind at least once.
+    """``count`` harms of these kinds by their weights, in random order, none twice before all once.
 
     >>> sorted(mixture((Kind.KILL, Kind.MONGO), 4, Random(1)))
     [<Kind.KILL: 'kill'>, <Kind.KILL: 'kill'>, <Kind.KILL: 'kill'>, <Kind.MONGO: 'mongo'>]
     """
-    once = list(kinds)[:count]
+    once = dice.sample(kinds, min(count, len(kinds)))
     more = dice.choices(kinds, [WEIGHTS[kind] for kind in kinds], k=count - len(once))
     dice.shuffle(chosen := [*once, *more])
     return chosen
