@@ -137,8 +137,10 @@ def test_job_and_ids_travel_and_a_repeated_page_is_said_to_be(crawlfleet, api, t
     again = crawlfleet(*one, "--json")
     crawlfleet("submit", BIZ, "-f", str(file))
 
-    assert again.json()["requests"][0]["repeated"] is True
+    assert again.json()["requests"] == [{"id": str(FIRST_ID), "url": URL, "repeated": True}]
+    assert "it had been accepted before; nothing" in crawlfleet(*one).err
     sent = [json.loads(call.body)["requests"][0] for call in api.calls]
+    del sent[-1]
     assert sent[0] == sent[1] == {"url": URL, "job": "nightly", "client_id": "a"}
     assert sent[2] == {"url": URL, "client_id": "b"}
     assert len(api.requests) == 2
@@ -171,6 +173,49 @@ def test_a_file_waits_for_a_full_biz_and_says_so_once_a_stretch(crawlfleet, api,
 
     assert (done.code, done.out) == (0, "accepted 1500, rejected 0\n")
     assert done.err.count(f"{BIZ} has as much as it may, 0 accepted so far") == 1
+
+
+def test_a_file_waits_for_room_no_longer_than_it_is_told(crawlfleet, api, tmp_path):
+    file = tmp_path / "urls.txt"
+    file.write_text("".join(f"{URL}/{n}\n" for n in range(1500)))
+    answer, taken = api.answer, []
+
+    def once(call):
+        taken.append(call)
+        full = (429, problem("backlog-full", 429, "it is full"))
+        return answer(call) if len(taken) == 1 else full
+
+    api.answer = once
+
+    done = crawlfleet("submit", BIZ, "-f", str(file), "--timeout", "0")
+
+    assert (done.code, done.out) == (5, "accepted 1000, rejected 0\n")
+    assert f"{BIZ} did not take the rest in time (it is full): 1000 requests accepted" in done.err
+    assert "wait longer with --timeout" in done.err
+
+
+def test_mistakes_of_a_file_come_in_the_order_of_its_lines_and_name_lines(
+    crawlfleet, api, tmp_path
+):
+    file = tmp_path / "entries"
+    file.write_bytes(b"# first\n{nothing\nftp://x\n\xff\n" + f"{URL}\nftp://y\n{{\n".encode())
+    answer = api.answer
+
+    def twin(call):
+        status, document = answer(call)
+        for each in document["requests"][2]["error"]["errors"]:
+            each["message"] = "is that of requests[1] too, which is another entry"
+        return status, document
+
+    api.answer = twin
+
+    done = crawlfleet("submit", BIZ, "-f", str(file), "--json")
+    shown = crawlfleet("submit", BIZ, "-f", str(file)).err
+
+    places = [each.get("place") for each in done.json()["requests"]]
+    assert places == ["line 2", "line 3", "line 4", None, "line 6", "line 7"]
+    assert [row[:6] for row in shown.splitlines()[:5]] == [place for place in places if place]
+    assert "is that of line 5 too" in shown
 
 
 def test_a_page_does_not_wait_for_long_for_a_full_biz(crawlfleet, api):

@@ -360,7 +360,7 @@ def test_the_key_is_read_from_whichever_form_a_proxy_sends(sent):
 
     assert keys == ["k-1"]
     assert answer["multiValueHeaders"]["Idempotent-Replayed"] == ["true"]
-    assert json.loads(answer["body"]) == {"id": "7", "state": "pending", "repeated": True}
+    assert json.loads(answer["body"]) == {"id": "7", "repeated": True}
 
 
 def test_without_a_key_there_is_none_and_what_is_new_is_not_called_repeated():

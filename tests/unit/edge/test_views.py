@@ -35,6 +35,7 @@ def test_an_accepted_page_has_its_id_as_text():
 def test_an_entry_is_an_id_or_a_problem():
     refused = Refused(InvalidRequestError.of("requests[3].url", "is missing"))
 
+    assert plain(views.entry_view(Accepted(7, repeated=True))) == {"id": "7", "repeated": True}
     assert plain(views.entry_view(Accepted(7))) == {"id": "7", "state": "pending"}
     assert plain(views.entry_view(refused)) == {
         "error": {

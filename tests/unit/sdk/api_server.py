@@ -119,9 +119,10 @@ class ApiServer:
                     self.keys[key] = call.body, answer
             return status, answer
         if "requests" not in answer:
-            return 202, {**answer, "repeated": True}
+            return 202, {"id": answer["id"], "repeated": True}
         again = [
-            {**each, "repeated": True} if "id" in each else each for each in answer["requests"]
+            {"id": each["id"], "repeated": True} if "id" in each else each
+            for each in answer["requests"]
         ]
         return 202, {**answer, "requests": again}
 

@@ -168,6 +168,7 @@ def test_a_submission_that_is_too_slow_each_time_is_uncertain_and_tells_its_key(
         again = fleet.submit(BIZ, URL, idempotency_key=caught.value.idempotency_key)
 
     assert (again.id, again.repeated, len(api.requests)) == (str(FIRST_ID), True, 1)
+    assert again.state is None
 
 
 def test_many_are_repeated_under_a_key_of_ones_own_batch_by_batch(client, api):
@@ -239,8 +240,35 @@ def test_a_biz_that_stays_full_is_an_error_that_says_when_to_come_back(client, a
         client.submit(BIZ, URL, timeout=20)
 
     assert caught.value.retry_after_seconds == 7
-    assert clock.slept == [7.0, 7.0]
+    assert clock.slept == [7.0, 7.0, 6.0]
     assert api.requests == {}
+
+
+def test_who_waits_for_room_asks_often_whatever_the_server_estimates(client, api, clock):
+    api.faults.extend([Fault(429, FULL.body, {"retry-after": "300"})] * 3)
+
+    assert client.submit(BIZ, URL, timeout=100).accepted
+    assert clock.slept == [30.0, 30.0, 30.0]
+
+
+def test_another_entry_is_named_by_its_place_in_what_was_given(client, api):
+    message = "is that of requests[1] too, which is another entry"
+    wrong = problem(
+        "invalid-request", 400, "no", [{"field": "requests[2].client_id", "message": message}]
+    )
+    reused = problem("key-reused", 422, "requests[2].client_id: 'a' stands for another entry")
+    answers = [{"id": "1"}, {"id": "2"}, {"error": wrong}, {"error": reused}]
+    accepted = [{"id": str(number)} for number in range(1_000)]
+    for each in (accepted, answers):
+        document = {"accepted": 0, "rejected": 0, "requests": each}
+        api.faults.append(Fault(202, json.dumps(document).encode()))
+
+    results = client.submit(BIZ, [f"{URL}/{number}" for number in range(1_004)])
+
+    assert str(results[1002].error.errors[0]) == (
+        "client_id: is that of requests[1001] too, which is another entry"
+    )
+    assert results[1003].error.detail == "client_id: 'a' stands for another entry"
 
 
 def test_without_a_time_of_the_callers_a_full_biz_is_asked_as_often_as_any(client, api, clock):

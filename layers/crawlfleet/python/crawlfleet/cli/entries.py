@@ -1,17 +1,21 @@
 """Entries to submit, from arguments and from a file of lines."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, Any
+from typing import IO, Any, Final
+
+#: How the SDK names an entry by its index.
+_OTHER: Final = re.compile(r"(?<=^is that of )requests\[(\d{1,9})\]")
 
 
 class Refusal:
-    """A line that was not sent: where it is and what is wrong with it."""
+    """A line that was not sent: which one it is and what is wrong with it."""
 
-    __slots__ = ("message", "place")
+    __slots__ = ("line", "message")
 
-    def __init__(self, place: str, message: str) -> None:
-        self.place = place
+    def __init__(self, line: int, message: str) -> None:
+        self.line = line
         self.message = message
 
 
@@ -37,15 +41,28 @@ class Entries(Iterable[str | dict[str, Any]]):
                     continue
                 entry = json.loads(text) if text.startswith("{") else text
             except UnicodeDecodeError:
-                self.refusals.append(Refusal(f"line {number}", "is not UTF-8 text"))
+                self.refusals.append(Refusal(number, "is not UTF-8 text"))
             except ValueError as error:
-                self.refusals.append(Refusal(f"line {number}", f"is no JSON object: {error}"))
+                self.refusals.append(Refusal(number, f"is no JSON object: {error}"))
             else:
                 self._lines.append(number)
                 yield entry
 
     def place(self, index: int) -> str:
         """Where the entry of that index stood: ``line 3``, or ``URL 1`` of the arguments."""
-        if index < len(self._urls):
-            return f"URL {index + 1}"
-        return f"line {self._lines[index - len(self._urls)]}"
+        line = self.line(index)
+        return f"line {line}" if line else f"URL {index + 1}"
+
+    def line(self, index: int) -> int:
+        """The line at which the entry of that index stood; 0 for the arguments before them all."""
+        return self._lines[index - len(self._urls)] if index >= len(self._urls) else 0
+
+    def placed(self, text: str) -> str:
+        """The text, naming another entry by where it stood and not as ``requests[2]``."""
+
+        def place(other: re.Match[str]) -> str:
+            index = int(other[1])
+            known = index < len(self._urls) + len(self._lines)
+            return self.place(index) if known else other[0]
+
+        return _OTHER.sub(place, text)

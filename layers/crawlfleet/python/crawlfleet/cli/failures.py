@@ -29,6 +29,10 @@ class Exit(IntEnum):
     TIME_OUT = 5
 
 
+class NoRoomError(BacklogFullError):
+    """A biz did not take all of a file within the time that was given."""
+
+
 _SERVICE: Final = (
     "Is it up? `crawlfleet up` starts a local one; --api-url or CRAWLFLEET_API_URL says where "
     "another one is."
@@ -91,6 +95,12 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
             KeyReusedError,
             Exit.BAD_INPUT,
             "A key, or a client id, is for one submission: give another one to submit this too.",
+        ),
+        (
+            NoRoomError,
+            Exit.TIME_OUT,
+            "Submit the others later, or wait longer with --timeout: they come after those that "
+            "were accepted or rejected.",
         ),
         (
             BacklogFullError,

@@ -7,18 +7,21 @@ from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from crawlfleet.cli.connection import speaks_to_api
 from crawlfleet.cli.console import counted, draw, emit, note, progress, table
 from crawlfleet.cli.entries import Entries
-from crawlfleet.cli.failures import Exit
-from crawlfleet.errors import CrawlfleetError
+from crawlfleet.cli.failures import Exit, NoRoomError
+from crawlfleet.errors import BacklogFullError, CrawlfleetError, Problem
 
 if TYPE_CHECKING:
-    from crawlfleet.sdk import Client, RequestStatus, Submitted
+    from crawlfleet.sdk import Client, ProblemDocument, RequestStatus, Submitted
 
 #: Refusals and failures that are shown one by one.
 _SHOWN = 20
+#: Seconds that --wait waits unless told otherwise.
+_WAIT_SECONDS = 600.0
 
 
 class Report:
@@ -44,9 +47,11 @@ class Report:
         if self._keep_all or not self.ids:
             self.ids.append(request_id)
         if self._keep_all:
-            answer: dict[str, Any] = {"id": request_id, "state": result.state, "url": result.url}
-            if result.repeated:
+            answer: dict[str, Any] = {"id": request_id, "url": result.url}
+            if result.repeated:  # nobody looked how it is by now
                 answer["repeated"] = True
+            else:
+                answer["state"] = result.state
             self.answers.append(answer)
 
     def refuse(self, place: str, why: str, url: str | None, error: Any) -> None:
@@ -91,7 +96,9 @@ class Report:
             click.echo(self.ids[0])
         else:
             click.echo(f"accepted {self.accepted}, rejected {self.rejected}")
-        if self.repeated:
+        if self.repeated and self.repeated == self.accepted == 1:
+            note("it had been accepted before; nothing is stored twice")
+        elif self.repeated:
             note(f"{self.repeated} of them had been accepted before; nothing is stored twice")
         if waited:
             counts = Counter(status.state for status in self.finished)
@@ -138,9 +145,8 @@ class Report:
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
-    default=600.0,
-    show_default=True,
-    help="Seconds that --wait waits.",
+    help="Seconds that --wait waits (default: 600), and --file for room in a full biz (default: as "
+    "long as it takes).",
 )
 @speaks_to_api
 def submit(
@@ -153,14 +159,15 @@ def submit(
     client_id: str | None,
     idempotency_key: str | None,
     waits: bool,
-    timeout: float,
+    timeout: float | None,
     as_json: bool,
 ) -> int:
     """Submit pages to be collected.
 
     BIZ is the business type; it knows the rules. Entries are answered one by one: those that are
     rejected do not stop the others, and make the exit code 2. With --wait it is 1 when one of the
-    accepted ended dead, cancelled or expired, and 5 when the time was up before.
+    accepted ended dead, cancelled or expired, and 5 when the time was up before. A biz that has as
+    much as it may is waited for with --file, not with URLs.
 
     \b
     crawlfleet submit news https://example.org/1 --wait
@@ -183,13 +190,15 @@ def submit(
         "job": job,
         "client_ids": client_id,
         "idempotency_key": idempotency_key,
-        "timeout": None if source is None else math.inf,
+        "timeout": None if source is None else math.inf if timeout is None else timeout,
         "on_wait": None if source is None else _Waiting(biz, report).told,
     }
     try:
         _send(fleet, biz, entries, report, options)
         if waits and report.ids:
-            _wait(fleet, biz, timeout, report)
+            _wait(fleet, biz, _WAIT_SECONDS if timeout is None else timeout, report)
+    except BacklogFullError as error:
+        report.error = error if source is None else _no_room(biz, error, report)
     except CrawlfleetError as error:
         report.error = error
     except KeyboardInterrupt:
@@ -228,21 +237,48 @@ class _Waiting:
             )
 
 
+def _no_room(biz: str, error: BacklogFullError, report: Report) -> NoRoomError:
+    """The error of a file for which the time to wait was up."""
+    what = f"{counted(report.accepted, 'request')} accepted"
+    if report.rejected:
+        what += f", {report.rejected} rejected"
+    message = f"{biz} did not take the rest in time ({error}): {what} until then"
+    return NoRoomError(message, retry_after_seconds=error.retry_after_seconds)
+
+
 def _send(
     fleet: "Client", biz: str, entries: Entries, report: Report, options: dict[str, Any]
 ) -> None:
+    told = 0
+
+    def tell_unsent(before: float) -> None:
+        """Note the lines that were not sent, up to that one: in their order among the others."""
+        nonlocal told
+        while told < len(entries.refusals) and entries.refusals[told].line < before:
+            unsent = entries.refusals[told]
+            report.refuse(f"line {unsent.line}", unsent.message, None, {"detail": unsent.message})
+            told += 1
+
     with progress("submitted") as advance:
         try:
             for result in fleet.submit_each(biz, entries, **options):
+                tell_unsent(entries.line(result.index))
                 if result.id is not None:
                     report.accept(result.id, result)
                 else:
-                    place = entries.place(result.index)
-                    report.refuse(place, str(result.error), result.url, result.error)
+                    error = _placed(result.error, entries)
+                    report.refuse(entries.place(result.index), str(error), result.url, error)
                 advance(result.index + 1, None)
         finally:
-            for refusal in entries.refusals:
-                report.refuse(refusal.place, refusal.message, None, {"detail": refusal.message})
+            tell_unsent(math.inf)
+
+
+def _placed(error: "ProblemDocument | None", entries: Entries) -> "ProblemDocument | None":
+    """The problem, naming other entries by where they stand and not by how they travelled."""
+    if error is None:
+        return None
+    problems = tuple(Problem(each.field, entries.placed(each.message)) for each in error.errors)
+    return msgspec.structs.replace(error, errors=problems)
 
 
 def _wait(fleet: "Client", biz: str, timeout: float, report: Report) -> None:

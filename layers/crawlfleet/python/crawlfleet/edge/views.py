@@ -27,18 +27,20 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 class SubmittedView(View, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to one page: it is persisted under this id.
 
-    ``repeated`` says that it was before, under the same key or client id.
+    ``repeated`` says that it was before, under the same key or client id; ``state`` is left out
+    then, because nobody looked how it is by now.
     """
 
     id: str
-    state: str
+    state: str | None = None
     repeated: bool = False
 
 
 class EntryView(View, frozen=True, kw_only=True, omit_defaults=True):
     """An accepted entry of a batch, or the problem that kept it from being stored.
 
-    ``repeated`` says that it was stored before, under the same key or client id.
+    ``repeated`` says that it was stored before, under the same key or client id; ``state`` is left
+    out then, because nobody looked how it is by now.
     """
 
     id: str | None = None
@@ -190,14 +192,19 @@ def maybe_at(moment: datetime | None) -> str | None:
 
 def submitted_view(accepted: Accepted) -> SubmittedView:
     """The answer to one page."""
-    return SubmittedView(id=str(accepted.id), state=_PENDING, repeated=accepted.repeated)
+    return SubmittedView(id=str(accepted.id), state=_state_of(accepted), repeated=accepted.repeated)
 
 
 def entry_view(receipt: Receipt) -> EntryView:
     """The answer to one entry of a batch."""
     if isinstance(receipt, Accepted):
-        return EntryView(id=str(receipt.id), state=_PENDING, repeated=receipt.repeated)
+        return EntryView(id=str(receipt.id), state=_state_of(receipt), repeated=receipt.repeated)
     return EntryView(error=document_of(receipt.error))
+
+
+def _state_of(accepted: Accepted) -> str | None:
+    """What is new is pending; what was accepted before may be long done."""
+    return None if accepted.repeated else _PENDING
 
 
 def request_view(tracked: Tracked, label: Callable[[int], str]) -> RequestView:

@@ -18,7 +18,9 @@ EntryLike: TypeAlias = str | Entry | Mapping[str, Any]
 
 #: Fields of a call that belong to no entry of it.
 _OF_THE_CALL: Final = frozenset({"requests", "body", "biz", "request"})
-_PLACE = re.compile(r"^requests\[(\d+)\]\.?")
+_PLACE: Final = re.compile(r"^requests\[(\d+)\]\.?")
+#: Where a mistake is that an entry was given before, this says where.
+_OTHER: Final = re.compile(r"(?<=^is that of )requests\[(\d{1,9})\]")
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +91,7 @@ def answered(batch: list[Prepared], answers: Iterable[SubmissionAnswer]) -> list
             id=answer.id,
             state=answer.state,
             repeated=answer.repeated,
-            error=_own(answer.error),
+            error=_own(answer.error, batch),
         )
         for entry, answer in zip(batch, answers, strict=True)
     ]
@@ -108,7 +110,7 @@ def refused(batch: list[Prepared], error: InvalidRequestError) -> list[Submitted
         if not alone and (place is None or int(place[1]) >= len(batch)):
             return None
         problems.setdefault(int(place[1]) if place else 0, []).append(
-            Problem(_PLACE.sub("", problem.field) or "entry", problem.message)
+            Problem(_PLACE.sub("", problem.field) or "entry", _placed(problem.message, batch))
         )
     return [
         Submitted(
@@ -125,13 +127,24 @@ def refused(batch: list[Prepared], error: InvalidRequestError) -> list[Submitted
     ]
 
 
-def _own(problem: ProblemDocument | None) -> ProblemDocument | None:
+def _own(problem: ProblemDocument | None, batch: list[Prepared]) -> ProblemDocument | None:
     """The problem with fields told from its entry, whatever place that had in its batch."""
     if problem is None:
         return None
     if not problem.errors:
-        return problem
+        return msgspec.structs.replace(problem, detail=_PLACE.sub("", problem.detail))
     own = tuple(
-        Problem(_PLACE.sub("", each.field) or "entry", each.message) for each in problem.errors
+        Problem(_PLACE.sub("", each.field) or "entry", _placed(each.message, batch))
+        for each in problem.errors
     )
     return msgspec.structs.replace(problem, detail="", errors=own)
+
+
+def _placed(message: str, batch: list[Prepared]) -> str:
+    """The message, naming another entry by its index in what the caller gave, not in its batch."""
+
+    def given(other: re.Match[str]) -> str:
+        at = int(other[1])
+        return f"requests[{batch[at].index}]" if at < len(batch) else other[0]
+
+    return _OTHER.sub(given, message)

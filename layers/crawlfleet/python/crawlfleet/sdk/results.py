@@ -47,7 +47,8 @@ class Submitted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to one entry: its ``id``, or the ``error`` for which it was not accepted.
 
     ``index`` is its place in what was submitted, from 0; ``url`` is the one it named. ``repeated``:
-    it was stored before, by the same submission or under the same client id.
+    it was stored before, by the same submission or under the same client id; then ``state`` is
+    None, because nobody looked: :meth:`Client.get` does.
     """
 
     index: int

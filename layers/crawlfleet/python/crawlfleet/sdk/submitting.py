@@ -78,8 +78,9 @@ class Submissions(Calls):
         same entries, from another process too. ``client_ids``, one an entry, do the same for each
         entry by itself, whatever it is submitted with.
 
-        A biz that has as much as it may says when it takes more. ``timeout`` is for how many
-        seconds that is waited out (without it, as for any call); ``on_wait`` is told of each pause.
+        A biz that has as much as it may says so. ``timeout`` is for how many seconds from now on
+        room is waited for, asking at least every 30 of them (without it, as for any call);
+        ``on_wait`` is told of each pause.
 
         Raises:
             InvalidRequestError: the one page is refused; the fields are named.

@@ -38,6 +38,9 @@ KEY_HEADER: Final = "x-api-key"
 #: No answer of the API is larger.
 _MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 64 * 1024
+#: Whoever waits for room asks this often, in seconds, whatever Retry-After says: a backlog falls
+#: unevenly, and what is estimated from it may be far too long.
+LONGEST_PAUSE_FOR_ROOM: Final = 30.0
 #: Answers that promise that nothing was done.
 _NOTHING_DONE: Final = frozenset({429, 503})
 #: Failures before the first byte of the request left this machine.
@@ -205,9 +208,11 @@ class Transport:
                 if status in LATER and status not in _NOTHING_DONE:
                     lost.append(why)
                 if status == 429 and patience is not None:
-                    pause = self._retries.pause(attempt, retry_after)
-                    if self._clock.monotonic() + pause > patience.until:
+                    left = patience.until - self._clock.monotonic()
+                    if left <= 0:
                         raise error_of(status, problem, retry_after)
+                    pause = self._retries.pause(attempt, retry_after)
+                    pause = min(pause, LONGEST_PAUSE_FOR_ROOM, left)
                     patience.told(pause)
                     self._clock.sleep(pause)
                     continue
