@@ -39,8 +39,8 @@ down: $(VENV)/.runtime ## Stop it; its data stays
 	@$(BIN)/python -m infra.local down --state "$(STATE)"
 
 .PHONY: status
-status: $(VENV)/.runtime ## Show whether it runs, and where
-	@$(BIN)/python -m infra.local status --state "$(STATE)"
+status: $(VENV)/.runtime ## Show whether it runs, where, and whether every part of it answers
+	@$(BIN)/python -m infra.local status --state "$(STATE)" || [ $$? -eq 3 ] # 3: nothing runs
 
 # ---- check -------------------------------------------------------------------------------------
 

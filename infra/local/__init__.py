@@ -5,6 +5,7 @@
 ``parts``          finds server programs, free ports, waits until a part answers
 ``redis_server``   a Redis of one's own
 ``mongo_server``   a MongoDB replica set of one's own
+``health``         asks each part of a running cloud whether it answers
 ``aws_server``     moto's server: SSM, Secrets Manager, SNS, CloudWatch
 =================  ===========================================================================
 """

@@ -1,13 +1,22 @@
-"""``python -m infra.local up | down | status``: the local cloud from the command line."""
+"""``python -m infra.local up | down | status``: the local cloud from the command line.
+
+``status`` ends with 0 where it runs and every part answers, with 1 where one does not, and with 3
+where nothing runs.
+"""
 
 import argparse
 import sys
 from pathlib import Path
+from typing import Final
 
 from infra.local.cloud import down, up
+from infra.local.health import advice, look
 from infra.local.parts import PartError
 from infra.local.server import Options, serve
 from infra.local.state import Addresses, StateFolder
+
+#: Exit status of ``status`` where nothing runs, as that of init scripts.
+NOT_RUNNING: Final = 3
 
 
 def _port(text: str) -> int:
@@ -17,7 +26,11 @@ def _port(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m infra.local", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m infra.local",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     starting = argparse.ArgumentParser(add_help=False)
     starting.add_argument("--consumers", type=int, default=2, help="most consumers at once")
@@ -32,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument("--no-seed", action="store_true", help="leave the config centre empty")
     serving.add_argument("--env", action="append", default=[], help="NAME=value for the functions")
     commands.add_parser("down", parents=[folder], help="stop it; data stays")
-    commands.add_parser("status", parents=[folder], help="tell whether it runs, and where")
+    commands.add_parser("status", parents=[folder], help="tell whether it runs, where, and how")
     return parser
 
 
@@ -48,6 +61,18 @@ def _show(addresses: Addresses) -> None:
 
   curl -H 'x-api-key: {addresses.api_key}' {addresses.api_url}/health"""
     )
+
+
+def _status(running: Addresses) -> int:
+    """Show what runs and how each part of it is; return the exit status."""
+    print(f"running, process {running.pid}\n")
+    _show(running)
+    parts = look(running)
+    print("\n" + "\n".join(f"  {health}" for health in parts))
+    said = advice(parts, running.log_dir)
+    if said:
+        print(f"\nerror: {said}", file=sys.stderr)
+    return 1 if said else 0
 
 
 def main(arguments: list[str]) -> int:
@@ -83,9 +108,8 @@ def main(arguments: list[str]) -> int:
                 running = folder.read() if folder.is_served() else None
                 if running is None:
                     print("not running; `make up` starts it")
-                    return 1
-                print(f"running, process {running.pid}\n")
-                _show(running)
+                    return NOT_RUNNING
+                return _status(running)
     except PartError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
+from infra.local.health import advice, look
 from infra.local.keys import ApiKeys
 from infra.local.parts import (
     GRACE_SECONDS,
@@ -180,6 +181,9 @@ def up(state: Path, *, consumers: int = 2, api_port: int = 0) -> Addresses:
     if folder.is_served():
         addresses = folder.read()
         where = f" at {addresses.api_url}" if addresses else ""
+        said = advice(look(addresses), addresses.log_dir) if addresses else ""
+        if said:
+            raise PartError(f"it runs already{where}, and {said}")
         raise PartError(f"it runs already{where}; `make status` shows it, `make down` stops it")
     if api_port and not port_is_free(api_port):
         raise PartError(f"port {api_port} is taken; name another, or none to have one chosen")

@@ -168,17 +168,46 @@ def test_up_outlives_its_caller_and_down_stops_it(tmp_path):
         stopped = run("down", "--state", tmp_path)
     twice = run("down", "--state", tmp_path)
 
-    assert (nothing.returncode, nothing.stdout) == (1, "not running; `make up` starts it\n")
+    assert (nothing.returncode, nothing.stdout) == (3, "not running; `make up` starts it\n")
     assert started.returncode == 0, started.stderr
     for address in (addresses.api_url, addresses.api_key, addresses.mongo_uri):
         assert address in started.stdout
         assert address in shown.stdout
+    assert (shown.returncode, shown.stderr) == (0, "")
+    for part in ("Redis", "MongoDB", "AWS", "API"):
+        assert re.search(rf"^  {part} +answers$", shown.stdout, re.MULTILINE)
     assert again.returncode == 1
     assert "it runs already" in again.stderr
     assert "`make down` stops it" in again.stderr
     assert stopped.stdout == f"stopped; data stays in {tmp_path}\n"
     assert twice.stdout == "nothing was running\n"
     assert not StateFolder(tmp_path).is_served()
+
+
+def test_a_part_that_was_killed_is_named_with_what_to_do(tmp_path):
+    with LocalCloud(tmp_path, ticking=False) as cloud:
+        with redis.Redis.from_url(cloud.redis_url) as store:
+            os.kill(store.info("server")["process_id"], signal.SIGKILL)
+        (_, _, _, where, _) = addresses_of(cloud)
+        eventually(lambda: not listens(where), what="Redis lives on")
+
+        shown, again = run("status", "--state", tmp_path), run("up", "--state", tmp_path)
+        with pymongo.MongoClient(cloud.mongo_uri) as mongo:
+            os.kill(mongo.admin.command("serverStatus")["pid"], signal.SIGKILL)
+        both = run("status", "--state", tmp_path)
+
+    remedy = "`make down && make up` starts it again; what is stored is kept\n"
+    assert shown.returncode == 1
+    assert re.search(r"^  Redis +DOES NOT ANSWER: .*refused", shown.stdout, re.MULTILINE)
+    assert re.search(r"^  MongoDB +answers$", shown.stdout, re.MULTILINE)
+    assert re.search(r"^  API +answers: degraded, redis ", shown.stdout, re.MULTILINE)
+    assert shown.stderr == f"\nerror: Redis does not answer: {remedy}"
+    assert again.returncode == 1
+    assert again.stderr.startswith("error: it runs already at ")
+    assert again.stderr.endswith(f", and Redis does not answer: {remedy}")
+    assert both.returncode == 1
+    assert re.search(r"^  MongoDB +DOES NOT ANSWER: .*refused", both.stdout, re.MULTILINE)
+    assert both.stderr.startswith("\nerror: Redis and MongoDB do not answer: ")
 
 
 def test_ctrl_c_during_the_start_leaves_nothing_running(tmp_path):
