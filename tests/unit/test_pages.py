@@ -1,12 +1,18 @@
 """The README and the pages it links are true where that can be told by looking."""
 
 import re
+from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from crawlfleet import names
 from crawlfleet.edge.routes import ROUTES
+from crawlfleet.model.biz import Biz, Stage, Tenant
+from crawlfleet.model.rule import Field, Rule
 from infra.fleet import FLEET
 
 ROOT = Path(__file__).parents[2]
@@ -87,3 +93,63 @@ def test_the_architecture_page_draws_the_door_that_exists():
 
     assert "POST /v1/{biz}/requests" in page
     assert any(route.path == "/v1/{biz}/requests" and route.method == "POST" for route in ROUTES)
+
+
+def fields_of(struct: type[msgspec.Struct], place: str = "") -> Iterator[tuple[str, str]]:
+    """Every field by its place in the document, and its default as a page writes it."""
+    inner = msgspec.inspect.type_info(struct)
+    for field in inner.fields:
+        kind, suffix = field.type, ""
+        if isinstance(kind, msgspec.inspect.VarTupleType):
+            kind, suffix = kind.item_type, "[]"
+        if isinstance(kind, msgspec.inspect.StructType):
+            yield from fields_of(kind.cls, f"{place}{field.encode_name}{suffix}.")
+        else:
+            yield f"{place}{field.encode_name}", written(field)
+
+
+def written(field: msgspec.inspect.Field) -> str:
+    if field.required:
+        return "required"
+    value: Any = field.default
+    if value is msgspec.NODEFAULT:
+        value = field.default_factory()
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, Enum):
+        return f"`{value.value}`"
+    if isinstance(value, int | float):
+        return f"`{value:,.10g}`" if isinstance(value, float) else f"`{value:,}`"
+    if isinstance(value, tuple) and value:
+        return f"`[{', '.join(value)}]`"
+    return f"`{value}`" if value else "empty"
+
+
+def table_after(text: str, start: str) -> list[list[str]]:
+    """The cells of the first table behind ``start``, without its head."""
+    rows = (
+        text.split(f"\n{start}\n", 1)[1]
+        .split("\n| ", 1)[1]
+        .split("\n\n", maxsplit=1)[0]
+        .splitlines()[2:]
+    )
+    return [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("struct", "start"),
+    [
+        (Stage, "### `stage.yaml`"),
+        (Tenant, "### `tenants/<tenant>.yaml`"),
+        (Biz, "### `bizs/<tenant>/<biz>.yaml`"),
+        (Rule, "A rule:"),
+        (Field, "A field of a rule:"),
+    ],
+)
+def test_operating_explains_every_field_of_a_document_with_its_default(struct, start):
+    rows = table_after((ROOT / "docs/operating.md").read_text(), start)
+
+    assert {place.strip("`"): default for place, _, default, _ in rows} == dict(fields_of(struct))
+    assert all(meaning for *_, meaning in rows)
