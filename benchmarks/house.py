@@ -14,6 +14,7 @@ import msgspec
 
 from benchmarks.bench import Addresses
 from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
+from crawlfleet.adapters.memory.config import OneSecret, StandingConfig
 from crawlfleet.adapters.mongo.numbers import FIRST_NUMBER, MongoCounter
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.secrets import Secrets
@@ -80,11 +81,11 @@ class BenchParts(Parts):
 
     @cached_property
     def config(self) -> SsmConfig:
-        return cast("SsmConfig", _StandingConfig(self._tree))
+        return cast("SsmConfig", StandingConfig(self._tree))
 
     @cached_property
     def secrets(self) -> Secrets:
-        return cast("Secrets", _OneSecret(self._mongo))
+        return cast("Secrets", OneSecret(self._mongo))
 
     @cached_property
     def ids(self) -> LambdaIds:
@@ -149,24 +150,6 @@ def single(url: str) -> dict[str, Any]:
     """The submission of one page as one event."""
     body = msgspec.json.encode({"url": url, "rule": "page"}).decode()
     return event("POST", f"/v1/{BIZ}/requests", body)
-
-
-class _StandingConfig:
-    refused = None
-
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-
-    def current(self) -> Tree:
-        return self._tree
-
-
-class _OneSecret:
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def read(self, _: str) -> str:
-        return self._value
 
 
 class _Lambda:

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
+from crawlfleet.adapters.memory.config import OneSecret, StandingConfig
 from crawlfleet.adapters.mongo.numbers import FIRST_NUMBER, MongoCounter, MongoWorkerNumbers
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.secrets import Secrets
@@ -122,12 +123,12 @@ class ChaosParts(Parts):
     @cached_property
     def config(self) -> SsmConfig:
         """The configuration stands still."""
-        return cast("SsmConfig", _StandingConfig(self.world.tree))
+        return cast("SsmConfig", StandingConfig(self.world.tree))
 
     @cached_property
     def secrets(self) -> Secrets:
         """The one secret is MongoDB's address."""
-        return cast("Secrets", _OneSecret(self.world.mongo))
+        return cast("Secrets", OneSecret(self.world.mongo))
 
     @cached_property
     def ids(self) -> LambdaIds:
@@ -150,24 +151,6 @@ class ChaosParts(Parts):
             self.redis.close()
         if "nodes" in vars(self):
             self.nodes.close()
-
-
-class _StandingConfig:
-    refused = None
-
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-
-    def current(self) -> Tree:
-        return self._tree
-
-
-class _OneSecret:
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def read(self, _: str) -> str:
-        return self._value
 
 
 class _Lambda:
