@@ -90,6 +90,19 @@ def test_a_push_shows_what_changes_and_asks(run, folder):
     assert revision not in accepted.output
 
 
+def test_a_push_that_nobody_answers_changes_nothing_and_names_the_way(run, folder):
+    run("push", folder, "--stage", "prod", "--yes")
+    edit(folder / "bizs/acme/shop.yaml", "per_host: 4", "per_host: 7")
+
+    silent = run("push", folder, "--stage", "prod", answer="")
+    still = run("diff", folder, "--stage", "prod")
+
+    assert silent.exit_code == 2
+    assert "nothing was changed: where nobody answers this, --yes does" in silent.stderr
+    assert "interrupted" not in silent.stderr
+    assert "+  per_host: 7" in still.output
+
+
 def test_one_mistake_refuses_the_push_with_code_2_and_every_mistake(run, folder):
     edit(folder / "bizs/acme/shop.yaml", "ttl_seconds: 172800", "ttl_seconds: soon")
     edit(folder / "bizs/acme/shop.yaml", "nodes: [main, east]", "nodes: [main, west]")

@@ -47,6 +47,20 @@ def test_a_biz_without_dead_letters_has_no_table(crawlfleet, api):
     done = crawlfleet("dead", "list", BIZ)
 
     assert (done.code, done.out, done.err) == (0, "", "there are none\n")
+    few = crawlfleet("dead", "list", BIZ, "--reason", "Extract", "--host", "a.example")
+    assert few.err == "there are none with reason Extract, host a.example\n"
+
+
+def test_a_list_says_nothing_of_letters_that_it_does_not_know(crawlfleet, five):
+    row = crawlfleet("dead", "list", BIZ, "--limit", "1", "--json").rows()[0]
+
+    assert row["biz"] == BIZ
+    assert row["answer"]["status"] == 404
+    assert not row.keys() & {"headers", "worker", "sample", "timeline", "meta", "body"}
+
+
+def test_the_reasons_there_are_stand_in_the_help(crawlfleet):
+    assert "RobotsDenied" in crawlfleet("dead", "list", "--help").out
 
 
 def test_a_table_of_letters_that_is_cut_says_so(crawlfleet, five):

@@ -89,6 +89,18 @@ def test_a_batch_of_none_or_of_more_is_refused(count):
         inputs.submissions_in(body)
 
 
+def test_a_field_of_the_entries_beside_them_is_told_its_place():
+    with pytest.raises(InvalidRequestError) as caught:
+        inputs.submissions_in(
+            b'{"requests": [{"url": "https://a.example/"}], "job": "j", "urls": 1}'
+        )
+
+    assert [(each.field, each.message) for each in caught.value.problems] == [
+        ("job", 'belongs to each entry of "requests", not beside them'),
+        ("urls", "is no field of a batch; it has requests"),
+    ]
+
+
 def test_a_field_beside_the_entries_is_named_and_the_right_entries_are_not():
     with pytest.raises(InvalidRequestError) as caught:
         inputs.submissions_in(b'{"requests":[{"url":"https://example.org/"}],"rule":"x","a b":1}')

@@ -107,6 +107,8 @@ def test_a_list_has_the_facts_of_each_letter_and_no_samples():
         ("status", "word"),
         ("status", "1000"),
         ("reason", ""),
+        ("reason", "pagegone"),
+        ("host", "a b"),
         ("text", "x" * 256),
         ("since", "yesterday"),
         ("until", "2026-01-01"),
@@ -225,6 +227,9 @@ def test_many_are_replayed_and_purged_as_the_body_says():
         ('{"filter": {}}', "filter"),
         ('{"filter": {"hots": "example.org"}}', "filter.hots"),
         ('{"filter": {"host": ""}}', "filter.host"),
+        ('{"filter": {"host": "https://"}}', "filter.host"),
+        ('{"filter": {"reason": "Nope"}}', "filter.reason"),
+        ('{"filter": {"all": true}}', "filter.all"),
         ('{"filter": {"since": "soon"}}', "filter.since"),
         ('{"all": true, "filter": {"host": "x"}}', "all"),
         ('{"all": false}', "filter"),
@@ -240,6 +245,49 @@ def test_nobody_changes_everything_by_a_slip(verb, body, field):
     status, problem = ask(NoOperations(), event)
 
     assert (status, [error["field"] for error in problem["errors"]]) == (400, [field])
+
+
+def test_a_reason_that_no_error_has_is_told_which_there_are():
+    query = {"queryStringParameters": {"reason": "pagegone"}}
+    body = '{"filter": {"reason": "Nope"}}'
+
+    _, listed = ask(NoOperations(), an_event(path="/v1/docs/dead-letters", **query))
+    _, purged = ask(NoOperations(), an_event("POST", "/v1/docs/dead-letters/purge", body=body))
+
+    for problem in (listed, purged):
+        (error,) = problem["errors"]
+        assert error["message"].startswith("is none of AddressRefused, ConnectFailed, CutOff, ")
+        assert "PageGone" in error["message"]
+
+
+@pytest.mark.parametrize("host", ["Shop.Example:8443", "https://shop.example/a?b", "shop.example"])
+def test_a_host_is_meant_whatever_was_copied_with_it(host):
+    asked = []
+
+    def list_letters(tenant, biz, meant, *, cursor, limit):
+        asked.append(meant)
+        return Listing([], None, more=False)
+
+    def purge_letters(tenant, biz, meant, **_):
+        asked.append(meant)
+        return Changed(0)
+
+    operations = NoOperations(list_letters=list_letters, purge_letters=purge_letters)
+    body = json.dumps({"filter": {"host": host}})
+    ask(operations, an_event(path="/v1/docs/dead-letters", queryStringParameters={"host": host}))
+    ask(operations, an_event("POST", "/v1/docs/dead-letters/purge", body=body))
+
+    assert asked == [LetterFilter(host="shop.example")] * 2
+
+
+def test_all_within_the_filter_is_told_its_place():
+    body = '{"filter": {"all": true}}'
+
+    _, problem = ask(NoOperations(), an_event("POST", "/v1/docs/dead-letters/replay", body=body))
+
+    assert problem["errors"] == [
+        {"field": "filter.all", "message": 'stands beside "filter", not in it'}
+    ]
 
 
 def test_a_rule_that_is_neither_is_told_what_it_may_be():

@@ -45,7 +45,7 @@ def test_a_host_is_found_however_it_is_written(office):
     office.kill(2)
     (rare,) = office.kill(1, host="Rare.Example")
 
-    assert [one.request.id for one in office.list(LetterFilter(host="RARE.example")).items] == [
+    assert [one.request.id for one in office.list(LetterFilter(host="RARE.example:80")).items] == [
         rare
     ]
 
@@ -85,6 +85,8 @@ def test_a_list_looks_on_by_itself_while_there_is_time(world):
         (LetterFilter(text="x" * 256), "text"),
         (LetterFilter(host="\ud800"), "host"),
         (LetterFilter(reason=""), "reason"),
+        (LetterFilter(reason="pagegone"), "reason"),
+        (LetterFilter(host="a b"), "host"),
     ],
 )
 def test_a_filter_that_nothing_can_match_is_refused_by_name(office, letters, field):

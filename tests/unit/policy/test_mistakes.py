@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.errors import Problem
 from crawlfleet.model.biz import Biz, Stage
-from crawlfleet.policy.mistakes import decode
+from crawlfleet.policy.mistakes import decode, named
 from tests.config_documents import biz, generation
 
 json_values = st.recursive(
@@ -29,6 +29,21 @@ def test_right_document_is_decoded_without_problems():
     assert value is not None
     assert value.ttl_seconds == 60
     assert problems == ()
+
+
+def test_a_field_that_is_none_is_told_which_there_are_the_likely_one_first():
+    _, (problem,) = decode(json.dumps(biz(colection="docs")), Biz)
+
+    assert problem.field == "colection"
+    assert problem.message.startswith(
+        "is no field of this document; it has collection, description, queue, "
+    )
+
+
+def test_no_more_fields_are_named_than_one_reads():
+    many = named([f"field{number}" for number in range(40)], "x")
+
+    assert many.endswith("field15 and 24 more")
 
 
 def test_every_mistake_is_named_with_its_place():

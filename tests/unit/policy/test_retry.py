@@ -10,10 +10,20 @@ from crawlfleet.errors import (
     FetchTimeoutError,
     PageGoneError,
     ThrottledError,
+    UnknownRuleError,
 )
 from crawlfleet.model.biz import RetryLimits
 from crawlfleet.model.outcome import Answer, Dead, Retry
-from crawlfleet.policy.retry import LONGEST_RETRY_AFTER, after_failure, reason_of
+from crawlfleet.policy.retry import (
+    CUT_OFF,
+    INTERNAL,
+    LONGEST_RETRY_AFTER,
+    REASONS,
+    UNREADABLE,
+    UNSTORABLE,
+    after_failure,
+    reason_of,
+)
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 LIMITS = RetryLimits(max_attempts=4, base_seconds=5, max_seconds=60)
@@ -57,6 +67,19 @@ def test_a_dead_letter_keeps_the_answer_and_a_retry_its_facts():
 
 def test_what_is_no_error_of_ours_is_internal():
     assert reason_of(ZeroDivisionError()) == "Internal"
+
+
+def test_the_reasons_there_are_come_from_the_tree_of_errors():
+    fetching = (ThrottledError, PageGoneError, ConnectFailedError, FetchTimeoutError)
+    failed = [*(kind("x") for kind in fetching), ExtractError("f", "x"), UnknownRuleError()]
+
+    assert {reason_of(error) for error in failed} | {
+        CUT_OFF,
+        INTERNAL,
+        UNSTORABLE,
+        UNREADABLE,
+    } <= set(REASONS)
+    assert not {"Fetch", "Rejected", "LeaseLost"} & set(REASONS)
 
 
 def test_a_sites_longer_retry_after_wins_and_a_shorter_one_does_not():

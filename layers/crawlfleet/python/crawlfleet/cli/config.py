@@ -293,8 +293,20 @@ def _progress(as_json: bool) -> Callable[[str], None] | None:
 
 
 def _confirm(question: str) -> None:
-    """Ask; whoever says no ends the command, having changed nothing."""
-    if not click.confirm(question, err=True):
+    """Ask; whoever says no ends the command, having changed nothing.
+
+    Raises:
+        UsageError: there is no terminal, and what is there instead ended without an answer.
+    """
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        note("")  # the question stands there without an answer
+        message = "nothing was changed: where nobody answers this, --yes does"
+        raise click.UsageError(message) from None
+    if not agreed:
         note("nothing was changed")
         click.get_current_context().exit(Exit.FAILED)
 

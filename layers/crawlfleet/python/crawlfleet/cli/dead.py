@@ -3,6 +3,7 @@
 import functools
 import sys
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,12 +14,28 @@ from crawlfleet.cli.connection import speaks_to_api
 from crawlfleet.cli.console import counted, draw, emit, moment, note, printable, progress, table
 from crawlfleet.cli.failures import Exit
 from crawlfleet.errors import CrawlfleetError
+from crawlfleet.policy.retry import REASONS
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Changed, Client, DeadLetter
 
 #: Letters that the table shows unless told otherwise.
 _ROWS: Final = 50
+#: What a list says of a letter: the rest, such as its timeline, `dead show` has.
+_LISTED: Final = (
+    "id",
+    "biz",
+    "queued_at",
+    "url",
+    "rule",
+    "rule_version",
+    "job",
+    "attempts",
+    "reason",
+    "error",
+    "status",
+    "answer",
+)
 #: A filter, as the SDK takes it.
 Meant = dict[str, Any]
 
@@ -31,7 +48,7 @@ def dead() -> None:
 def _filtered(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options that say which letters are meant; the command gets them as ``meant``."""
 
-    @click.option("--reason", help="Given up on for this kind of error: PageGone, Throttled, ...")
+    @click.option("--reason", help=f"Given up on for this: {', '.join(REASONS)}.")
     @click.option(
         "--status", type=click.IntRange(0, 999), help="The site's last answer; 0: there was none."
     )
@@ -72,11 +89,11 @@ def list_all(fleet: "Client", biz: str, meant: Meant, limit: int | None, as_json
     found = iter(fleet.dead_letters(biz, **meant, page_size=min(500, rows + 1) if rows else 500))
     if as_json:
         for each in islice(found, limit):
-            emit(each)
+            emit({name: getattr(each, name) for name in _LISTED})
         return Exit.FINE
     shown = list(islice(found, rows))
     if not shown:
-        note("there are none")
+        note(f"there are none with {_said(meant)}" if meant else "there are none")
         return Exit.FINE
     draw(
         table(
@@ -197,10 +214,17 @@ def _one_way(ids: Sequence[str], meant: Meant, *, everything: bool, limit: int |
 def _sure(biz: str, meant: Meant) -> bool:
     if not sys.stdin.isatty():
         raise click.UsageError("many would be removed for ever: say --yes where nobody is asked")
-    which = ", ".join(f"{name} {value}" for name, value in meant.items())
+    which = _said(meant)
     scope = f"with {which}" if which else "- all of them -"
     question = f"Remove the dead letters of {biz} {scope} for ever?"
     return click.confirm(printable(question), err=True)
+
+
+def _said(meant: Meant) -> str:
+    return ", ".join(
+        f"{name} {moment(value) if isinstance(value, datetime) else value}"
+        for name, value in meant.items()
+    )
 
 
 def _each(word: str, ids: Sequence[str], change: Callable[[str], object], as_json: bool) -> int:

@@ -99,8 +99,7 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
         (
             NoRoomError,
             Exit.TIME_OUT,
-            "Submit the others later, or wait longer with --timeout: they come after those that "
-            "were accepted or rejected.",
+            "Wait longer with --timeout, or submit later what comes after those: it was not sent.",
         ),
         (
             BacklogFullError,

@@ -15,7 +15,7 @@ from crawlfleet.errors import InvalidRequestError, Problem
 from crawlfleet.model.schedule import Missed
 from crawlfleet.model.submission import BATCH_LIMIT, Submission
 from crawlfleet.model.times import from_ms
-from crawlfleet.policy.mistakes import decode, join
+from crawlfleet.policy.mistakes import decode, join, named
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ def submissions_in(body: bytes) -> tuple[list[Submission | InvalidRequestError],
     top = read(body, dict[str, msgspec.Raw])
     if "requests" not in top:
         return [read(body, Submission)], False
-    problems = [Problem(join("", name), "is no field of a batch") for name in top.keys() - _BATCH]
+    problems = [Problem(join("", name), _beside(name)) for name in top.keys() - _BATCH]
     entries, wrong = decode(bytes(top["requests"]), list[msgspec.Raw])
     problems += [Problem("requests", problem.message) for problem in wrong]
     if problems or entries is None:
@@ -103,6 +103,13 @@ def submissions_in(body: bytes) -> tuple[list[Submission | InvalidRequestError],
         message = f"must have 1 to {BATCH_LIMIT:,} entries, has {len(entries):,}"
         raise InvalidRequestError.of("requests", message)
     return [_entry(entry, index) for index, entry in enumerate(entries)], True
+
+
+def _beside(name: str) -> str:
+    """What is wrong with a field that stands beside a batch's entries."""
+    if name in Submission.__struct_fields__:
+        return 'belongs to each entry of "requests", not beside them'
+    return f"is no field of a batch; it has {named(_BATCH, name)}"
 
 
 def schedule_in(body: bytes) -> ScheduleInput:

@@ -1,15 +1,18 @@
 """Which dead letters a client means, and what is to become of them."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from crawlfleet.edge.inputs import LARGEST_PAGE, job_in, number_in, read, time_in
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.letter import LetterFilter
+from crawlfleet.errors import InvalidRequestError, Problem
+from crawlfleet.model.letter import LetterFilter, host_named
 from crawlfleet.model.submission import JobName
+from crawlfleet.policy.retry import REASONS
+
+T = TypeVar("T")
 
 #: Letters that one call changes unless it asks for fewer or more.
 CHANGES: Final = 500
@@ -17,6 +20,10 @@ CHANGES: Final = 500
 LARGEST_STATUS: Final = 999
 
 Word = Annotated[str, Meta(min_length=1, max_length=255)]
+#: The enumeration is told; what is none of it is found below, which names them all.
+Reason = Annotated[
+    str, Meta(min_length=1, max_length=255, extra_json_schema={"enum": list(REASONS)})
+]
 Moment = Annotated[str, Meta(max_length=40)]
 
 
@@ -26,11 +33,12 @@ class FilterInput(
     """Dead letters of which all that is given holds.
 
     ``reason`` is the error's kind, such as ``PageGone``; ``status`` the site's last answer, 0 for
-    none; ``text`` stands somewhere in the error or the URL; ``since`` and ``until`` are about when
-    the request was queued: RFC 3339 with a zone, or epoch milliseconds.
+    none; ``host`` may have its port or scheme, which do not matter; ``text`` stands somewhere in
+    the error or the URL; ``since`` and ``until`` are about when the request was queued: RFC 3339
+    with a zone, or epoch milliseconds.
     """
 
-    reason: Word | None = None
+    reason: Reason | None = None
     status: Annotated[int, Meta(ge=0, le=LARGEST_STATUS)] | None = None
     rule: Word | None = None
     host: Word | None = None
@@ -78,10 +86,10 @@ def letters_in(query: Mapping[str, str]) -> LetterFilter:
             raise InvalidRequestError.of(name, "must be 1 to 255 signs")
     status = query.get("status")
     return LetterFilter(
-        reason=query.get("reason"),
+        reason=_reason(query.get("reason"), "reason"),
         status=None if status is None else number_in(status, "status", 0, LARGEST_STATUS),
         rule=query.get("rule"),
-        host=query.get("host"),
+        host=_host(query.get("host"), "host"),
         job=job_in(query.get("job")),
         text=query.get("text"),
         since=time_in(query.get("since"), "since"),
@@ -96,14 +104,41 @@ def replay_in(body: bytes) -> ReplayInput:
 
 def replays_in(body: bytes) -> tuple[ReplaysInput, LetterFilter]:
     """What is replayed, and how."""
-    given = read(body, ReplaysInput)
+    given = _read(body, ReplaysInput)
     return given, _meant(given.filter, all_of_them=given.all)
 
 
 def purges_in(body: bytes) -> tuple[PurgesInput, LetterFilter]:
     """What is removed."""
-    given = read(body, PurgesInput)
+    given = _read(body, PurgesInput)
     return given, _meant(given.filter, all_of_them=given.all)
+
+
+def _read(body: bytes, shape: type[T]) -> T:
+    """The body; of ``all`` in the wrong place it is said where the right one is."""
+    try:
+        return read(body, shape)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(
+            Problem("filter.all", 'stands beside "filter", not in it')
+            if problem.field == "filter.all"
+            else problem
+            for problem in error.problems
+        ) from error
+
+
+def _reason(text: str | None, field: str) -> str | None:
+    if text is not None and text not in REASONS:
+        raise InvalidRequestError.of(field, f"is none of {', '.join(REASONS)}")
+    return text
+
+
+def _host(text: str | None, field: str) -> str | None:
+    """The host, without the port or the scheme that somebody has copied with it."""
+    host = None if text is None else host_named(text)
+    if text is not None and host is None:
+        raise InvalidRequestError.of(field, "is no host, such as shop.example")
+    return host
 
 
 def _meant(given: FilterInput, *, all_of_them: bool) -> LetterFilter:
@@ -120,10 +155,10 @@ def _meant(given: FilterInput, *, all_of_them: bool) -> LetterFilter:
         message = "must not be true beside a filter: it means every dead letter"
         raise InvalidRequestError.of("all", message)
     return LetterFilter(
-        reason=given.reason,
+        reason=_reason(given.reason, "filter.reason"),
         status=given.status,
         rule=given.rule,
-        host=given.host,
+        host=_host(given.host, "filter.host"),
         job=given.job,
         text=given.text,
         since=time_in(given.since, "filter.since"),

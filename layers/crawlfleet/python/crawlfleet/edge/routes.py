@@ -14,6 +14,7 @@ from crawlfleet.edge.inputs import (
 )
 from crawlfleet.edge.letter_inputs import LARGEST_STATUS, PurgesInput, ReplayInput, ReplaysInput
 from crawlfleet.model.submission import Submission
+from crawlfleet.policy.retry import REASONS
 
 #: The header of an answer that had been given before.
 REPLAYED: Final = "Idempotent-Replayed"
@@ -102,14 +103,18 @@ def _word(name: str, meaning: str) -> Parameter:
 
 
 _LETTERS: Final = (
-    _word("reason", "Only those given up on for this kind of error, such as PageGone."),
+    Parameter(
+        name="reason",
+        meaning="Only those given up on for this kind of error.",
+        shape={"type": "string", "enum": list(REASONS)},
+    ),
     Parameter(
         name="status",
         meaning="Only those whose last answer had this status; 0: there was none.",
         shape={"type": "integer", "minimum": 0, "maximum": LARGEST_STATUS},
     ),
     _word("rule", "Only those of this rule."),
-    _word("host", "Only those whose URL has this host."),
+    _word("host", "Only those whose URL has this host; a port or a scheme does not matter."),
     _JOB,
     _word("text", "Only those with this text in their error or their URL."),
     _SINCE,

@@ -27,10 +27,11 @@ from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.ids import RequestId, parse_id
 from crawlfleet.model.journal import JournalLine
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.letter import LetterFilter
+from crawlfleet.model.letter import LetterFilter, host_named
 from crawlfleet.model.request import Entry, State, Tracked
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy import cursor as cursors
+from crawlfleet.policy.retry import REASONS
 from crawlfleet.ports import (
     DeadLetters,
     Journal,
@@ -322,7 +323,8 @@ def _checked(letters: LetterFilter) -> LetterFilter:
     """The filter, its host as hosts are kept.
 
     Raises:
-        InvalidRequestError: a text is too long, or none that could be stored.
+        InvalidRequestError: a text is too long, or none that could be stored; nothing is given up
+            on for such a reason; the host is none.
     """
     for name in ("reason", "rule", "host", "job", "text"):
         value = getattr(letters, name)
@@ -332,4 +334,11 @@ def _checked(letters: LetterFilter) -> LetterFilter:
             raise InvalidRequestError.of(name, f"must have 1 to {LONGEST_TEXT} characters")
         if any("\ud800" <= character <= "\udfff" for character in value):
             raise InvalidRequestError.of(name, "is not valid text")
-    return msgspec.structs.replace(letters, host=letters.host and letters.host.lower())
+    if letters.reason is not None and letters.reason not in REASONS:
+        raise InvalidRequestError.of("reason", f"is none of {', '.join(REASONS)}")
+    if letters.host is None:
+        return letters
+    host = host_named(letters.host)
+    if host is None:
+        raise InvalidRequestError.of("host", "is no host, such as shop.example")
+    return msgspec.structs.replace(letters, host=host)

@@ -1,11 +1,16 @@
 """Dead letters: which ones are meant, and what a look at them gives."""
 
+import re
 from datetime import datetime
+from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from crawlfleet.model.request import Tracked
+
+#: A name, of any script, or an address.
+_HOST: Final = re.compile(r"(?=.*\w)[\w.:%-]+\Z")
 
 
 class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +41,27 @@ class LetterPage(msgspec.Struct, frozen=True, kw_only=True):
 
     letters: tuple[Tracked, ...] = ()
     reached: tuple[int, str] | None = None
+
+
+def host_named(text: str) -> str | None:
+    """The host as letters have it, where people write it as they see it; None where it is none.
+
+    >>> host_named("Shop.Example:8443"), host_named("https://shop.example/a"), host_named("::1")
+    ('shop.example', 'shop.example', '::1')
+    >>> host_named("shop example") is host_named("https://") is host_named("a:b") is None
+    True
+    """
+    given = text.strip()
+    if "://" not in given:
+        alone = given.count(":") > 1 and not given.startswith("[")  # an address of IPv6
+        given = f"//[{given}]" if alone else f"//{given}"
+    try:
+        parts = urlsplit(given)
+        host = parts.hostname or ""
+        _ = parts.port  # a wrong one is found only when it is asked for
+    except ValueError:
+        return None
+    return host if _HOST.match(host) else None
 
 
 def host_of(url: str) -> str:

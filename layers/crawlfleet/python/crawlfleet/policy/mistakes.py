@@ -6,8 +6,9 @@ walked: a part that does not convert is taken apart until the parts do, so that 
 exactly what is wrong, and where.
 """
 
+import difflib
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
@@ -19,6 +20,8 @@ T = TypeVar("T")
 
 #: Longest value that a message quotes.
 _QUOTED_CHARACTERS: Final = 60
+#: Most fields that a message names.
+_NAMED: Final = 16
 #: Below these fields a value may be a credential; messages never quote it.
 _UNQUOTED: Final = frozenset({"headers"})
 
@@ -31,7 +34,7 @@ def decode(content: str | bytes, shape: type[T]) -> tuple[T | None, tuple[Proble
 
     >>> from crawlfleet.model.biz import Tenant
     >>> decode('{"api_keys": ["k", 5], "quota": 1}', Tenant)[1]
-    (Problem(field='quota', message='is no field of this document'),
+    (Problem(field='quota', message='is no field of this document; it has description, api_keys'),
      Problem(field='api_keys[1]', message='expected `str`, got `int` (5)'))
     """
     try:
@@ -103,6 +106,19 @@ def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
+def named(fields: Iterable[str], like: str) -> str:
+    """The fields there are, so many as one reads; what may have been meant by ``like`` is first.
+
+    >>> named(["url", "rule", "meta"], "rul")
+    'rule, url, meta'
+    """
+    there = list(fields)
+    meant = difflib.get_close_matches(like[:_QUOTED_CHARACTERS], there, n=2)
+    first = [*meant, *(name for name in there if name not in meant)]
+    more = len(first) - _NAMED
+    return ", ".join(first[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
 def _walk(value: object, shape: Any, path: str) -> Iterator[Problem]:
     """The mistakes of ``value``, if it is no ``shape``."""
     try:
@@ -140,7 +156,8 @@ def _inside_struct(
     fields = {field.encode_name: field for field in msgspec.structs.fields(shape)}
     for key in value:
         if key not in fields:
-            yield Problem(join(path, key), "is no field of this document")
+            message = f"is no field of this document; it has {named(fields, key)}"
+            yield Problem(join(path, key), message)
     for name, field in fields.items():
         if name in value:
             yield from _walk(value[name], field.type, join(path, name))

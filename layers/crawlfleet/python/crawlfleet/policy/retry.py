@@ -1,9 +1,17 @@
 """What to do after a failed attempt: try again, and when, or give up. Retry is a value."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from crawlfleet.errors import CrawlfleetError, ThrottledError
+from crawlfleet import errors
+from crawlfleet.errors import (
+    CrawlfleetError,
+    ExtractError,
+    FetchError,
+    ThrottledError,
+    UnknownRuleError,
+)
 from crawlfleet.model.biz import RetryLimits
 from crawlfleet.model.outcome import Dead, Retry
 
@@ -19,6 +27,25 @@ CUT_OFF: Final = "CutOff"
 INTERNAL: Final = "Internal"
 UNSTORABLE: Final = "Unstorable"
 UNREADABLE: Final = "Unreadable"
+
+
+def _reasons() -> Iterator[str]:
+    kinds: list[type[CrawlfleetError]] = [FetchError, ExtractError, UnknownRuleError]
+    while kinds:
+        kind = kinds.pop()
+        below = [each for each in kind.__subclasses__() if each.__module__ == errors.__name__]
+        kinds += below
+        if not below:
+            yield _named(kind)
+    yield from (CUT_OFF, INTERNAL, UNSTORABLE, UNREADABLE)
+
+
+def _named(kind: type[Exception]) -> str:
+    return kind.__name__.removesuffix("Error")
+
+
+#: Every reason for which a request is given up on.
+REASONS: Final = tuple(sorted(_reasons()))
 
 
 def cut_off(attempt: int, limits: RetryLimits) -> str | None:
@@ -39,7 +66,7 @@ def reason_of(error: Exception) -> str:
     'Throttled'
     """
     if isinstance(error, CrawlfleetError):
-        return type(error).__name__.removesuffix("Error")
+        return _named(type(error))
     return INTERNAL
 
 

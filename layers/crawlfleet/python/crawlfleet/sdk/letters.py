@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final
 
+import msgspec
+
 from crawlfleet.errors import ConflictError, InvalidRequestError, NotFoundError
 from crawlfleet.sdk.calls import Calls
 from crawlfleet.sdk.findings import (
@@ -37,12 +39,13 @@ class DeadLetters(Calls):
         self,
         transport: Transport,
         clock: Clock,
-        path: str,
+        biz: str,
         meant: dict[str, str | int],
         page_size: int,
     ) -> None:
         super().__init__(transport, clock)
-        self._path = path
+        self._biz = biz
+        self._path = path_of(biz, "dead-letters")
         self._meant = meant
         self._page_size = page_size
 
@@ -55,7 +58,8 @@ class DeadLetters(Calls):
 
         def read(at: str | None) -> tuple[tuple[DeadLetter, ...], str | None, bool]:
             page = self._get(self._path, LettersPage, {**params, **parameters(cursor=at)})
-            return page.dead_letters, page.cursor, page.more
+            letters = (msgspec.structs.replace(one, biz=self._biz) for one in page.dead_letters)
+            return tuple(letters), page.cursor, page.more
 
         return Pages(read, cursor, clock=self._clock)
 
@@ -138,8 +142,8 @@ class Letters(Calls):
         """The dead letters of a biz of which all that is given holds.
 
         ``reason`` is the error's kind, such as ``PageGone``; ``status`` the site's last answer, 0
-        for none; ``text`` stands somewhere in the error or the URL; ``since`` and ``until`` are
-        about when the request was queued.
+        for none; ``host`` may be a URL, whose host is meant; ``text`` stands somewhere in the error
+        or the URL; ``since`` and ``until`` are about when the request was queued.
 
         ::
 
@@ -159,8 +163,7 @@ class Letters(Calls):
             "until": moment_of(until, "until"),
         }
         given = {name: value for name, value in meant.items() if value is not None}
-        path = path_of(biz, "dead-letters")
-        return DeadLetters(self._transport, self._clock, path, given, page_size)
+        return DeadLetters(self._transport, self._clock, biz, given, page_size)
 
     def dead_letter(self, biz: str, request_id: str) -> DeadLetter:
         """One dead letter with everything: timeline, and the beginning of the last answer's body.
