@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet import names
+from crawlfleet import errors, names
 from crawlfleet.edge.routes import ROUTES
 from crawlfleet.model.biz import Biz, Stage, Tenant
 from crawlfleet.model.rule import Field, Rule
+from crawlfleet.policy import retry
 from infra.fleet import FLEET
 
 ROOT = Path(__file__).parents[2]
@@ -153,3 +154,27 @@ def test_operating_explains_every_field_of_a_document_with_its_default(struct, s
 
     assert {place.strip("`"): default for place, _, default, _ in rows} == dict(fields_of(struct))
     assert all(meaning for *_, meaning in rows)
+
+
+def test_operating_explains_every_reason_of_a_dead_letter_and_whether_it_is_tried_again():
+    final = (retry.CUT_OFF, retry.INTERNAL, retry.UNSTORABLE, retry.UNREADABLE)
+    raised = [
+        kind
+        for kind in vars(errors).values()
+        if isinstance(kind, type)
+        and issubclass(kind, errors.FetchError | errors.ExtractError | errors.UnknownRuleError)
+        and kind is not errors.FetchError
+    ]
+    expected = {kind.__name__.removesuffix("Error"): kind.retryable for kind in raised}
+
+    rows = table_after((ROOT / "docs/operating.md").read_text(), "## Dead letters")
+
+    told = {reason.strip("`"): again == "yes" for reason, _, again in rows}
+    assert told == expected | dict.fromkeys(final, False)
+
+
+def test_operating_counts_the_attempts_that_are_forgiven_as_the_policy_does():
+    page = (ROOT / "docs/operating.md").read_text()
+    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+    assert f"up to {words[retry.CUT_OFFS]} such attempts beyond `retry.max_attempts`" in page
