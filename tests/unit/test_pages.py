@@ -17,7 +17,12 @@ from crawlfleet.policy import retry
 from infra.fleet import FLEET
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CHANGELOG.md"]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "samplesconfig/README.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 FLOWS = ROOT / "layers/crawlfleet/python/crawlfleet/flows"
 #: Verbs' parts, not journeys of their own.
 NO_JOURNEY = {"__init__", "configuration", "holding", "phases", "recovery_ports", "work_ports"}
@@ -33,7 +38,7 @@ def journeys() -> list[str]:
     return [line for line in text.splitlines() if line.startswith("| ")][1:]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page):
     missing = [link for link in links_of(page) if not (page.parent / link).exists()]
 
