@@ -1,9 +1,10 @@
 import io
+import json
 import sys
 
 import pytest
 
-from tests.unit.sdk.api_server import BIZ, FIRST_ID
+from tests.unit.sdk.api_server import BIZ, FIRST_ID, Fault, problem
 
 URL = "https://example.org/a"
 
@@ -98,10 +99,11 @@ def test_letters_are_replayed_one_by_one_and_one_that_fails_does_not_stop_the_ot
 ):
     done = crawlfleet("dead", "replay", BIZ, "0", "17", "1", "--current-rule")
 
-    assert (done.code, done.out) == (1, "replayed 2\n")
+    assert (done.code, done.out) == (4, "replayed 2\n")
     assert "17: " in done.err
     assert five.findings.replayed == [("0", "current"), ("1", "current")]
     assert crawlfleet("dead", "replay", BIZ, "17").code == 4
+    assert crawlfleet("dead", "replay", BIZ, "17", "18").code == 4
     assert crawlfleet("dead", "replay", BIZ, "0", "2", "--json").json() == {
         "replayed": 1,
         "failed": {"0": "the request is not dead"},
@@ -184,6 +186,54 @@ def test_a_ledger_that_balances_is_an_equation(crawlfleet, api):
         ),
     )
     assert crawlfleet("ledger", BIZ, "--job", "nightly", "--json").json()["submitted"] == 2
+
+
+def test_a_job_that_is_none_is_told_what_a_job_is(crawlfleet, api):
+    api.faults.append(
+        Fault(404, json.dumps(problem("not-found", 404, "there is no job x")).encode())
+    )
+
+    done = crawlfleet("ledger", BIZ, "--job", "x")
+
+    assert done.code == 4
+    assert "there is no job x" in done.err
+    assert "`submit --job` or the fire of a schedule" in done.err
+    assert "kept for 30 days after its requests" in done.err
+    assert "crawlfleet requests" not in done.err
+
+
+def test_what_is_no_id_is_told_where_ids_come_from(crawlfleet, api):
+    errors = [{"field": "id", "message": "is no request id"}]
+    refused = json.dumps(problem("invalid-request", 400, "not valid", errors)).encode()
+    api.faults.extend([Fault(400, refused)] * 2)
+
+    alone = crawlfleet("explain", BIZ, "abc")
+    beside = crawlfleet("dead", "replay", BIZ, "abc", "17")
+
+    assert (alone.code, beside.code) == (2, 2)
+    assert "An id is what `crawlfleet submit` printed" in alone.err
+
+
+@pytest.mark.parametrize("option", ["since", "until"])
+def test_what_is_no_time_is_told_both_ways_to_write_one(crawlfleet, api, option):
+    done = crawlfleet("dead", "list", BIZ, f"--{option}", "yesterday")
+
+    assert (done.code, api.calls) == (2, [])
+    assert f"{option}: must be a time such as 2026-01-31T08:00:00Z" in done.err
+    assert "15m, 2h, 7d" in done.err
+    assert crawlfleet("dead", "list", BIZ, f"--{option}", "1767225600123").code == 0
+
+
+def test_a_table_in_a_pipe_is_no_wider_than_one_reads_and_loses_nothing(crawlfleet, api):
+    url, number = "https://example.org/" + "long/" * 60, str(FIRST_ID)
+    api.findings.letter(FIRST_ID, url=url, error="PageGoneError: " + "gone " * 50)
+
+    out = crawlfleet("dead", "list", BIZ).out
+
+    assert max(map(len, out.splitlines())) <= 120
+    assert number in out
+    assert out.count("gone") == 50
+    assert out.count("/") >= url.count("/")
 
 
 @pytest.mark.parametrize(

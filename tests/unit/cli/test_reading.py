@@ -41,6 +41,7 @@ def test_an_unknown_request_ends_with_its_own_code(crawlfleet, api):
 
     assert (done.code, done.out) == (4, "")
     assert "crawlfleet requests BIZ" in done.err
+    assert "requests expire, and dead letters can be purged" in done.err
 
 
 def test_texts_from_the_web_do_not_steer_the_terminal(crawlfleet, three):
@@ -79,6 +80,19 @@ def test_a_table_that_is_cut_says_so(crawlfleet, three):
 
 
 # ---- figures -------------------------------------------------------------------------------------
+
+
+def test_a_list_of_none_says_so_and_what_was_asked_for(crawlfleet, three):
+    done = crawlfleet("requests", BIZ, "--state", "leased")
+
+    assert (done.code, done.out, done.err) == (0, "", "there are none with state leased\n")
+
+
+def test_the_workers_time_is_said_to_be_a_sum(crawlfleet, three):
+    said = " ".join(crawlfleet("stats", BIZ).out.split())
+
+    assert "summed over" in said
+    assert "at once" in said
 
 
 def test_stats_are_shown_in_tables_or_as_json(crawlfleet, three):

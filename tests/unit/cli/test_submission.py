@@ -191,7 +191,7 @@ def test_a_file_waits_for_room_no_longer_than_it_is_told(crawlfleet, api, tmp_pa
 
     assert (done.code, done.out) == (5, "accepted 1000, rejected 0\n")
     assert f"{BIZ} did not take the rest in time (it is full): 1000 requests accepted" in done.err
-    assert "wait longer with --timeout" in done.err
+    assert "Wait longer with --timeout" in done.err
 
 
 def test_mistakes_of_a_file_come_in_the_order_of_its_lines_and_name_lines(

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from crawlfleet import sdk
 from crawlfleet.errors import (
     ConflictError,
     CrawlfleetError,
@@ -14,7 +15,15 @@ from crawlfleet.errors import (
     QuotaExceededError,
     UnknownTenantError,
 )
-from crawlfleet.sdk import ApiError, Client, Retries, Timeouts, UnavailableError, UnreachableError
+from crawlfleet.sdk import (
+    ApiError,
+    Client,
+    Retries,
+    Timeouts,
+    UnavailableError,
+    UnreachableError,
+    faults,
+)
 from tests.unit.sdk.api_server import BIZ, KEY, Fault, problem, record
 
 
@@ -207,3 +216,14 @@ def test_a_plain_server_behind_https_is_said_so(api, clock):
 
 def test_health_is_asked_without_a_biz(client):
     assert client.health() == {"status": "ok"}
+
+
+def test_all_that_the_sdk_raises_is_imported_from_it():
+    raised = {
+        name
+        for name, kind in vars(faults).items()
+        if isinstance(kind, type) and issubclass(kind, CrawlfleetError)
+    }
+
+    assert raised <= set(sdk.__all__)
+    assert all(hasattr(sdk, name) for name in sdk.__all__)

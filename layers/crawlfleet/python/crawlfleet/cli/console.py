@@ -8,13 +8,16 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+#: Columns of a table where there is no terminal; what is longer goes on in the next line.
+_WIDTH: Final = 120
 
 #: Tells how far something is: how much is done, and of how much (None: nobody knows).
 Advance = Callable[[int, int | None], None]
@@ -79,7 +82,7 @@ def shown(value: Any) -> str:
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str | None = None
 ) -> "Table":
-    """A table for reading. Columns that end in ``>`` are set to the right."""
+    """A table for reading. Columns that end in ``>`` are set to the right; ids are never cut."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -90,6 +93,7 @@ def table(
             column.removesuffix(">"),
             justify="right" if column.endswith(">") else "left",
             overflow="fold",
+            no_wrap=column == "id",
         )
     for row in rows:
         drawn.add_row(*(Text(printable(shown(cell))) for cell in row))
@@ -97,10 +101,10 @@ def table(
 
 
 def draw(*drawn: Any) -> None:
-    """Show tables on standard output; wide ones are not cut where nobody folds them."""
+    """Show tables on standard output, as wide as the terminal; elsewhere as wide as one reads."""
     from rich.console import Console
 
-    console = Console(width=None if sys.stdout.isatty() else 240)
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
     for each in drawn:
         console.print(each)
 

@@ -12,7 +12,7 @@ import click
 from crawlfleet.cli.ages import moment_from
 from crawlfleet.cli.connection import speaks_to_api
 from crawlfleet.cli.console import counted, draw, emit, moment, note, printable, progress, table
-from crawlfleet.cli.failures import Exit
+from crawlfleet.cli.failures import Exit, judge
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.policy.retry import REASONS
 
@@ -59,12 +59,14 @@ def _filtered(command: Callable[..., int]) -> Callable[..., int]:
     @click.option(
         "--since", metavar="TIME", help="Queued since: 2026-01-31T08:00:00Z, or 15m, 2h, 7d."
     )
-    @click.option("--until", metavar="TIME", help="Queued before.")
+    @click.option(
+        "--until", metavar="TIME", help="Queued before: a time or an age, as with --since."
+    )
     @functools.wraps(command)
     def filtered(*args: Any, since: str | None, until: str | None, **options: Any) -> int:
         names = ("reason", "status", "rule", "host", "job", "text")
         meant: Meant = {name: options.pop(name) for name in names}
-        meant |= {"since": moment_from(since), "until": moment_from(until)}
+        meant |= {"since": moment_from(since), "until": moment_from(until, "until")}
         given = {name: value for name, value in meant.items() if value is not None}
         return command(*args, meant=given, **options)
 
@@ -228,8 +230,12 @@ def _said(meant: Meant) -> str:
 
 
 def _each(word: str, ids: Sequence[str], change: Callable[[str], object], as_json: bool) -> int:
-    """Change one by one; what fails does not stop the others, unless it is the only one."""
+    """Change one by one; what fails does not stop the others, unless it is the only one.
+
+    The exit code is the one that each alone would have; of different ones, bad input's comes first.
+    """
     failed: dict[str, str] = {}
+    codes: set[Exit] = set()
     with progress(word, hidden=as_json) as advance:
         for place, one in enumerate(ids, start=1):
             try:
@@ -238,6 +244,7 @@ def _each(word: str, ids: Sequence[str], change: Callable[[str], object], as_jso
                 if len(ids) == 1:
                     raise
                 failed[one] = str(error)
+                codes.add(judge(error)[0])
             advance(place, len(ids))
     if as_json:
         emit({word: len(ids) - len(failed), "failed": failed})
@@ -245,7 +252,9 @@ def _each(word: str, ids: Sequence[str], change: Callable[[str], object], as_jso
         for one, why in failed.items():
             note(f"{one}: {why}")
         click.echo(f"{word} {len(ids) - len(failed)}")
-    return Exit.FAILED if failed else Exit.FINE
+    if Exit.BAD_INPUT in codes:
+        return Exit.BAD_INPUT
+    return (codes or {Exit.FINE}).pop() if len(codes) < 2 else Exit.FAILED
 
 
 def _tell(word: str, done: "Changed", as_json: bool) -> int:

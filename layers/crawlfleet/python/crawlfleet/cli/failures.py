@@ -33,10 +33,17 @@ class NoRoomError(BacklogFullError):
     """A biz did not take all of a file within the time that was given."""
 
 
+class UnknownJobError(NotFoundError):
+    """Nothing was submitted under the job that was asked for, or too long ago."""
+
+
 _SERVICE: Final = (
     "Is it up? `crawlfleet up` starts a local one; --api-url or CRAWLFLEET_API_URL says where "
     "another one is."
 )
+_IDS: Final = "An id is what `crawlfleet submit` printed; `crawlfleet requests BIZ` lists them."
+#: For how long the counters of a job outlive its requests.
+_JOB_DAYS: Final = 30
 
 
 def tell(error: CrawlfleetError) -> int:
@@ -76,9 +83,20 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
             "Work on them goes on: see `crawlfleet stats BIZ`, or wait longer with --timeout.",
         ),
         (
+            UnknownJobError,
+            Exit.NOT_FOUND,
+            (
+                "A job is what `submit --job` or the fire of a schedule named. Its counters are "
+                f"kept for {_JOB_DAYS} days after its requests."
+            ),
+        ),
+        (
             NotFoundError,
             Exit.NOT_FOUND,
-            "See `crawlfleet requests BIZ` or `crawlfleet schedule list BIZ`; requests expire.",
+            (
+                "See `crawlfleet requests BIZ` or `crawlfleet schedule list BIZ`; requests expire, "
+                "and dead letters can be purged."
+            ),
         ),
         (
             UnknownBizError,
@@ -116,6 +134,10 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
         ),
         (ApiError, Exit.FAILED, f"Does a Crawlfleet API answer there? {_SERVICE}"),
     )
+    if isinstance(error, InvalidRequestError) and all(
+        each.field in {"id", "request_id"} for each in error.problems
+    ):
+        return Exit.BAD_INPUT, _IDS
     for kind, code, hint in meanings:
         if isinstance(error, kind):
             return code, hint

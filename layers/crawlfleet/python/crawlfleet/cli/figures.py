@@ -66,6 +66,17 @@ def drawn(biz: str, found: "Stats") -> Any:
     rates = found.rates
     queue = found.queue
     total = sum(found.phases.values()) or 1.0
+    phases = table(
+        ["phase", "seconds>", "share>"],
+        [
+            (phase, f"{seconds:.1f}", f"{seconds / total:.0%}")
+            for phase, seconds in sorted(found.phases.items(), key=lambda each: -each[1])
+        ],
+        title="workers' time",
+    )
+    # A worker has many pages under way: without this one wonders at more seconds than have passed.
+    phases.caption = "summed over all pages, also those under way at once"
+    phases.caption_justify = "left"
     return Columns(
         [
             table(
@@ -95,13 +106,6 @@ def drawn(biz: str, found: "Stats") -> Any:
                 ],
                 title="rates",
             ),
-            table(
-                ["phase", "seconds>", "share>"],
-                [
-                    (phase, f"{seconds:.1f}", f"{seconds / total:.0%}")
-                    for phase, seconds in sorted(found.phases.items(), key=lambda each: -each[1])
-                ],
-                title="workers' time",
-            ),
+            phases,
         ]
     )

@@ -6,7 +6,8 @@ import click
 
 from crawlfleet.cli.connection import speaks_to_api
 from crawlfleet.cli.console import draw, emit, moment, note, printable, table
-from crawlfleet.cli.failures import Exit
+from crawlfleet.cli.failures import Exit, UnknownJobError
+from crawlfleet.errors import NotFoundError
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import Client, Ledger
@@ -56,7 +57,12 @@ def ledger(fleet: "Client", biz: str, job: str | None, as_json: bool) -> int:
 
     The exit code is 1 where something is in no state at all.
     """
-    found = fleet.ledger(biz, job=job)
+    try:
+        found = fleet.ledger(biz, job=job)
+    except NotFoundError as error:
+        if job is None:
+            raise
+        raise UnknownJobError(str(error)) from error
     if as_json:
         emit(found)
     else:

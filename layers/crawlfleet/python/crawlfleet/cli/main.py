@@ -32,10 +32,10 @@ _EPILOG: Final = """\b
 Exit codes:
   0  fine
   1  failed, or something ended dead, cancelled or expired
-  2  bad input or usage
+  2  bad input or usage, or a key that the API does not know
   3  not reachable
   4  not found
-  5  time-out
+  5  time-out: --timeout was not enough
 """
 
 

@@ -80,6 +80,11 @@ def requests(
             emit(each)
         return Exit.FINE
     shown = list(islice(found, rows))
+    if not shown:
+        given = {"state": state, "since": since}
+        which = ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
+        note(f"there are none with {which}" if which else "there are none")
+        return Exit.FINE
     draw(
         table(
             ["id", "state", "queued", "tries>", "records>", "url", "error"],

@@ -1,9 +1,25 @@
 """What people import: ``from crawlfleet.sdk import Client``.
 
 The SDK speaks the HTTP API and nothing else; it opens no store and needs no AWS. Read
-:class:`Client` for what can be asked, :mod:`crawlfleet.sdk.faults` for what can go wrong.
+:class:`Client` for what can be asked, :mod:`crawlfleet.sdk.faults` for what can go wrong: all of it
+is imported from here too.
 """
 
+from crawlfleet.errors import (
+    BacklogFullError,
+    ConfigError,
+    ConflictError,
+    CrawlfleetError,
+    InvalidRequestError,
+    KeyReusedError,
+    NotFoundError,
+    Problem,
+    QuotaExceededError,
+    RejectedError,
+    UnknownBizError,
+    UnknownRuleError,
+    UnknownTenantError,
+)
 from crawlfleet.sdk.address import Address, find_address
 from crawlfleet.sdk.client import Client
 from crawlfleet.sdk.faults import (
@@ -45,19 +61,29 @@ from crawlfleet.sdk.transport import Retries, Timeouts
 __all__ = [
     "Address",
     "ApiError",
+    "BacklogFullError",
     "Changed",
     "Client",
+    "ConfigError",
+    "ConflictError",
+    "CrawlfleetError",
     "DeadLetter",
     "DeadLetters",
     "Entry",
     "Explanation",
+    "InvalidRequestError",
+    "KeyReusedError",
     "Ledger",
+    "NotFoundError",
     "Pages",
     "PartlySubmittedError",
+    "Problem",
     "ProblemDocument",
     "Queue",
+    "QuotaExceededError",
     "Rates",
     "Record",
+    "RejectedError",
     "RequestStatus",
     "Retries",
     "Sample",
@@ -72,6 +98,9 @@ __all__ = [
     "Timeouts",
     "UnavailableError",
     "UncertainError",
+    "UnknownBizError",
+    "UnknownRuleError",
+    "UnknownTenantError",
     "UnreachableError",
     "WaitTimeoutError",
     "WorkerState",
