@@ -7,6 +7,7 @@ Nothing here skips: a missing server is a failure that says what to install.
 """
 
 import ipaddress
+import logging
 import os
 import socket
 import uuid
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from moto import mock_aws
 
+from crawlfleet.names import PRODUCT
 from infra.local.aws_server import CREDENTIALS
 from infra.local.mongo_server import MongoServer
 from infra.local.redis_server import RedisServer
@@ -86,6 +88,15 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             monkeypatch.delenv(name)
     with mock_aws():
         yield
+
+
+@pytest.fixture(autouse=True)
+def _shared_logs() -> None:
+    """What adapters log reaches pytest, also where a test before has wired a function.
+
+    That keeps it to a handler of its own, in the process that the tests share.
+    """
+    logging.getLogger(PRODUCT).propagate = True
 
 
 class NetworkClosedError(AssertionError):

@@ -36,9 +36,9 @@ def broken_server(answer: bytes | None) -> Iterator[str]:
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
+        thread.join()  # first: what it accepts in its last moment is to be closed too
         for connection in held:
             connection.close()
-        thread.join()
 
 
 @contextmanager
