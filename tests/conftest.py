@@ -94,9 +94,12 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def _shared_logs() -> None:
     """What adapters log reaches pytest, also where a test before has wired a function.
 
-    That keeps it to a handler of its own, in the process that the tests share.
+    That keeps it to a handler and a level of its own, in the process that the tests share.
     """
-    logging.getLogger(PRODUCT).propagate = True
+    log = logging.getLogger(PRODUCT)
+    log.propagate = True
+    if log.level > logging.WARNING:
+        log.setLevel(logging.WARNING)
 
 
 class NetworkClosedError(AssertionError):
