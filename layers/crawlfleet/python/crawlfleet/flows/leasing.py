@@ -25,6 +25,8 @@ from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.policy.tokens import new_token
 
+#: How long what the truth said of a lease is taken to hold.
+TRUE_SECONDS: Final = 2.0
 #: A lane whose requests cannot be claimed is left alone for this long: others have work too.
 REST_SECONDS: Final = 5.0
 #: For so long an index that does not answer is waited for while leases are renewed. With a wait
@@ -191,13 +193,15 @@ class Leasing:
 
     def _renew_in_index(self, lane: Lane, claims: Sequence[Claim], until: datetime) -> float:
         """The index follows the truth; returns for how long it was waited for in vain."""
+        # Right after the truth was asked.
         started = time.perf_counter()
         try:
             for token, entries in _by_token(claims).items():
                 forgotten = self._ports.queue.renew(lane, token, entries, until)
-                if forgotten:
-                    # The truth says that they are ours: Redis has lost them, and would not know
-                    # whose they are when this worker is killed.
+                # The truth says that they are ours: Redis has lost them, and would not know whose
+                # they are when this worker is killed. One that was frozen since it asked does not
+                # know either: what it listed would belong to nobody any more.
+                if forgotten and time.perf_counter() - started < TRUE_SECONDS:
                     self._ports.book.relist(lane, token, forgotten, until)
         except Exception as error:  # noqa: BLE001  the truth has it; the index follows
             self._ports.warn("leases could not be renewed in the index", error)
