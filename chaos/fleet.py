@@ -132,13 +132,6 @@ class Fleet:
                 lambda: not self._members and not self._awaited, timeout=seconds
             )
 
-    def thaw_all(self) -> None:
-        """Let everybody go on."""
-        with self._changed:
-            frozen = [member for member in self._members.values() if member.frozen]
-        for member in frozen:
-            self.thaw(member)
-
     def living(self) -> list[Member]:
         """Those who live and are not frozen, the oldest first."""
         with self._changed:

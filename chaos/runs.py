@@ -238,11 +238,7 @@ class _Run:
         return []
 
     def _until_all_is_quiet(self) -> list[str]:
-        """Consumers go on until the queue has forgotten what is done; then they end.
-
-        Frozen ones too: what they do when they thaw is a part of the run.
-        """
-        self._fleet.thaw_all()
+        """Consumers go on until the queue has forgotten what is done; then they end."""
         end = time.monotonic() + END_SECONDS
         lane = self._parts.world.lane
         while time.monotonic() < end:
