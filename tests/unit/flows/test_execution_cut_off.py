@@ -1,12 +1,14 @@
 """A worker that others took for dead, that is cut off, or whose node is away."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
 
+from crawlfleet.adapters.memory.fetcher import MemoryFetcher
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.flows import execution, leasing
 from crawlfleet.flows.execution import Worker
@@ -244,3 +246,49 @@ def test_what_redis_forgot_is_not_listed_anew_by_one_that_was_frozen_meanwhile(w
     work(world, queue=Counting(), fetcher=Held(world, until_renewed))
 
     assert world.book.leases(DOCS) == []
+
+
+def test_nobody_passes_while_a_worker_that_thawed_looks_what_is_left(world, monkeypatch):
+    """The first to ask looks; the others, at the same moment, wait for what it finds."""
+    monkeypatch.setattr(execution, "KEEP_SECONDS", 10.0)
+    world.tree = quick_tree(world, concurrency=6, batch=12)
+    submitted(world, 12)
+    begun = threading.Event()
+
+    class Looking:
+        def renew(self, *args):
+            begun.wait(0.3)  # as long as a look may take; it ends at once where one has passed
+            return world.store.renew(*args)
+
+        def __getattr__(self, name):
+            return getattr(world.store, name)
+
+    class Freezing(MemoryFetcher):
+        """The first download takes so long that others take all from the worker."""
+
+        def __init__(self) -> None:
+            super().__init__(PAGES)
+            self.sent = 0
+
+        async def fetch(self, body, limits, ours=None):
+            if self.sent == 0:
+                self.sent = 1
+                entries = [entry for _, entry in world.book.leases(DOCS)]
+                world.disowning.disown(DOCS, world.biz, entries, "w", "x", "dead", world.now)
+                until = world.now + timedelta(minutes=5)
+                world.store.claim(DOCS, world.biz, entries, "other", world.now, until, "other.a.1")
+                world.watch.bury("w")
+                while not world.watch.pulses():  # the whole process stands still
+                    pass
+                return await super().fetch(body, limits)
+            page = await super().fetch(body, limits, ours)
+            self.sent += 1
+            begun.set()
+            return page
+
+    fetcher = Freezing()
+
+    report = work(world, fetcher=fetcher, store=Looking())
+
+    assert fetcher.sent == 1
+    assert report.lost == 12

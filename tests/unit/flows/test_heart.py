@@ -9,6 +9,8 @@ from crawlfleet.flows.heart import Heart
 from crawlfleet.model.worker import Card
 from tests.waiting import eventually
 
+DOUBT_SECONDS = 0.5
+
 
 class Register:
     """A register that knows, has forgotten, or does not answer, as the test says."""
@@ -48,6 +50,7 @@ def heart(register, warnings):
         "w",
         clock=lambda: datetime(2026, 1, 1, tzinfo=UTC),
         seconds=0.005,
+        doubt_seconds=DOUBT_SECONDS,
         card=lambda: Card(done=len(register.beats)),
         warn=lambda message, error: warnings.append(message),
     )
@@ -83,18 +86,31 @@ def test_after_stop_no_beat_follows(heart, register):
     assert len(register.beats) == count
 
 
-def test_it_tells_that_it_was_forgotten_until_the_worker_begins_anew(heart, register):
+def test_it_may_have_lost_what_it_holds_until_that_was_looked_through(heart, register):
     heart.start()
-    assert not heart.forgotten
+    assert not heart.may_have_lost
 
     register.known = False
-    eventually(lambda: heart.forgotten, 5, "the worker learns that it is unknown")
+    eventually(lambda: heart.may_have_lost, 5, "the worker learns that it is unknown")
     register.known = True
     register.gate.clear()
     eventually(lambda: register.waits, 5, "no beat is under way that could tell it again")
-    heart.begin_anew()
+    heart.looked(heart.losses - 1)
+    assert heart.may_have_lost, "it was lost once more since that look began"
+    heart.looked(heart.losses)
 
-    assert not heart.forgotten
+    assert not heart.may_have_lost
+
+
+def test_a_beat_after_a_long_silence_may_have_come_too_late(heart, register):
+    """The process was frozen, or Redis away: it is known, and its leases may have ended."""
+    heart.start()
+    register.gate.clear()
+    eventually(lambda: heart.detached_seconds > DOUBT_SECONDS, 5, "no beat arrives")
+    assert not heart.may_have_lost, "that is for those to say who look at the silence"
+    register.gate.set()
+
+    eventually(lambda: heart.may_have_lost, 5, "the first beat says it")
 
 
 def test_registering_again_after_a_stop_is_not_being_forgotten(heart, register):
@@ -105,7 +121,7 @@ def test_registering_again_after_a_stop_is_not_being_forgotten(heart, register):
     heart.start()
 
     assert len(register.beats) >= 1
-    assert not heart.forgotten
+    assert not heart.may_have_lost
 
 
 def test_a_silent_register_is_noticed_and_warned_of_once(heart, register, warnings):

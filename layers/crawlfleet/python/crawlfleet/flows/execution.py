@@ -109,6 +109,7 @@ class Worker:
             worker,
             clock=ports.clock,
             seconds=stage.detector.beat_seconds,
+            doubt_seconds=self._doubt_seconds,
             card=self._card,
             warn=ports.warn,
         )
@@ -210,10 +211,9 @@ class Worker:
 
         A worker that thaws has a queue of its own full of what was taken from it in the meantime.
         """
-        if self._heart.detached_seconds >= self._doubt_seconds or self._heart.forgotten:
-            async with self._renewing:
-                in_doubt = time.perf_counter() - self._renewed_at >= self._doubt_seconds
-                if in_doubt or self._heart.forgotten:
+        if self._is_in_doubt:
+            async with self._renewing:  # all who ask meanwhile wait for the answer, too
+                if self._is_in_doubt:
                     await self._renew()
         return self._holding.holds(held)
 
@@ -293,7 +293,7 @@ class Worker:
         while True:
             await self._pause(KEEP_SECONDS)
             # A worker that was taken to be dead, or lost with Redis, looks at once what is left.
-            if self._heart.forgotten or time.perf_counter() - self._renewed_at >= renew_every:
+            if self._is_in_doubt or time.perf_counter() - self._renewed_at >= renew_every:
                 async with self._renewing:
                     await self._renew()
             if self._is_cut_off:
@@ -307,12 +307,19 @@ class Worker:
 
     async def _renew(self) -> None:
         """Renew the leases of what is held, and drop what is another's."""
-        self._heart.begin_anew()
-        started = time.perf_counter()
+        losses, started = self._heart.losses, time.perf_counter()
         # In one go: while pages are read, each return to the event loop takes a while.
         for one, claim in await self._threaded(self._leasing.keep, self._holding.all()):
             self._report.lost += one.claim is claim and self._holding.drop(one)
+        # Not before: until then whoever asks is in doubt, and waits.
+        self._heart.looked(losses)
         self._renewed_at = started
+
+    @property
+    def _is_in_doubt(self) -> bool:
+        """Whether what is held may be others' by now."""
+        silent = min(self._heart.detached_seconds, time.perf_counter() - self._renewed_at)
+        return self._heart.may_have_lost or silent >= self._doubt_seconds
 
     @property
     def _is_cut_off(self) -> bool:

@@ -21,6 +21,7 @@ class Heart:
         worker: Its id.
         clock: The time.
         seconds: Between two beats.
+        doubt_seconds: After a silence of this length others may have taken it for dead.
         card: What it says of itself; called from the beating thread.
         warn: Is told when a beat does not arrive, once for each time that it begins to fail.
     """
@@ -32,6 +33,7 @@ class Heart:
         *,
         clock: Clock,
         seconds: float,
+        doubt_seconds: float,
         card: Callable[[], Card],
         warn: Callable[[str, Exception], None],
     ) -> None:
@@ -39,11 +41,13 @@ class Heart:
         self._worker = worker
         self._clock = clock
         self._seconds = seconds
+        self._doubt_seconds = doubt_seconds
         self._card = card
         self._warn = warn
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self._forgotten = threading.Event()
+        # How often it may have lost what it holds, and up to which of these it has looked.
+        self._losses = self._looked = 0
         self._beaten_at = time.monotonic()
         self._beaten = self._failing = False
 
@@ -68,13 +72,22 @@ class Heart:
         return time.monotonic() - self._beaten_at
 
     @property
-    def forgotten(self) -> bool:
-        """Whether a beat has found the worker unknown: buried, or lost with Redis."""
-        return self._forgotten.is_set()
+    def may_have_lost(self) -> bool:
+        """Whether what the worker holds may be others' by now, and it has not looked since.
 
-    def begin_anew(self) -> None:
-        """The worker is about to look what it has left, as one that was forgotten must."""
-        self._forgotten.clear()
+        A beat has found it unknown, buried or lost with Redis; or it came after a long silence: the
+        process was frozen, or Redis away.
+        """
+        return self._losses > self._looked
+
+    @property
+    def losses(self) -> int:
+        """What to give to :meth:`looked` after looking."""
+        return self._losses
+
+    def looked(self, losses: int) -> None:
+        """What is held was looked through; ``losses`` is from before. Later ones still count."""
+        self._looked = max(self._looked, losses)
 
     def _go_on(self) -> None:
         while not self._stopped.wait(self._seconds):
@@ -88,7 +101,8 @@ class Heart:
                 self._warn("the worker's heartbeat did not arrive", error)
             self._failing = True
             return
-        if self._beaten and not known:
-            self._forgotten.set()
+        # Counted before the silence ends, or for a moment nobody would be in doubt.
+        if self._beaten and (not known or self.detached_seconds >= self._doubt_seconds):
+            self._losses += 1
         self._beaten, self._failing = True, False
         self._beaten_at = time.monotonic()
