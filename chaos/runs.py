@@ -258,8 +258,7 @@ class _Run:
         problems += submitter.problems
         if self._fleet.failed:
             problems.append(f"consumers that ended with an error: {self._fleet.failed}")
-        # The bound is one of 20,000 requests: in a small run a single thaw would be beyond it.
-        if repeats.needless_count > MOST_REPEATED * max(plan.requests, 20_000):
+        if ratio > MOST_REPEATED:
             problems.append(
                 f"downloaded again without a reason: {repeats.needless_count} of {plan.requests} "
                 f"({ratio:.2%} beside those in the hands of the killed)"
