@@ -203,9 +203,6 @@ class Fleet:
             elif isinstance(news, Stopped):
                 member = self._members[news.pid]
                 if member.loses:
-                    # A page that was under way may be repeated twice: by whoever takes it over, and
-                    # at the thaw on its own connection, which the site had closed meanwhile.
-                    self.on_loss(member.worker)
                     self.on_loss(member.worker)
             else:
                 self._has_ended(news)
