@@ -1,0 +1,205 @@
+"""Redis as the flows see it: what is to be done, who does it, who looks after whom."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from crawlfleet.model.biz import IntakeLimits
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Entry, Mark
+from crawlfleet.model.totals import Depth, Load, Pressure, Rates
+from crawlfleet.model.worker import Card, Pulse
+
+_NO_CARD: Final = Card()
+
+
+class RequestQueue(Protocol):
+    """The index of what is to be done. Entries may repeat; the claim in the store decides."""
+
+    def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> int:
+        """Append, and count towards the lane's submission rate.
+
+        Returns how many wait in the queue now, these included.
+        """
+        ...
+
+    def requeue(self, lane: Lane, entries: Sequence[Entry]) -> None:
+        """Put recovered entries where they are served next; not counted as submissions."""
+        ...
+
+    def lease(
+        self, lane: Lane, token: str, count: int, now: datetime, until: datetime
+    ) -> list[Entry]:
+        """Move up to ``count`` entries, oldest first, to the token's lease. Empty when none wait.
+
+        Due retries come first, then entries of leases that have ended, then the queue.
+        """
+        ...
+
+    def renew(
+        self, lane: Lane, token: str, entries: Sequence[Entry], until: datetime
+    ) -> list[Entry]:
+        """Extend the lease of ``entries``; returns those that the token no longer holds."""
+        ...
+
+    def finish(
+        self, lane: Lane, token: str, entries: Sequence[Entry], processed: int, now: datetime
+    ) -> int:
+        """Drop the token's entries, add ``processed`` to the rate; returns how many it held."""
+        ...
+
+    def give_back(self, lane: Lane, token: str, entries: Sequence[Entry]) -> int:
+        """Return entries still held by the token to where they are served next."""
+        ...
+
+    def delay(self, lane: Lane, token: str, entries: Sequence[tuple[Entry, datetime]]) -> int:
+        """Move entries still held by the token to the waiting set, each until its time."""
+        ...
+
+    def depth(self, lane: Lane) -> Depth:
+        """How much is queued, leased and delayed, and the ``ts`` of the next entry to be served."""
+        ...
+
+    def depths(self, lanes: Sequence[Lane]) -> list[Depth]:
+        """:meth:`depth` of many lanes in one round trip."""
+        ...
+
+    def loads(self, lanes: Sequence[Lane], now: datetime) -> list[Load]:
+        """What many lanes have for whoever asks now, in one round trip."""
+        ...
+
+    def rates(self, lane: Lane, now: datetime) -> tuple[Rates, Rates]:
+        """Submitted and processed requests per second over the last full 1, 5 and 60 seconds."""
+        ...
+
+    def per_second(self, lane: Lane, now: datetime) -> tuple[dict[int, int], dict[int, int]]:
+        """Submitted and processed counts by epoch second, for the last full 60 seconds."""
+        ...
+
+    def add_phases(self, lane: Lane, seconds: Mapping[str, float]) -> None:
+        """Add to the lane's account of where workers spend their time."""
+        ...
+
+    def phases(self, lane: Lane) -> dict[str, float]:
+        """That account, in seconds by phase."""
+        ...
+
+
+class Workers(Protocol):
+    """Which workers live, over all lanes of the stage."""
+
+    def beat(self, worker: str, now: datetime, card: Card = _NO_CARD) -> bool:
+        """The worker lives, and is taken to for the adapter's liveness span.
+
+        True if it was known. False: it is new, or it was buried or forgotten meanwhile.
+        """
+        ...
+
+    def leave(self, worker: str) -> None:
+        """The worker ends of its own will."""
+        ...
+
+    def live(self, now: datetime) -> list[str]:
+        """Ids of the workers that live, and of wake-ups that have not become workers yet."""
+        ...
+
+    def reserve_wake(self, now: datetime, wanted: int) -> int:
+        """How many workers the caller shall start so that ``wanted`` live; atomic over callers.
+
+        Each is counted as live for a few seconds, so that no two callers start the same one.
+        """
+        ...
+
+
+class LeaseBook(Protocol):
+    """Who holds what of a lane, as the queue knows it. Costs grow with what is leased, not queued.
+
+    A token begins with its worker's id (policy.tokens).
+    """
+
+    def leases(self, lane: Lane, worker: str | None = None) -> list[tuple[str, Entry]]:
+        """Leased entries with their tokens: of one worker, or of all."""
+        ...
+
+    def relist(self, lane: Lane, token: str, entries: Sequence[Entry], until: datetime) -> None:
+        """List as leased what the store says the token owns and the queue has forgotten."""
+        ...
+
+
+class QueueFilling(Protocol):
+    """Filling a lane's queue from the truth after Redis has lost some or all of it."""
+
+    def mark(self, lane: Lane) -> Mark:
+        """Which server holds the queue now, and what was written there when it was filled."""
+        ...
+
+    def clear(self, lane: Lane, nonce: str) -> None:
+        """Drop what is queued and delayed (not what is leased), and begin a filling."""
+        ...
+
+    def fill(self, lane: Lane, nonce: str, entries: Sequence[Entry], reached: int) -> bool:
+        """Append, oldest first, and note how far this has come. False: another has begun anew."""
+        ...
+
+    def fill_delayed(
+        self, lane: Lane, nonce: str, entries: Sequence[tuple[Entry, datetime]]
+    ) -> bool:
+        """The same for what waits for its time."""
+        ...
+
+    def filled(self, lane: Lane, nonce: str) -> bool:
+        """The queue is complete; True also if this nonce had completed it before."""
+        ...
+
+
+class Intake(Protocol):
+    """Back-pressure: whether a lane takes more now."""
+
+    def admit(
+        self, lane: Lane, count: int, limits: IntakeLimits, memory_ratio: float, now: datetime
+    ) -> Pressure:
+        """Ask for ``count`` more, and count them towards the rate if there is room.
+
+        Time is the server's where it has one: callers' clocks (``now``) may differ by an hour.
+        """
+        ...
+
+
+class Watch(Protocol):
+    """The accrual failure detector's view of the workers, over all lanes of the stage.
+
+    Time is the server's, so that a worker's clock does not make it look dead.
+    """
+
+    def take_turn(self, name: str, holder: str, every: timedelta, term: timedelta) -> bool:
+        """Whether the holder is to do ``name`` now.
+
+        True for one at a time, and at most once ``every``. A holder that does not come back loses
+        its turn after ``term``.
+        """
+        ...
+
+    def end_turn(self, name: str, holder: str) -> None:
+        """The holder is done; no effect if the turn is another's now."""
+        ...
+
+    def pulses(self, silent_for: timedelta | None = None) -> list[Pulse]:
+        """Known workers; only those silent for at least ``silent_for`` where that is given.
+
+        Calling it is watching, and so is every beat that arrives: either shows that the others
+        could have beaten. What was silent while Redis was away, or while nothing was heard of the
+        fleet for some seconds, is not held against a worker: it takes a second look, soon after, to
+        find anybody dead then.
+        """
+        ...
+
+    def watched_for(self) -> timedelta:
+        """How long somebody has looked or beaten without a lapse: who lives is known by then.
+
+        Nearly nothing after Redis was away or emptied. Counts as a look itself.
+        """
+        ...
+
+    def bury(self, worker: str) -> bool:
+        """The worker is dead; False if it was not known any more. If it beats again it is new."""
+        ...

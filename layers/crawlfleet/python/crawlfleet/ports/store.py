@@ -1,0 +1,226 @@
+"""MongoDB as the flows see it: requests and records, what may be done with them by whom."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from crawlfleet.model.biz import Biz
+from crawlfleet.model.ids import RequestId
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.outcome import Outcome
+from crawlfleet.model.record import Record
+from crawlfleet.model.request import Claim, Entry, Inserted, Mark, Request, Tracked
+from crawlfleet.model.rule import Rule
+from crawlfleet.model.schedule import Fire, Schedule
+
+
+class RequestStore(Protocol):
+    """The truth: requests and records. ``biz`` is the configuration in force for ``lane``."""
+
+    def insert(
+        self,
+        lane: Lane,
+        biz: Biz,
+        requests: Sequence[Request],
+        kept: frozenset[RequestId] = frozenset(),
+    ) -> Inserted:
+        """Persist with majority write concern.
+
+        A node that does not answer refuses its own requests only: nothing of those is left behind
+        as far as that can be had, and the others stand. Of ``kept`` ids nothing is taken back: who
+        comes again with the same ids finds what is left.
+        """
+        ...
+
+    def claim(
+        self,
+        lane: Lane,
+        biz: Biz,
+        entries: Sequence[Entry],
+        worker: str,
+        now: datetime,
+        until: datetime,
+        token: str,
+    ) -> list[Claim]:
+        """Own each request that matches id, biz, ts and a claimable state, atomically.
+
+        Claimable: pending, waiting until ``now`` at most, or leased with a lease that has ended.
+        Entries that are gone, final, not due or owned by another are missing from the answer.
+        """
+        ...
+
+    def due(self, lane: Lane, biz: Biz, entries: Sequence[Entry]) -> list[tuple[Entry, datetime]]:
+        """Those that are leased or wait for an attempt, and when they may be claimed again."""
+        ...
+
+    def renew(
+        self, lane: Lane, biz: Biz, claims: Sequence[Claim], until: datetime
+    ) -> set[RequestId]:
+        """Extend the leases; returns the ids that the token no longer owns."""
+        ...
+
+    def settle(
+        self,
+        lane: Lane,
+        biz: Biz,
+        outcomes: Sequence[tuple[Claim, Outcome]],
+        worker: str,
+        now: datetime,
+    ) -> set[RequestId]:
+        """Store records and write each outcome, on the condition that the token still owns it.
+
+        Returns the ids whose lease was lost: of those nothing is written.
+        """
+        ...
+
+    def release(
+        self, lane: Lane, biz: Biz, claims: Sequence[Claim], worker: str, why: str, now: datetime
+    ) -> None:
+        """Make claimed requests pending again, without an attempt counted."""
+        ...
+
+    def get(self, lane: Lane, biz: Biz, request_id: RequestId) -> Tracked | None:
+        """Everything about one request, or None."""
+        ...
+
+    def find(
+        self,
+        lane: Lane,
+        biz: Biz,
+        *,
+        state: int | None,
+        since: datetime | None,
+        after: tuple[int, str] | None,
+        limit: int,
+        now: datetime,
+    ) -> list[Tracked]:
+        """Requests by time of queueing, oldest first, after the position ``(ts, id)``."""
+        ...
+
+    def cancel(
+        self, lane: Lane, biz: Biz, request_id: RequestId, by: str, now: datetime
+    ) -> Tracked | None:
+        """Cancel a pending or waiting request; returns it as it then stands, None if unknown."""
+        ...
+
+    def records(
+        self,
+        lane: Lane,
+        biz: Biz,
+        *,
+        request_id: RequestId | None,
+        after: tuple[int, str] | None,
+        limit: int,
+    ) -> list[Record]:
+        """Records by time of storing, oldest first, after the position ``(ms, record id)``."""
+        ...
+
+    def record_count(self, lane: Lane, biz: Biz) -> int:
+        """About how many records there are; exact unless a node has just come back from a crash."""
+        ...
+
+    def unqueued(
+        self, lane: Lane, biz: Biz, *, before: datetime, now: datetime, limit: int
+    ) -> list[Entry]:
+        """Entries that recovery shall queue again, oldest first.
+
+        Pending ones with ``ts`` below ``before``; waiting and leased ones overdue at ``now``.
+        """
+        ...
+
+    def expire(self, lane: Lane, biz: Biz, now: datetime) -> int:
+        """Mark, and count for ever, what passed its TTL unprocessed; returns how many."""
+        ...
+
+
+class Disowning(Protocol):
+    """What recovery takes from whom, and what it fills queues from."""
+
+    def disown(
+        self,
+        lane: Lane,
+        biz: Biz,
+        entries: Sequence[Entry],
+        worker: str,
+        by: str,
+        why: str,
+        now: datetime,
+    ) -> int:
+        """Make pending what ``worker`` owns of these; its tokens are worth nothing from then on."""
+        ...
+
+    def pending(
+        self, lane: Lane, biz: Biz, *, since: int, before: datetime, now: datetime, limit: int
+    ) -> list[Entry]:
+        """Pending entries with ``ts`` from ``since`` (epoch ms) on, oldest first.
+
+        A page has about ``limit`` entries and all of the last one's millisecond, so the next begins
+        one after it. Only an empty page is the last one.
+        """
+        ...
+
+    def waiting(
+        self, lane: Lane, biz: Biz, *, now: datetime, limit: int
+    ) -> list[tuple[Entry, datetime]]:
+        """Entries that wait for their next attempt, and when it is due; soonest first."""
+        ...
+
+    def held(self, lane: Lane, biz: Biz, *, now: datetime, limit: int) -> list[tuple[str, Entry]]:
+        """What is leased and its lease not over, with its worker."""
+        ...
+
+    def remembered_mark(self, lane: Lane, biz: Biz) -> Mark | None:
+        """Which Redis held the lane's whole queue when that was last looked at."""
+        ...
+
+    def remember_mark(self, lane: Lane, biz: Biz, mark: Mark) -> None:
+        """Keep that."""
+        ...
+
+
+class RuleStore(Protocol):
+    """Rules as they were when a request was accepted."""
+
+    def freeze(self, lane: Lane, name: str, rule: Rule) -> None:
+        """Keep this version. No effect when it is kept already."""
+        ...
+
+    def frozen(self, lane: Lane, name: str, version: str) -> Rule | None:
+        """The rule of that version, or None if it was never frozen."""
+        ...
+
+
+class ScheduleStore(Protocol):
+    """Schedules and their fire times."""
+
+    def put(self, schedule: Schedule) -> None:
+        """Create or replace by ``(tenant, biz, name)``."""
+        ...
+
+    def get(self, tenant: str, biz: str, name: str) -> Schedule | None:
+        """One schedule, or None."""
+        ...
+
+    def of_biz(self, tenant: str, biz: str) -> list[Schedule]:
+        """Every schedule of a biz, by name."""
+        ...
+
+    def delete(self, tenant: str, biz: str, name: str) -> bool:
+        """True if there was one."""
+        ...
+
+    def due(self, now: datetime, limit: int) -> list[Schedule]:
+        """Schedules of all tenants whose ``next_at`` is not after ``now``, oldest first."""
+        ...
+
+    def open_fire(self, fire: Fire) -> Fire:
+        """Store the fire unless its schedule has one of that time; returns the one that stands."""
+        ...
+
+    def close_fire(self, fire: Fire) -> None:
+        """All requests of the fire are stored."""
+        ...
+
+    def advance(self, schedule: Schedule, fired_at: datetime, next_at: datetime | None) -> bool:
+        """Move ``next_at`` on, unless another scheduler has; False then."""
+        ...
