@@ -1,4 +1,4 @@
-"""When a biz takes no more for now: how long to wait, and what to say (SPEC.md C4, issue 3)."""
+"""When a biz takes no more for now: how long to wait, and what to say (SPEC.md C4)."""
 
 from typing import Final
 
