@@ -88,7 +88,7 @@ destroy: $(VENV)/.dev ## Delete a deployed stage; one that keeps its state refus
 
 .PHONY: chaos
 chaos: $(VENV)/.dev ## Kill everything while it crawls; REQUESTS=100000 or SECONDS=600, SEED=1, HARMS=300, KINDS="kill mongo"
-	@$(BIN)/python -m chaos $(if $(REQUESTS),--requests "$(REQUESTS)") \
+	@$(BIN)/python -m benchmarks.chaos $(if $(REQUESTS),--requests "$(REQUESTS)") \
 		$(if $(SECONDS),--seconds "$(SECONDS)") $(if $(SEED),--seed "$(SEED)") \
 		$(if $(HARMS),--harms "$(HARMS)") $(if $(KINDS),--kinds $(KINDS)) $(ARGS)
 

@@ -8,8 +8,8 @@ import statistics
 from random import SystemRandom
 
 from benchmarks.bench import Bench, BenchError, Found
-from chaos.halving import halve
-from chaos.runs import Plan, run, servers
+from benchmarks.chaos.halving import halve
+from benchmarks.chaos.runs import Plan, run, servers
 
 
 def run_recovery(bench: Bench) -> Found:

@@ -5,7 +5,7 @@ The seed is another one each time; what fails says how to see it again.
 
 from random import SystemRandom
 
-from chaos.runs import Plan, run, servers
+from benchmarks.chaos.runs import Plan, run, servers
 
 REQUESTS = 20_000
 HARMS = 60

@@ -2,9 +2,9 @@
 
 import pytest
 
-from chaos.kinds import Kind
-from chaos.runs import Plan, Servers, run, servers
-from chaos.truth import Truth
+from benchmarks.chaos.kinds import Kind
+from benchmarks.chaos.runs import Plan, Servers, run, servers
+from benchmarks.chaos.truth import Truth
 
 REQUESTS = 1_500
 HARMS = 3

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from chaos.pages import path_of
+from benchmarks.chaos.pages import path_of
 from infra.local.parts import LOOPBACK, PartError, python_environment
 
 
@@ -40,7 +40,7 @@ class Site:
 def running_site() -> Iterator[Site]:
     """Serve until the end of the block."""
     with subprocess.Popen(
-        [sys.executable, "-m", "chaos.site_server"],
+        [sys.executable, "-m", "benchmarks.chaos.site_server"],
         env=python_environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -12,16 +12,16 @@ from typing import Final
 
 import msgspec
 
-from chaos.audit import MOST_REPEATED, Audit, audit
-from chaos.fleet import Fleet
-from chaos.hands import Hands
-from chaos.harm import Harm
-from chaos.house import ChaosParts, World, tree_of
-from chaos.kinds import MEANING, Kind, mixture
-from chaos.site import Site, running_site
-from chaos.submitter import Submitter
-from chaos.ticks import Ticks
-from chaos.truth import Truth
+from benchmarks.chaos.audit import MOST_REPEATED, Audit, audit
+from benchmarks.chaos.fleet import Fleet
+from benchmarks.chaos.hands import Hands
+from benchmarks.chaos.harm import Harm
+from benchmarks.chaos.house import ChaosParts, World, tree_of
+from benchmarks.chaos.kinds import MEANING, Kind, mixture
+from benchmarks.chaos.site import Site, running_site
+from benchmarks.chaos.submitter import Submitter
+from benchmarks.chaos.ticks import Ticks
+from benchmarks.chaos.truth import Truth
 from crawlfleet.model.biz import FleetLimits
 from infra.local.mongo_server import MongoServer
 from infra.local.redis_server import RedisServer
@@ -155,7 +155,7 @@ class _Run:
         self._progress = progress
         self._log = log
         self._before_audit = before_audit
-        self._dice = Random(plan.seed)  # noqa: S311  it must be repeatable
+        self._dice = Random(plan.seed)
         self._done = 0
         self._harms: Counter[str] = Counter()
         self.truth = stack.enter_context(Truth(world))
@@ -174,7 +174,7 @@ class _Run:
             plan.requests,
             window=max(500, plan.requests // 10),
             done=lambda: self._done,
-            dice=Random(plan.seed),  # noqa: S311  repeatable, and in a thread of its own
+            dice=Random(plan.seed),
             wake=self._fleet.wake,
             tell=self._tell,
         )

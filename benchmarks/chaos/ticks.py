@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from chaos.house import ChaosParts, World
+from benchmarks.chaos.house import ChaosParts, World
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.wiring.scheduler import Scheduler
 

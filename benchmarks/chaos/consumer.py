@@ -1,8 +1,9 @@
 """Consumers, one process an invocation, born of a nursery that has everything imported already.
 
-``python -m chaos.consumer`` reads orders and tells what became of them, in lines of JSON. It forks
-a child for each invocation, sends the signals it is asked to send, and reaps: as it is the parent
-of them all, a signal never meets somebody else's process. When its input closes all are killed.
+``python -m benchmarks.chaos.consumer`` reads orders and tells what became of them, in lines of
+JSON. It forks a child for each invocation, sends the signals it is asked to send, and reaps: as it
+is the parent of them all, a signal never meets somebody else's process. When its input closes all
+are killed.
 """
 
 import ctypes
@@ -18,9 +19,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from chaos.house import ITEMS, ChaosParts, World
-from chaos.pages import page
-from chaos.steps import Armed, Fuse, armed_fetcher, armed_queue, armed_store
+from benchmarks.chaos.house import ITEMS, ChaosParts, World
+from benchmarks.chaos.pages import page
+from benchmarks.chaos.steps import Armed, Fuse, armed_fetcher, armed_queue, armed_store
 from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.extract import RuleExtractor
 from crawlfleet.model.outcome import Page

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from chaos.house import RULE, ChaosParts, World
-from chaos.site import Site
+from benchmarks.chaos.house import RULE, ChaosParts, World
+from benchmarks.chaos.site import Site
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.ids import RequestId

@@ -107,7 +107,7 @@ class ChaosParts(Parts):
             stage="chaos",
             log_level="ERROR",
             redis_url=world.redis,
-            node_secret_template="{node}",  # noqa: S106  the name of a secret, not one
+            node_secret_template="{node}",
             consumer_function="consumer",
             id_issuer_function="id-issuer",
         )

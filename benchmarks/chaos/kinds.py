@@ -5,7 +5,7 @@ from enum import StrEnum
 from random import Random
 from typing import Final
 
-from chaos.steps import Step
+from benchmarks.chaos.steps import Step
 
 
 class Kind(StrEnum):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from chaos.truth import Truth
+from benchmarks.chaos.truth import Truth
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-from chaos.fleet import Fleet
-from chaos.runs import Servers, world_of
-from chaos.submitter import Submitter
-from chaos.truth import Truth
+from benchmarks.chaos.fleet import Fleet
+from benchmarks.chaos.runs import Servers, world_of
+from benchmarks.chaos.submitter import Submitter
+from benchmarks.chaos.truth import Truth
 from crawlfleet.model.biz import FleetLimits
 from infra.local.parts import PartError
 
@@ -54,7 +54,7 @@ def halve(
     limits = FleetLimits(max_consumers=WORKERS, concurrency=32, batch=50, idle_seconds=10.0)
     world = world_of(servers, limits)
     servers.site.pause(PAUSE_SECONDS)
-    dice = Random(seed)  # noqa: S311  it must be repeatable
+    dice = Random(seed)
     found: list[Halving] = []
     with ExitStack() as stack:
         truth = stack.enter_context(Truth(world))

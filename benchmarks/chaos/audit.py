@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
-from chaos.house import ChaosParts
-from chaos.pages import names_on
-from chaos.submitter import JOB, Submitter
-from chaos.truth import Truth, page_of
+from benchmarks.chaos.house import ChaosParts
+from benchmarks.chaos.pages import names_on
+from benchmarks.chaos.submitter import JOB, Submitter
+from benchmarks.chaos.truth import Truth, page_of
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.request import State

@@ -10,7 +10,7 @@ from pymongo import ReadPreference
 from pymongo.collection import Collection
 from pymongo.read_concern import ReadConcern
 
-from chaos.house import BIZ, World
+from benchmarks.chaos.house import BIZ, World
 from crawlfleet.adapters.mongo.connection import database_name
 from crawlfleet.model.request import State
 from crawlfleet.policy.routing import all_shards

@@ -11,11 +11,11 @@ from typing import Any, Final
 import pymongo
 import redis
 
-from chaos.consumer import ClockStep
-from chaos.fleet import Fate, Fleet, Member
-from chaos.kinds import Kind
-from chaos.steps import Armed, Step
-from chaos.ticks import Ticks
+from benchmarks.chaos.consumer import ClockStep
+from benchmarks.chaos.fleet import Fate, Fleet, Member
+from benchmarks.chaos.kinds import Kind
+from benchmarks.chaos.steps import Armed, Step
+from benchmarks.chaos.ticks import Ticks
 from infra.local.mongo_server import MongoServer
 from infra.local.parts import PartError
 from infra.local.redis_server import RedisServer

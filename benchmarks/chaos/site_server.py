@@ -1,7 +1,8 @@
 """The site: counts what it is asked for, and answers after a pause if it is told to.
 
-``python -m chaos.site_server`` prints its port and serves until its input closes. Beside the pages
-there are ``/hits/RUN``, how often each page of a run was asked for, and ``/pause/MILLISECONDS``.
+``python -m benchmarks.chaos.site_server`` prints its port and serves until its input closes. Beside
+the pages there are ``/hits/RUN``, how often each page of a run was asked for, and
+``/pause/MILLISECONDS``.
 A request counts when it arrives: the work is done then, whoever is still there for the answer.
 """
 
@@ -11,7 +12,7 @@ import sys
 from collections import Counter, defaultdict
 from typing import Final
 
-from chaos.pages import page
+from benchmarks.chaos.pages import page
 from infra.local.parts import LOOPBACK
 
 _END: Final = b"\r\n\r\n"

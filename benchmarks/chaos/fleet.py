@@ -12,9 +12,18 @@ from typing import IO, Final, Self
 
 import msgspec
 
-from chaos.consumer import Born, ClockStep, Ended, Invocation, News, Order, Signal, Stopped
-from chaos.house import World
-from chaos.steps import Armed, Step
+from benchmarks.chaos.consumer import (
+    Born,
+    ClockStep,
+    Ended,
+    Invocation,
+    News,
+    Order,
+    Signal,
+    Stopped,
+)
+from benchmarks.chaos.house import World
+from benchmarks.chaos.steps import Armed, Step
 from infra.local.parts import PartError, python_environment
 
 #: Ends of which the work in hand was lost.
@@ -83,7 +92,7 @@ class Fleet:
         """Open the nursery."""
         log: IO[bytes] | int = self.log.open("ab") if self.log else subprocess.DEVNULL
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "chaos.consumer"],
+            [sys.executable, "-m", "benchmarks.chaos.consumer"],
             env=python_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

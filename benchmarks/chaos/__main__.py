@@ -1,4 +1,4 @@
-"""``python -m chaos``: the long form. Exits with 1 where something was lost, doubled or wasted."""
+"""``python -m benchmarks.chaos``, the long form: exits with 1 where anything is lost or doubled."""
 
 import argparse
 import random
@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from chaos.kinds import MEANING, Kind
-from chaos.runs import Plan, Report, Servers, run, servers
+from benchmarks.chaos.kinds import MEANING, Kind
+from benchmarks.chaos.runs import Plan, Report, Servers, run, servers
 
 #: One harm to so many requests, unless told otherwise: as in the tests.
 REQUESTS_A_HARM: Final = 350
@@ -97,7 +97,7 @@ def _table(report: Report) -> Table:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.chaos", description=__doc__)
     parser.add_argument("--requests", type=int, help=f"of a round; default {ROUND_REQUESTS}")
     parser.add_argument("--seconds", type=float, help="begin rounds for so long")
     parser.add_argument("--seed", type=int, help="decides on all harm; default: a random one")
