@@ -16,6 +16,7 @@ from crawlfleet.errors import (
     UnknownRuleError,
     UnknownTenantError,
 )
+from crawlfleet.model.ledger import JOB_LIFE
 
 
 class Exit(IntEnum):
@@ -42,8 +43,6 @@ _SERVICE: Final = (
     "another one is."
 )
 _IDS: Final = "An id is what `crawlfleet submit` printed; `crawlfleet requests BIZ` lists them."
-#: For how long the counters of a job outlive its requests.
-_JOB_DAYS: Final = 30
 
 
 def tell(error: CrawlfleetError) -> int:
@@ -87,7 +86,7 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
             Exit.NOT_FOUND,
             (
                 "A job is what `submit --job` or the fire of a schedule named. Its counters are "
-                f"kept for {_JOB_DAYS} days after its requests."
+                f"kept for {JOB_LIFE.days} days after its requests."
             ),
         ),
         (

@@ -1,8 +1,14 @@
 """The conservation ledger: where everything that was ever submitted is (SPEC.md H1)."""
 
+from datetime import timedelta
+from typing import Final
+
 import msgspec
 
 from crawlfleet.model.lane import Lane
+
+#: The ledger of a job can be read for so long after its last request is gone.
+JOB_LIFE: Final = timedelta(days=30)
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from pymongo.errors import OperationFailure
 from crawlfleet.adapters.mongo.connection import Document, MongoNodes
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.ledger import JOB_LIFE
 from crawlfleet.policy.routing import Shard
 
 _Lives: TypeAlias = tuple[int, int | None]
@@ -28,8 +29,6 @@ _TTL: Final = BY_TIME
 #: What the ledger has not counted as submitted yet is not for MongoDB to remove: it would never
 #: have been there. See ``call`` in :mod:`crawlfleet.adapters.mongo.documents`.
 _COUNTED: Final[Document] = {"call": {"$gte": 0}}
-#: The ledger of a job can be read for so long after its last request is gone.
-_JOB_LIFE: Final = timedelta(days=30)
 #: Recovery removes the counters of old jobs, all of a job's at once (counting.forget_jobs). MongoDB
 #: removes them one by one, so it comes so much later: where a biz has gone, and no recovery looks.
 _JOB_BACKSTOP: Final = timedelta(days=30)
@@ -144,7 +143,7 @@ class Shards:
 
 def job_life(biz: Biz) -> timedelta:
     """How long the counters of a job are kept after it was last counted."""
-    return timedelta(seconds=biz.ttl_seconds + biz.expiry_grace_seconds) + _JOB_LIFE
+    return timedelta(seconds=biz.ttl_seconds + biz.expiry_grace_seconds) + JOB_LIFE
 
 
 def _lives(biz: Biz) -> _Lives:
