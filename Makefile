@@ -150,7 +150,7 @@ PIN := $(UV_VENV)/bin/uv pip compile pyproject.toml --quiet --universal --genera
 pins: ## Renew requirements/*.txt from pyproject.toml
 	@$(PYTHON) -m venv $(UV_VENV)
 	@$(UV_VENV)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(PIN) --upgrade --extra cli --extra infra --extra local --group dev -o requirements/dev.txt
+	$(PIN) --upgrade --extra cli --extra infra --extra local --extra scrapy --group dev -o requirements/dev.txt
 	$(PIN) --constraint requirements/dev.txt --extra cli --extra local --group build -o requirements/runtime.txt
 	$(PIN) --constraint requirements/dev.txt -o requirements/lambda.txt
 	$(PIN) --upgrade --extra local --group bench -o requirements/bench.txt

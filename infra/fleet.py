@@ -206,6 +206,8 @@ class Fleet:
 _CORE: Final = VendorGroup(
     name="core", packages=("aws-lambda-powertools", "msgspec", "pymongo", "redis")
 )
+#: What tells one URL from another.
+_URLS: Final = VendorGroup(name="urls", packages=("publicsuffixlist", "w3lib"), base=("core",))
 #: Kinds of id that the standard library of the runtime does not make.
 _IDS: Final = VendorGroup(name="ids", packages=("uuid-utils",), base=("core",))
 #: Cron lines and time zones; the Lambda image is not promised to carry the zone database.
@@ -213,14 +215,35 @@ _TIME: Final = VendorGroup(name="time", packages=("cronsim", "tzdata"), base=("c
 #: Fetching: the worker's loop, and what executors written by hand use.
 _WEB: Final = VendorGroup(
     name="web",
-    packages=("aiohttp", "certifi", "multidict", "requests", "urllib3", "yarl"),
-    base=("core",),
+    packages=(
+        "aiohttp",
+        "backports.zstd",
+        "brotli",
+        "certifi",
+        "multidict",
+        "protego",
+        "requests",
+        "urllib3",
+        "uvloop",
+        "yarl",
+    ),
+    base=("core", "urls"),
 )
 #: Pages to records.
 _EXTRACT: Final = VendorGroup(
     name="extract",
-    packages=("beautifulsoup4", "google-re2", "lxml", "python-jsonpath", "selectolax"),
-    base=("core", "web"),
+    packages=(
+        "beautifulsoup4",
+        "extruct",
+        "feedparser",
+        "google-re2",
+        "jsonschema-rs",
+        "lxml",
+        "python-jsonpath",
+        "resiliparse",
+        "selectolax",
+    ),
+    base=("core", "urls", "web"),
 )
 
 _TICK: Final = AsynchronousInvocation(retry_attempts=0, max_event_age_seconds=60)
@@ -240,8 +263,8 @@ FLEET: Final = Fleet(
             purpose="Leases requests, fetches their pages, stores their records.",
             memory_mb=1024,
             timeout_seconds=900,
-            vendor=("core", "web", "extract"),
-            grants=Grants(),
+            vendor=("core", "urls", "time", "web", "extract"),
+            grants=Grants(invokes=(names.ID_ISSUER,)),
             # The event is a wake-up call; the next tick calls again, so old ones are worth nothing.
             asynchronous=AsynchronousInvocation(retry_attempts=0, max_event_age_seconds=120),
         ),
@@ -250,7 +273,7 @@ FLEET: Final = Fleet(
             purpose="Answers the HTTP API: persists and queues requests, reads them back.",
             memory_mb=1024,
             timeout_seconds=29,  # API Gateway waits no longer
-            vendor=("core", "time"),
+            vendor=("core", "urls", "time"),
             grants=Grants(invokes=(names.ID_ISSUER, names.CONSUMER)),
             serves_api=True,
         ),
@@ -259,7 +282,7 @@ FLEET: Final = Fleet(
             purpose="Fires due schedules, requeues what is lost, keeps consumers running.",
             memory_mb=512,
             timeout_seconds=120,
-            vendor=("core", "time"),
+            vendor=("core", "urls", "time"),
             grants=Grants(invokes=(names.ID_ISSUER, names.CONSUMER)),
             asynchronous=_TICK,
         ),
@@ -283,5 +306,5 @@ FLEET: Final = Fleet(
         Route(path="/", function=names.ROUTER),
         Route(path="/{proxy+}", function=names.ROUTER),
     ),
-    vendor_groups=(_CORE, _IDS, _TIME, _WEB, _EXTRACT),
+    vendor_groups=(_CORE, _IDS, _TIME, _URLS, _WEB, _EXTRACT),
 )

@@ -7,25 +7,27 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from crawlfleet.model.document import (
+    Count,
+    DatabaseName,
+    Document,
+    HostName,
+    RuleName,
+    Seconds,
+    Slug,
+    StoreName,
+)
 from crawlfleet.model.ids import IdKind
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import HostLimits, Politeness
+from crawlfleet.model.proxy import ProxyPool
+from crawlfleet.model.recrawl import RecrawlPolicy
 from crawlfleet.model.rule import Rule
+from crawlfleet.model.seed import SeedPolicy
+from crawlfleet.model.spider import Spider
 
-#: Tenants, bizs, nodes, schedules. No underscore: it separates them in database names.
-Slug = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]{0,31}\Z")]
-#: Collections and queues.
-StoreName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_-]{0,31}\Z")]
-#: Short enough that ``cf_{tenant}_{database}`` stays below MongoDB's 64 bytes.
-DatabaseName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_-]{0,23}\Z")]
-RuleName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")]
-Count = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(gt=0)]
-
-
-class _Document(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
-    """What every config document shares: unknown keys are mistakes."""
+#: ``text/html``, or all of a kind: ``image/*``.
+MediaRange = Annotated[str, Meta(pattern=r"^[a-z0-9.+-]{1,64}/(?:[a-z0-9.+-]{1,96}|\*)\Z")]
 
 
 class Spread(StrEnum):
@@ -40,7 +42,7 @@ class Spread(StrEnum):
     PLAIN_MODULO = "plain_modulo"
 
 
-class Generation(_Document, frozen=True, kw_only=True):
+class Generation(Document, frozen=True, kw_only=True):
     """A route in force from ``starts_at`` until the next one starts (DESIGN.md 3).
 
     An id carries its own time, so the generation in force then finds it again; nothing is moved.
@@ -54,19 +56,29 @@ class Generation(_Document, frozen=True, kw_only=True):
     spread: Spread = Spread.RENDEZVOUS
 
 
-class FetchLimits(_Document, frozen=True, kw_only=True):
-    """What one download may cost."""
+class FetchLimits(Document, frozen=True, kw_only=True):
+    """What one download may cost, and what it looks like.
+
+    ``content_types`` are the media types that are read; another one makes the page a dead letter
+    before its body arrives. ``text/*`` stands for every text; none are no filter. ``cookies`` keeps
+    those of a job for its later requests, whichever worker does them; without it none are kept.
+    ``proxies`` names a pool of the stage document; the stage's own default holds where it is null.
+    """
 
     user_agent: Annotated[str, Meta(min_length=1, max_length=256)] = "Crawlfleet"
     headers: dict[str, str] = {}
     connect_seconds: Seconds = 5.0
+    first_byte_seconds: Seconds = 15.0
     total_seconds: Seconds = 30.0
+    content_types: Annotated[tuple[MediaRange, ...], Meta(max_length=32)] = ()
+    cookies: bool = False
+    proxies: Slug | None = None
     max_body_bytes: Count = 10_000_000
     max_redirects: Annotated[int, Meta(ge=0, le=20)] = 10
     per_host: Count = 16
 
 
-class RetryLimits(_Document, frozen=True, kw_only=True):
+class RetryLimits(Document, frozen=True, kw_only=True):
     """How often and how late a failed request is tried again; delays double and carry jitter."""
 
     max_attempts: Annotated[int, Meta(ge=1, le=100)] = 4
@@ -74,7 +86,7 @@ class RetryLimits(_Document, frozen=True, kw_only=True):
     max_seconds: Seconds = 3600.0
 
 
-class IntakeLimits(_Document, frozen=True, kw_only=True):
+class IntakeLimits(Document, frozen=True, kw_only=True):
     """How much, and how fast, a biz takes. Beyond it a submission is answered with 429.
 
     ``max_backlog`` counts what is queued, leased and delayed. ``per_second`` may be exceeded by
@@ -86,12 +98,14 @@ class IntakeLimits(_Document, frozen=True, kw_only=True):
     burst: Count = 1_000
 
 
-class Biz(_Document, frozen=True, kw_only=True):
+class Biz(Document, frozen=True, kw_only=True):
     """A business type. Its name and its tenant come from the document's place in the tree.
 
     A request not processed ``ttl_seconds`` after it was queued is counted as expired and never
     worked on; MongoDB removes it, and finished ones, ``expiry_grace_seconds`` later. A backlog that
     will take longer than ``planned_seconds`` at the present rate is reported as late.
+
+    A request names one of the ``rules`` or ``spiders``, whose names differ from each other.
     """
 
     description: str = ""
@@ -103,21 +117,25 @@ class Biz(_Document, frozen=True, kw_only=True):
     id_kind: IdKind = IdKind.SNOWFLAKE
     planned_seconds: Seconds | None = None
     generations: Annotated[tuple[Generation, ...], Meta(min_length=1, max_length=64)]
-    rules: Annotated[dict[RuleName, Rule], Meta(min_length=1, max_length=500)]
+    rules: Annotated[dict[RuleName, Rule], Meta(max_length=500)] = {}
+    spiders: Annotated[dict[RuleName, Spider], Meta(max_length=500)] = {}
     fetch: FetchLimits = FetchLimits()
+    politeness: Politeness = Politeness()
+    seeds: SeedPolicy = SeedPolicy()
+    recrawl: RecrawlPolicy | None = None
     retry: RetryLimits = RetryLimits()
     intake: IntakeLimits = IntakeLimits()
     states: dict[Slug, Annotated[int, Meta(ge=100, le=2**31 - 1)]] = {}
 
 
-class Tenant(_Document, frozen=True, kw_only=True):
+class Tenant(Document, frozen=True, kw_only=True):
     """Who owns bizs. ``api_keys`` are the ids of API Gateway keys, not the keys themselves."""
 
     description: str = ""
     api_keys: tuple[Annotated[str, Meta(min_length=1, max_length=128)], ...] = ()
 
 
-class FleetLimits(_Document, frozen=True, kw_only=True):
+class FleetLimits(Document, frozen=True, kw_only=True):
     """How many workers there are and how they behave."""
 
     min_consumers: Annotated[int, Meta(ge=0, le=1000)] = 0
@@ -129,7 +147,7 @@ class FleetLimits(_Document, frozen=True, kw_only=True):
     idle_seconds: Annotated[float, Meta(ge=0)] = 2.0
 
 
-class DetectorLimits(_Document, frozen=True, kw_only=True):
+class DetectorLimits(Document, frozen=True, kw_only=True):
     """When a silent worker is taken to be dead (policy.liveness).
 
     ``threshold`` is phi; ``pause_seconds`` is what a healthy worker may be silent for beyond what
@@ -144,7 +162,7 @@ class DetectorLimits(_Document, frozen=True, kw_only=True):
     detached_seconds: Seconds = 60.0
 
 
-class Thresholds(_Document, frozen=True, kw_only=True):
+class Thresholds(Document, frozen=True, kw_only=True):
     """Beyond these the monitor calls a node unhealthy, or a biz late (SPEC.md A11)."""
 
     storage_bytes: Count = 400_000_000_000
@@ -153,13 +171,15 @@ class Thresholds(_Document, frozen=True, kw_only=True):
     oldest_waiting_seconds: Seconds = 3600.0
 
 
-class Stage(_Document, frozen=True, kw_only=True):
+class Stage(Document, frozen=True, kw_only=True):
     """The stage document: what holds for every tenant. ``home_node`` keeps schedules and rules.
 
     ``allow_private_addresses`` switches off the check that keeps the worker away from loopback,
     private, link-local and metadata addresses. Only a stage on one's own machine does that.
     Submissions are answered with 429 while Redis uses more than ``redis_memory_ratio`` of its
-    ``maxmemory``.
+    ``maxmemory``. ``hosts`` is how any host is treated by all workers and tenants together, but for
+    those of which ``host_limits`` says otherwise, subdomains not included. ``proxies`` are pools by
+    name, ``default_proxies`` the one of bizs that name none.
     """
 
     home_node: Slug = "main"
@@ -168,6 +188,10 @@ class Stage(_Document, frozen=True, kw_only=True):
     fleet: FleetLimits = FleetLimits()
     detector: DetectorLimits = DetectorLimits()
     redis_memory_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.85
+    hosts: HostLimits = HostLimits()
+    host_limits: Annotated[dict[HostName, HostLimits], Meta(max_length=1000)] = {}
+    proxies: Annotated[dict[Slug, ProxyPool], Meta(max_length=64)] = {}
+    default_proxies: Slug | None = None
     thresholds: Thresholds = Thresholds()
 
 

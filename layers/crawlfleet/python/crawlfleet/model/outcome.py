@@ -7,7 +7,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from crawlfleet.model.harvest import Link
 from crawlfleet.model.record import Record
+from crawlfleet.model.recrawl import Visit
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,10 +116,18 @@ def _plain(text: str, length: int) -> str:
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The page was read; these are its records (possibly none)."""
+    """The page was read; these are its records (possibly none) and the links to go on with.
+
+    ``stored`` are records that were stored while the page was still being read, ``rejected`` says
+    of those that were not stored why. ``visit`` is what is known of the page from now on.
+    """
 
     records: tuple[Record, ...]
     status: int = 200
+    links: tuple[Link, ...] = ()
+    stored: int = 0
+    rejected: tuple[str, ...] = ()
+    visit: Visit | None = None
 
 
 class Retry(msgspec.Struct, frozen=True):

@@ -9,7 +9,11 @@ from crawlfleet.model.ids import RequestId
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One record. ``request_id`` and ``index`` (its place on the page, from 0) are its key."""
+    """One record. ``request_id`` and ``index`` (its place on the page, from 0) are its key.
+
+    A record with a ``key`` of its own, in hex, has that instead: whatever page it is found on, it
+    replaces what was stored under it.
+    """
 
     request_id: RequestId
     index: int
@@ -19,8 +23,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     rule_version: str
     stored_at: datetime
     fields: dict[str, Any]
+    key: str | None = None
 
     @property
     def id(self) -> str:
-        """The key as clients see it: ``{request id}-{index}``."""
-        return f"{self.request_id}-{self.index}"
+        """The key as clients see it: ``{request id}-{index}``, or the record's own."""
+        return self.key or f"{self.request_id}-{self.index}"

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from enum import IntEnum
+from typing import Any
 
 import msgspec
 
@@ -34,7 +35,9 @@ FINAL_STATES = frozenset({State.DONE, State.DEAD, State.CANCELLED, State.EXPIRED
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What ``data`` holds: everything needed to download the page and read it.
 
-    ``rule_version`` freezes the rule: a later edit does not change work already accepted.
+    ``rule`` names a rule or a spider of the biz, and ``rule_version`` freezes it: a later edit does
+    not change work already accepted. ``depth`` counts links from where the crawl began; ``seed`` is
+    the seed that was handed out as this request, as ``segment/key``.
     """
 
     url: str
@@ -44,7 +47,9 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     headers: dict[str, str] = {}
     params: dict[str, str] = {}
     body: str | None = None
-    meta: dict[str, str | int | float | bool | None] = {}
+    meta: dict[str, Any] = {}
+    depth: int = 0
+    seed: str | None = None
 
 
 class Entry(msgspec.Struct, frozen=True):

@@ -13,6 +13,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from crawlfleet.model.schema import RecordSchema
+
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}\Z")]
 Expression = Annotated[str, Meta(min_length=1, max_length=2000)]
 
@@ -105,11 +107,17 @@ class Field(Selector, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
 class Rule(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """How pages of one kind become records. ``items`` selects one element per record."""
+    """How pages of one kind become records. ``items`` selects one element per record.
+
+    ``key`` names the fields that tell one record from another over all pages: storing such a record
+    again replaces it. ``schema`` says what a record must be to be stored.
+    """
 
     description: str = ""
     source: Source = Source.HTML
     items: Selector | None = None
+    key: Annotated[tuple[Name, ...], Meta(max_length=16)] = ()
+    schema: RecordSchema | None = None
     fields: Annotated[dict[Name, Field], Meta(min_length=1, max_length=200)]
 
     @property

@@ -7,33 +7,50 @@ returned.
 """
 
 from crawlfleet.ports.account import DeadLetters, Journal, Ledgers, SubmissionKeys
+from crawlfleet.ports.harvest import Coverages, DataQueue, Validator
+from crawlfleet.ports.hosts import Hosts, RobotsCache, RobotsCopy
 from crawlfleet.ports.ids import IdSource, WorkerNumbers
 from crawlfleet.ports.queue import Intake, LeaseBook, QueueFilling, RequestQueue, Watch, Workers
+from crawlfleet.ports.seeds import SeedFilter, SeedStore
 from crawlfleet.ports.store import Disowning, RequestStore, RuleStore, ScheduleStore
 from crawlfleet.ports.surroundings import Clock, ConfigCentre, Health, MetricSink, Waker
-from crawlfleet.ports.web import Extractor, Fetcher, Ours
+from crawlfleet.ports.visits import Visits
+from crawlfleet.ports.web import NO_ERRAND, Errand, Executors, Extractor, Fetcher, Passage, Sessions
 
 __all__ = [
+    "NO_ERRAND",
     "Clock",
     "ConfigCentre",
+    "Coverages",
+    "DataQueue",
     "DeadLetters",
     "Disowning",
+    "Errand",
+    "Executors",
     "Extractor",
     "Fetcher",
     "Health",
+    "Hosts",
     "IdSource",
     "Intake",
     "Journal",
     "LeaseBook",
     "Ledgers",
     "MetricSink",
-    "Ours",
+    "Passage",
     "QueueFilling",
     "RequestQueue",
     "RequestStore",
+    "RobotsCache",
+    "RobotsCopy",
     "RuleStore",
     "ScheduleStore",
+    "SeedFilter",
+    "SeedStore",
+    "Sessions",
     "SubmissionKeys",
+    "Validator",
+    "Visits",
     "Waker",
     "Watch",
     "WorkerNumbers",

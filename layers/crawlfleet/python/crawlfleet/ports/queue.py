@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from crawlfleet.model.biz import IntakeLimits
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import Parked
 from crawlfleet.model.request import Entry, Mark
 from crawlfleet.model.totals import Depth, Load, Pressure, Rates
 from crawlfleet.model.worker import Card, Pulse
@@ -46,6 +47,32 @@ class RequestQueue(Protocol):
         self, lane: Lane, token: str, entries: Sequence[Entry], processed: int, now: datetime
     ) -> int:
         """Drop the token's entries, add ``processed`` to the rate; returns how many it held."""
+        ...
+
+    def park(
+        self, lane: Lane, token: str, hosts: Sequence[tuple[str, datetime, Sequence[Entry]]]
+    ) -> int:
+        """Move entries still held by the token to the end of their host's own list.
+
+        It is looked at again at that time (the latest one given counts). Returns how many moved.
+        """
+        ...
+
+    def parked(self, lane: Lane, now: datetime, limit: int) -> list[Parked]:
+        """Hosts whose time has come and that have entries, the longest due first."""
+        ...
+
+    def lease_parked(
+        self,
+        lane: Lane,
+        token: str,
+        hosts: Sequence[tuple[str, int, datetime]],
+        until: datetime,
+    ) -> dict[str, list[Entry]]:
+        """Move up to so many entries of each host to the token's lease, oldest first.
+
+        Where some are left, the host is looked at again at the time given.
+        """
         ...
 
     def give_back(self, lane: Lane, token: str, entries: Sequence[Entry]) -> int:

@@ -12,6 +12,7 @@ from crawlfleet.model.record import Record
 from crawlfleet.model.request import Claim, Entry, Inserted, Mark, Request, Tracked
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.schedule import Fire, Schedule
+from crawlfleet.model.spider import Spider
 
 
 class RequestStore(Protocol):
@@ -70,6 +71,15 @@ class RequestStore(Protocol):
         """Store records and write each outcome, on the condition that the token still owns it.
 
         Returns the ids whose lease was lost: of those nothing is written.
+        """
+        ...
+
+    def store_part(
+        self, lane: Lane, biz: Biz, claim: Claim, records: Sequence[Record], now: datetime
+    ) -> bool:
+        """Store records of a page that is still being read; those under the same keys are replaced.
+
+        False, and nothing is written, when the token no longer owns the request.
         """
         ...
 
@@ -179,14 +189,14 @@ class Disowning(Protocol):
 
 
 class RuleStore(Protocol):
-    """Rules as they were when a request was accepted."""
+    """Rules and spiders as they were when a request was accepted."""
 
-    def freeze(self, lane: Lane, name: str, rule: Rule) -> None:
+    def freeze(self, lane: Lane, name: str, rule: Rule | Spider) -> None:
         """Keep this version. No effect when it is kept already."""
         ...
 
-    def frozen(self, lane: Lane, name: str, version: str) -> Rule | None:
-        """The rule of that version, or None if it was never frozen."""
+    def frozen(self, lane: Lane, name: str, version: str) -> Rule | Spider | None:
+        """The rule or spider of that version, or None if it was never frozen."""
         ...
 
 

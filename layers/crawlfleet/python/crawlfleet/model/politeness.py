@@ -1,0 +1,135 @@
+"""Politeness: how a host is treated by all workers of all tenants together (SPEC.md H3)."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from crawlfleet.model.document import Count, Document, Seconds
+
+
+class Robots(StrEnum):
+    """What becomes of a page that the site's robots.txt does not want fetched (RFC 9309)."""
+
+    OBEY = "obey"
+    IGNORE = "ignore"
+
+
+class HostLimits(Document, frozen=True, kw_only=True):
+    """The most that one host is asked for by the whole fleet.
+
+    ``adaptive`` asks a host that answers slowly more slowly: at most ``concurrency`` answers' time
+    is asked of it at once, as it was measured. After a 429, a 503 or a failed connection the host
+    is left alone for ``backoff_seconds``, doubled with each further one up to
+    ``max_backoff_seconds``; a Retry-After that is longer counts, up to ``max_retry_after_seconds``.
+    A robots.txt's crawl-delay counts up to ``max_crawl_delay_seconds``.
+    """
+
+    per_second: Seconds = 10.0
+    concurrency: Annotated[int, Meta(ge=1, le=10_000)] = 8
+    adaptive: bool = True
+    backoff_seconds: Seconds = 2.0
+    max_backoff_seconds: Seconds = 600.0
+    max_retry_after_seconds: Seconds = 86_400.0
+    max_crawl_delay_seconds: Annotated[float, Meta(ge=0)] = 60.0
+
+
+class Politeness(Document, frozen=True, kw_only=True):
+    """What a biz says: it may be more polite than the stage's limits, never less.
+
+    ``product`` is the name that robots.txt files are asked for; null is the user agent's first
+    word.
+    """
+
+    robots: Robots = Robots.OBEY
+    product: Annotated[str, Meta(pattern=r"^[A-Za-z_-]{1,64}\Z")] | None = None
+    per_second: Seconds | None = None
+    concurrency: Count | None = None
+
+
+class HostAsk(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker asks for turns at a host.
+
+    ``count`` requests of ``tenant`` wait in this worker for it; ``running`` of them have their turn
+    already and are not ended. ``interval_seconds`` lies between two turns at least, ``concurrency``
+    downloads at most are under way at once over the fleet.
+    """
+
+    host: str
+    tenant: str
+    count: int
+    running: int
+    interval_seconds: float
+    concurrency: int
+
+
+class HostGrant(msgspec.Struct, frozen=True, kw_only=True):
+    """What the fleet gives: ``count`` turns, the first in ``wait_seconds``, then one an interval.
+
+    The worker may have ``permits`` downloads under way there at once, for
+    :data:`PERMIT_SECONDS` or until it asks or reports again. What got no turn may ask again in
+    ``ready_seconds``; ``why`` says what it waits for: ``rate``, ``concurrency``, ``share`` (other
+    tenants) or ``back-off``; empty where all got one.
+    """
+
+    host: str
+    count: int
+    wait_seconds: float
+    interval_seconds: float
+    permits: int
+    ready_seconds: float
+    why: str = ""
+
+
+class HostReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker has seen of a host since its last report.
+
+    ``running`` is how many downloads of ``tenant`` it has under way or turns for; ``answered`` how
+    many ended with an answer that did not ask for less, after ``seconds`` each on average;
+    ``strained`` how many with a 429, a 503 or without a connection, of which the longest wait that
+    was asked for is ``retry_after_seconds``. ``limits`` are the host's.
+    """
+
+    host: str
+    tenant: str
+    running: int
+    answered: int = 0
+    seconds: float = 0.0
+    strained: int = 0
+    retry_after_seconds: float = 0.0
+    limits: HostLimits = HostLimits()
+
+
+class HostState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a host is treated now, for people and for metrics.
+
+    ``interval_seconds`` is what lies between two turns by adaption alone (0 for none), ``strain``
+    how many strained answers in a row count, ``back_off_until`` until when it is left alone.
+    """
+
+    host: str
+    running: int = 0
+    interval_seconds: float = 0.0
+    answer_seconds: float = 0.0
+    strain: int = 0
+    back_off_until: datetime | None = None
+    next_at: datetime | None = None
+    tenants: tuple[str, ...] = ()
+
+
+class Parked(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests of a lane that wait for their host: how many, and when it may be asked for again."""
+
+    host: str
+    count: int
+    ready_ts: int
+
+
+#: Turns are given for this long ahead, so a back-off is obeyed by all within it.
+HORIZON_SECONDS = 2.0
+#: A worker that is not heard of for so long has no downloads under way any more.
+PERMIT_SECONDS = 30.0
+#: A tenant that got less than it asked for counts at a host for this long.
+DEMAND_SECONDS = 10.0

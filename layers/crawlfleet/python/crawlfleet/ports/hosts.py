@@ -1,0 +1,48 @@
+"""Politeness over the fleet: whose turn it is at a host, and what hosts have said (SPEC.md H3)."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from crawlfleet.model.politeness import HostAsk, HostGrant, HostReport, HostState
+
+
+class RobotsCopy(msgspec.Struct, frozen=True, kw_only=True):
+    """A site's robots.txt as it was fetched.
+
+    ``status`` is 0 where there was no answer. ``text`` is empty unless it was a 2xx. ``fetched_ms``
+    is by the clock of whoever fetched it.
+    """
+
+    status: int
+    text: bytes = b""
+    fetched_ms: int = 0
+
+
+class Hosts(Protocol):
+    """The turns at hosts. One script a host; its clock is the server's."""
+
+    def reserve(self, asks: Sequence[HostAsk], worker: str) -> list[HostGrant]:
+        """Turns for each ask, in order. What is granted is spent, used or not."""
+        ...
+
+    def report(self, reports: Sequence[HostReport], worker: str) -> None:
+        """What was seen since the last report: answers, strain, and how much is under way."""
+        ...
+
+    def states(self, hosts: Sequence[str]) -> list[HostState]:
+        """How hosts are treated now; one that nothing is known of has an empty state."""
+        ...
+
+
+class RobotsCache(Protocol):
+    """robots.txt files, kept for all workers for at most a day (RFC 9309, 2.4)."""
+
+    def load(self, origin: str) -> RobotsCopy | None:
+        """The copy of ``https://example.org``, or None where one is to be fetched."""
+        ...
+
+    def save(self, origin: str, copy: RobotsCopy, seconds: float) -> None:
+        """Keep a copy for ``seconds``."""
+        ...

@@ -1,0 +1,31 @@
+"""What is known of pages since they were last read (SPEC.md H7)."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from crawlfleet.model.biz import Biz
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.recrawl import Visit
+
+
+class Visits(Protocol):
+    """Pages by their seed key; kept until nothing was heard of them for the policy's time."""
+
+    def known(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:
+        """The visits of these pages; unknown ones are missing."""
+        ...
+
+    def saw(self, lane: Lane, biz: Biz, visits: Sequence[Visit]) -> None:
+        """Keep these, each unless a later one is kept."""
+        ...
+
+    def due(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Visit]:
+        """Pages to be read again by ``now``, longest due first."""
+        ...
+
+    def submitted(
+        self, lane: Lane, biz: Biz, visits: Sequence[Visit], next_at: datetime
+    ) -> list[Visit]:
+        """Put these off until ``next_at``; returns those that nobody else has put off since."""
+        ...
