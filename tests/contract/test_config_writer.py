@@ -10,7 +10,7 @@ from botocore.exceptions import EndpointConnectionError
 from crawlfleet.adapters.ssm_config import POLL_SECONDS, write_tree
 from crawlfleet.adapters.ssm_writer import carry_out, plan, read_documents
 from crawlfleet.errors import ConfigError, StoreConflictError, StoreUnavailableError
-from crawlfleet.policy.configuration import unchecked
+from crawlfleet.policy.document_checks import unchecked
 from tests.config_documents import STAGE, biz, generation, texts
 from tests.contract.ssm_cases import ROOT, Clock, CountedSsm, large, names_below, push, reader
 
@@ -101,7 +101,7 @@ def test_two_pushes_at_once_are_told_apart(ssm):
     push(ssm, texts())
     now = datetime.now(UTC)
     wanted = texts(bizs__default__shop=biz())
-    prepared = plan(ssm.client, "test", wanted, check_rule=unchecked, now=now)
+    prepared = plan(ssm.client, "test", wanted, check_reader=unchecked, now=now)
     push(ssm, texts(tenants__acme={}))
 
     with pytest.raises(StoreConflictError):

@@ -7,15 +7,16 @@ from hypothesis import strategies as st
 
 from crawlfleet.errors import Problem
 from crawlfleet.model.biz import Tenant
-from crawlfleet.policy.configuration import adopt, push_problems, shape_of, unchecked
+from crawlfleet.policy.configuration import adopt, push_problems, shape_of
+from crawlfleet.policy.document_checks import unchecked
 from tests.config_documents import STAGE, biz, generation, texts
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SHOP = "bizs/default/shop: "
 
 
-def judge(documents, in_force=None, known=None, check_rule=unchecked):
-    return adopt("r1", documents, in_force, known or {}, check_rule)
+def judge(documents, in_force=None, known=None, check_reader=unchecked):
+    return adopt("r1", documents, in_force, known or {}, check_reader)
 
 
 def said(verdict):
@@ -269,7 +270,7 @@ def test_the_extractors_word_is_placed_at_the_rule_and_said_once():
     def check(rule):
         return [Problem("fields.title.css", "is no selector"), Problem("", "is odd")] * 2
 
-    verdict = judge(texts(bizs__default__shop=biz()), check_rule=check)
+    verdict = judge(texts(bizs__default__shop=biz()), check_reader=check)
 
     assert said(verdict) == [
         "bizs/default/shop: rules.page.fields.title.css: is no selector",
@@ -281,7 +282,7 @@ def test_a_check_that_fails_is_a_problem_of_that_rule_alone():
     def check(rule):
         raise RuntimeError("boom")
 
-    verdict = judge(texts(bizs__default__shop=biz()), check_rule=check)
+    verdict = judge(texts(bizs__default__shop=biz()), check_reader=check)
 
     assert said(verdict) == [
         "bizs/default/shop: rules.page: cannot be checked (RuntimeError: boom)"
@@ -296,7 +297,7 @@ def test_a_rule_nested_too_deeply_is_not_given_to_the_extractor():
 
     judge(
         texts(bizs__default__shop=biz(rules={"page": {"fields": {"x": field}}})),
-        check_rule=lambda rule: asked.append(rule) or [],
+        check_reader=lambda rule: asked.append(rule) or [],
     )
 
     assert asked == []
@@ -310,7 +311,7 @@ def test_unchanged_documents_are_not_read_again():
         return []
 
     documents = texts(bizs__default__shop=biz(), bizs__default__docs=biz(collection="docs"))
-    first = judge(documents, check_rule=check)
+    first = judge(documents, check_reader=check)
     changed = documents | texts(bizs__default__docs=biz(collection="docs", queue="q"))
     judge(changed, first.tree, first.readings, check)
 

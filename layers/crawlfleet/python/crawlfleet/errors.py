@@ -20,6 +20,7 @@
     │  ├─ ServerFaultError*       any other 5xx, or an answer that is no HTTP
     │  ├─ PageGoneError           404 or 410, or any other 4xx: asking again will not help
     │  ├─ RobotsDeniedError       the site asks not to be crawled here
+    │  ├─ RobotsUnknownError*     the site's robots.txt cannot be read now
     │  ├─ AddressRefusedError     the name leads to an address this stage forbids
     │  └─ TooLargeError           the body, or the way to it, is longer than the biz allows
     ├─ ExtractError           the rule could not read the page; the page is kept
@@ -171,6 +172,10 @@ class PageGoneError(FetchError):
 
 class RobotsDeniedError(FetchError):
     """The site's robots.txt asks not to fetch this page."""
+
+
+class RobotsUnknownError(ThrottledError):
+    """The site's robots.txt cannot be read now, so nothing may be asked for (RFC 9309, 2.3.1.4)."""
 
 
 class AddressRefusedError(FetchError):

@@ -19,7 +19,8 @@ from crawlfleet.adapters.ssm_writer import Written, write_tree
 from crawlfleet.errors import ConfigError, CrawlfleetError, Problem, StoreUnavailableError
 from crawlfleet.model.biz import Tree
 from crawlfleet.names import CONFIG_REVISION, config_root
-from crawlfleet.policy.configuration import Reading, RuleCheck, adopt, unchecked
+from crawlfleet.policy.configuration import Reading, adopt
+from crawlfleet.policy.document_checks import ReaderCheck, unchecked
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class SsmConfig:
     Args:
         client: A boto3 client of ``ssm`` with short time-outs, as ``adapters.aws.client`` makes it.
         stage: Name of the stage whose tree is read.
-        check_rule: The extractor's check; without one, selectors are taken as they are.
+        check_reader: The extractor's check; without one, selectors are taken as they are.
         poll_seconds: Time between two looks at the revision.
         clock: Epoch seconds. Not the monotonic clock: it may stand still in a frozen function.
         pause: Waits between two readings of a tree that is being written.
@@ -56,14 +57,14 @@ class SsmConfig:
         client: SsmApi,
         stage: str,
         *,
-        check_rule: RuleCheck = unchecked,
+        check_reader: ReaderCheck = unchecked,
         poll_seconds: float = POLL_SECONDS,
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
         self._root = config_root(stage)
-        self._check_rule = check_rule
+        self._check_reader = check_reader
         self._poll_seconds = poll_seconds
         self._clock = clock
         self._pause = pause
@@ -148,7 +149,7 @@ class SsmConfig:
         documents = dict(stored.documents)
         # A document that cannot be put together counts as there and wrong, not as removed.
         documents |= {problem.field: "" for problem in stored.problems}
-        verdict = adopt(revision, documents, self._tree, self._readings, self._check_rule)
+        verdict = adopt(revision, documents, self._tree, self._readings, self._check_reader)
         unread = {problem.field: problem for problem in stored.problems}
         problems = tuple(unread.get(problem.field, problem) for problem in verdict.problems)
         self._readings = verdict.readings

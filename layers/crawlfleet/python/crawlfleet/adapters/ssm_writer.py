@@ -24,7 +24,8 @@ from crawlfleet.adapters.ssm_tree import (
 from crawlfleet.errors import ConfigError, Problem, StoreConflictError
 from crawlfleet.model.biz import Stage, Tree
 from crawlfleet.names import CONFIG_PARTS, CONFIG_REVISION, CONFIG_STAGE, config_root
-from crawlfleet.policy.configuration import RuleCheck, adopt, push_problems, unchecked
+from crawlfleet.policy.configuration import adopt, push_problems
+from crawlfleet.policy.document_checks import ReaderCheck, unchecked
 from crawlfleet.policy.mistakes import decode
 
 #: What DeleteParameters takes at once.
@@ -75,7 +76,7 @@ def write_tree(
     stage: str,
     documents: Mapping[str, str],
     *,
-    check_rule: RuleCheck = unchecked,
+    check_reader: ReaderCheck = unchecked,
     now: datetime | None = None,
     delete: bool = False,
 ) -> Written:
@@ -85,7 +86,7 @@ def write_tree(
         client: A client of ``ssm``; its retries should be patient, PutParameter is rationed.
         stage: Name of the stage.
         documents: JSON by path (``stage``, ``tenants/{tenant}``, ``bizs/{tenant}/{biz}``).
-        check_rule: The extractor's check of a rule's selectors.
+        check_reader: The extractor's check of a rule's selectors.
         now: Now; what new generations are measured by.
         delete: Whether documents of the stage that are not given go.
 
@@ -95,7 +96,7 @@ def write_tree(
         StoreUnavailableError: SSM does not answer. What was written is not announced; push again.
     """
     moment = now or datetime.now(UTC)
-    prepared = plan(client, stage, documents, check_rule=check_rule, now=moment, delete=delete)
+    prepared = plan(client, stage, documents, check_reader=check_reader, now=moment, delete=delete)
     return carry_out(client, stage, prepared, now=moment)
 
 
@@ -104,7 +105,7 @@ def plan(
     stage: str,
     documents: Mapping[str, str],
     *,
-    check_rule: RuleCheck,
+    check_reader: ReaderCheck,
     now: datetime,
     delete: bool = False,
 ) -> Plan:
@@ -120,7 +121,7 @@ def plan(
     standing = stored.documents
     wanted = dict(documents) if delete else {**standing, **documents}
     unread = [problem for problem in stored.problems if problem.field not in wanted]
-    verdict = adopt("", wanted, None, {}, check_rule)
+    verdict = adopt("", wanted, None, {}, check_reader)
     problems = [*verdict.problems, *_size_problems(documents), *([] if delete else unread)]
     if verdict.tree is not None:
         problems += push_problems(standing, verdict.tree, now)

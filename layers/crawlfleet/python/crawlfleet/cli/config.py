@@ -35,7 +35,8 @@ from crawlfleet.cli.failures import Exit
 from crawlfleet.cli.folder import file_of, read_folder, render, scan_folder, write_folder
 from crawlfleet.errors import ConfigError, Problem, StoreConflictError, StoreError
 from crawlfleet.names import ENV_STAGE
-from crawlfleet.policy.configuration import RuleCheck, adopt, shape_of
+from crawlfleet.policy.configuration import adopt, shape_of
+from crawlfleet.policy.document_checks import ReaderCheck
 
 #: The stage on one's own machine, and the file in which `crawlfleet up` says where it is.
 LOCAL_STAGE: Final = "local"
@@ -49,7 +50,7 @@ def push_folder(
     stage: str,
     ssm_client: SsmApi,
     *,
-    check_rule: RuleCheck | None = None,
+    check_reader: ReaderCheck | None = None,
     delete: bool = False,
 ) -> Written:
     """Push a folder to a stage, as ``crawlfleet config push --yes`` does.
@@ -59,26 +60,28 @@ def push_folder(
         StoreError: the config centre does not answer, or somebody else pushed meanwhile.
     """
     documents = read_folder(Path(path))
-    check = check_rule or extractor_check()
-    return write_tree(ssm_client, stage, documents, check_rule=check, delete=delete)
+    check = check_reader or reader_check()
+    return write_tree(ssm_client, stage, documents, check_reader=check, delete=delete)
 
 
-def validate_folder(path: str | Path, check_rule: RuleCheck | None = None) -> tuple[Problem, ...]:
+def validate_folder(
+    path: str | Path, check_reader: ReaderCheck | None = None
+) -> tuple[Problem, ...]:
     """Every mistake of a folder, as far as it can be told without the stage."""
     documents, problems = scan_folder(Path(path))
     unread = {problem.field for problem in problems}
     readable = {name: text for name, text in documents.items() if name not in unread}
-    verdict = adopt("", readable, None, {}, check_rule or extractor_check())
+    verdict = adopt("", readable, None, {}, check_reader or reader_check())
     missing_only_here = {name for name in documents if name in unread}
     found = [each for each in verdict.problems if each.field not in missing_only_here]
     return (*problems, *found)
 
 
-def extractor_check() -> RuleCheck:
-    """The extractor's check of a rule; importing it brings in the parsers."""
-    from crawlfleet.extract import check_rule
+def reader_check() -> ReaderCheck:
+    """The check of rules and spiders; the first one brings in the parsers."""
+    from crawlfleet.wiring.readers import check_reader
 
-    return check_rule
+    return check_reader
 
 
 def stage_client(
@@ -173,12 +176,12 @@ def validate(folder: Path, as_json: bool) -> None:
 def push(folder: Path, stage: str, delete: bool, yes: bool, as_json: bool) -> None:
     """Put FOLDER in force. All of it is checked first; one mistake refuses the whole."""
     with _told(as_json):
-        documents, client, check = _sound_folder(folder), stage_client(stage), extractor_check()
+        documents, client, check = _sound_folder(folder), stage_client(stage), reader_check()
 
         def prepare() -> Plan:
             now = datetime.now(UTC)
             try:
-                return plan(client, stage, documents, check_rule=check, now=now, delete=delete)
+                return plan(client, stage, documents, check_reader=check, now=now, delete=delete)
             except ConfigError as error:
                 if delete:
                     raise

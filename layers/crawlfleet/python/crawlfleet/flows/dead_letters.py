@@ -283,13 +283,14 @@ def _present(
 ) -> dict[str, str]:
     """The versions that the letters' rules have now, each frozen before anything depends on it."""
     names = sorted({one.request.body.rule for one in letters} - {""})  # "": nobody can read it
-    gone = [name for name in names if name not in biz.rules]
+    gone = [name for name in names if biz.reader(name) is None]
     if gone:
         message = f"the biz has no rule called {', '.join(map(repr, gone))} any more"
         raise UnknownRuleError(message)
-    for name in names:
-        ports.rules.freeze(lane, name, biz.rules[name])
-    return {name: biz.rules[name].version for name in names}
+    readers = {name: reader for name in names if (reader := biz.reader(name))}
+    for name, reader in readers.items():
+        ports.rules.freeze(lane, name, reader)
+    return {name: reader.version for name, reader in readers.items()}
 
 
 def _serve(ports: DeadLetterPorts, lane: Lane, entries: list[Entry], now: datetime) -> None:

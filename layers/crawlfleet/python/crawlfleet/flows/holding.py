@@ -8,8 +8,11 @@ from crawlfleet.model.biz import Biz, FleetLimits
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Outcome
+from crawlfleet.model.recrawl import Visit
 from crawlfleet.model.request import Claim
 from crawlfleet.model.rule import Rule
+from crawlfleet.model.spider import Spider
+from crawlfleet.policy.politeness import host_of
 
 #: Outcomes whose node does not answer are kept up to this many bytes and this many batches; what
 #: is beyond is left to its leases, and done again.
@@ -18,18 +21,25 @@ PARKED_BATCHES: Final = 4
 
 
 class Held:
-    """One claimed request, the biz as it was configured at the claim, and its frozen rule.
+    """One claimed request, the biz as it was configured at the claim, and what is to read its page.
 
-    ``weight`` is about how many bytes its outcome takes until that is written.
+    ``host`` and tenant are whose turn it needs; ``turn_at`` is when that comes, by
+    ``time.monotonic``, None where it has none; ``permits`` is how many of this worker may be under
+    way there at once. ``visit`` is what is known of the page since it was last read. ``weight`` is
+    about how many bytes its outcome takes until that is written.
     """
 
-    __slots__ = ("biz", "claim", "lane", "rule", "weight")
+    __slots__ = ("biz", "claim", "host", "lane", "permits", "rule", "turn_at", "visit", "weight")
 
-    def __init__(self, lane: Lane, biz: Biz, claim: Claim, rule: Rule | None) -> None:
+    def __init__(self, lane: Lane, biz: Biz, claim: Claim, rule: Rule | Spider | None) -> None:
         self.lane = lane
         self.biz = biz
         self.claim = claim
         self.rule = rule
+        self.host = host_of(claim.request.body.url), lane.tenant
+        self.turn_at: float | None = None
+        self.permits = 1
+        self.visit: Visit | None = None
         self.weight = 0
 
 

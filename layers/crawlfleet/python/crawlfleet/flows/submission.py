@@ -109,7 +109,8 @@ def submit(
         if fresh:
             make_room(ports, tree, lane, fresh, biz.intake, now)
         for name in admission.rules:
-            ports.rules.freeze(lane, name, biz.rules[name])
+            if reader := biz.reader(name):
+                ports.rules.freeze(lane, name, reader)
         requests = keying.open(bodies, partial(ports.ids.take, lane, biz.id_kind), now)
         repeatable = frozenset(requests[index].id for index in keying.keyed(requests))
         outcome = persist_and_enqueue(

@@ -127,6 +127,15 @@ class Biz(Document, frozen=True, kw_only=True):
     intake: IntakeLimits = IntakeLimits()
     states: dict[Slug, Annotated[int, Meta(ge=100, le=2**31 - 1)]] = {}
 
+    def reader(self, name: str) -> Rule | Spider | None:
+        """The rule or spider of that name."""
+        return self.rules.get(name) or self.spiders.get(name)
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """Names of all rules and spiders, in a stable order."""
+        return (*sorted(self.rules), *sorted(self.spiders))
+
 
 class Tenant(Document, frozen=True, kw_only=True):
     """Who owns bizs. ``api_keys`` are the ids of API Gateway keys, not the keys themselves."""

@@ -12,13 +12,13 @@ class Admission:
     """The admission of one batch: rules are looked up, and their versions computed, once."""
 
     def __init__(self, biz: Biz) -> None:
-        self._rules = biz.rules
+        self._biz = biz
         self._versions: dict[str, str] = {}
-        self._only = next(iter(biz.rules)) if len(biz.rules) == 1 else None
+        self._only = biz.readers[0] if len(biz.readers) == 1 else None
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """Names of the rules that admitted entries use."""
+        """Names of the rules and spiders that admitted entries use."""
         return tuple(self._versions)
 
     def admit(
@@ -36,19 +36,17 @@ class Admission:
             problems.append(Problem(f"{field}url", fault))
         rule = submission.rule or self._only
         if rule is None:
-            names = ", ".join(sorted(self._rules)[:10])
+            names = ", ".join(self._biz.readers[:10])
             problems.append(Problem(f"{field}rule", f"is missing; this biz has: {names}"))
-        elif rule not in self._rules:
-            problems.append(Problem(f"{field}rule", f"this biz has no rule called {rule!r}"))
-        if problems or rule is None:
             return problems
-        return _body(submission, Pin(rule, self._version(rule)))
-
-    def _version(self, rule: str) -> str:
-        found = self._versions.get(rule)
-        if found is None:
-            found = self._versions[rule] = self._rules[rule].version
-        return found
+        reader = self._biz.reader(rule)
+        if reader is None:
+            problems.append(Problem(f"{field}rule", f"this biz has no rule called {rule!r}"))
+        if problems or reader is None:
+            return problems
+        if rule not in self._versions:
+            self._versions[rule] = reader.version
+        return _body(submission, Pin(rule, self._versions[rule]))
 
 
 def _body(submission: Submission, pin: Pin) -> Body:

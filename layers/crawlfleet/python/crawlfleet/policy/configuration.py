@@ -10,30 +10,26 @@ A path names a document: ``stage``, ``tenants/{tenant}``, ``bizs/{tenant}/{biz}`
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from crawlfleet.errors import Problem
 from crawlfleet.model.biz import Biz, Stage, Tenant, Tree
-from crawlfleet.model.request import State
-from crawlfleet.model.rule import Rule
 from crawlfleet.names import CONFIG_BIZS, CONFIG_STAGE, CONFIG_TENANTS, DEFAULT_TENANT
-from crawlfleet.policy.mistakes import decode, join, right_fields
+from crawlfleet.policy.document_checks import (
+    ReaderCheck,
+    biz_problems,
+    repeated,
+    stage_problems,
+)
+from crawlfleet.policy.mistakes import decode, right_fields
 from crawlfleet.policy.route_change import change_problems
-from crawlfleet.policy.rule_shape import MAX_DEPTH, shape_problems
 
 Document: TypeAlias = Stage | Tenant | Biz
-#: What the extractor says about a rule's selectors; field paths start at the rule.
-RuleCheck: TypeAlias = Callable[[Rule], list[Problem]]
-
-#: Collections of one generation; each is a file or two on a node, and a place to look.
-MAX_SHARDS: Final = 4096
-
 _SLUG = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
-_LABELS: Final = frozenset(state.label for state in State)
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,17 +57,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     readings: dict[str, Reading]
 
 
-def unchecked(rule: Rule) -> list[Problem]:  # noqa: ARG001  a RuleCheck
-    """The check of those who extract nothing and carry no parser: none."""
-    return []
-
-
 def adopt(
     revision: str,
     documents: Mapping[str, str],
     in_force: Tree | None,
     known: Mapping[str, Reading],
-    check_rule: RuleCheck,
+    check: ReaderCheck,
 ) -> Verdict:
     """Judge the documents of a revision against the tree in force.
 
@@ -80,12 +71,12 @@ def adopt(
         documents: Text by path.
         in_force: The last good tree, if there is one.
         known: Readings of earlier verdicts, by path.
-        check_rule: The extractor's word on a rule.
+        check: The word on a rule or spider of those who read pages by it.
     """
     readings = {
         path: known[path]
         if path in known and known[path].text == text
-        else read_document(path, text, check_rule)
+        else read_document(path, text, check)
         for path, text in sorted(documents.items())
     }
     problems = [problem for reading in readings.values() for problem in reading.problems]
@@ -115,7 +106,7 @@ def push_problems(standing: Mapping[str, str], wanted: Tree, now: datetime) -> l
     return found
 
 
-def read_document(path: str, text: str, check_rule: RuleCheck) -> Reading:
+def read_document(path: str, text: str, check: ReaderCheck) -> Reading:
     """Decode one document and check all of it that can be checked without the others."""
     shape = shape_of(path)
     if shape is None:
@@ -128,11 +119,11 @@ def read_document(path: str, text: str, check_rule: RuleCheck) -> Reading:
     if value is None and shape is Biz:
         readable = Biz(**{"generations": (), "rules": {}, **right_fields(text, Biz)})
     if isinstance(readable, Stage):
-        problems += tuple(_stage_problems(readable))
+        problems += tuple(stage_problems(readable))
     elif isinstance(readable, Tenant):
-        problems += tuple(_repeated("api_keys", readable.api_keys))
+        problems += tuple(repeated("api_keys", readable.api_keys))
     elif isinstance(readable, Biz):
-        problems += tuple(_biz_problems(readable, check_rule))
+        problems += tuple(biz_problems(readable, check))
     if problems:
         return Reading(
             text=text,
@@ -166,73 +157,6 @@ def placed(path: str, problems: list[Problem] | tuple[Problem, ...]) -> list[Pro
         Problem(f"{path}: {problem.field}" if problem.field else path, problem.message)
         for problem in problems
     ]
-
-
-# ---- a document by itself -----------------------------------------------------------------------
-
-
-def _stage_problems(stage: Stage) -> Iterator[Problem]:
-    yield from _repeated("nodes", stage.nodes)
-    if stage.home_node not in stage.nodes:
-        yield Problem("home_node", f"{stage.home_node} is none of nodes")
-    if stage.fleet.min_consumers > stage.fleet.max_consumers:
-        yield Problem("fleet.min_consumers", "is more than max_consumers")
-
-
-def _biz_problems(biz: Biz, check_rule: RuleCheck) -> Iterator[Problem]:
-    yield from _generations_problems(biz)
-    yield from _states_problems(biz)
-    if biz.retry.max_seconds < biz.retry.base_seconds:
-        yield Problem("retry.max_seconds", "is less than base_seconds")
-    for name, rule in biz.rules.items():
-        place = join("rules", name)
-        found = shape_problems(rule)
-        if not any(f"more than {MAX_DEPTH} deep" in problem.message for problem in found):
-            blamed = {problem.field for problem in found}  # one mistake is told once
-            found += [each for each in _checked(rule, check_rule) if each.field not in blamed]
-        for problem in dict.fromkeys(found):
-            yield Problem(f"{place}.{problem.field}" if problem.field else place, problem.message)
-
-
-def _checked(rule: Rule, check_rule: RuleCheck) -> list[Problem]:
-    try:
-        return check_rule(rule)
-    except Exception as error:  # noqa: BLE001  one tenant's rule must not end everyone's reading
-        return [Problem("", f"cannot be checked ({type(error).__name__}: {error})")]
-
-
-def _generations_problems(biz: Biz) -> Iterator[Problem]:
-    before: datetime | None = None
-    for index, generation in enumerate(biz.generations):
-        place = f"generations[{index}]"
-        if generation.starts_at.tzinfo is None:
-            yield Problem(f"{place}.starts_at", "has no time zone: end it with Z or an offset")
-        elif before is not None and generation.starts_at <= before:
-            yield Problem(f"{place}.starts_at", "is not later than the generation before it")
-        else:
-            before = generation.starts_at
-        yield from _repeated(f"{place}.nodes", generation.nodes)
-        yield from _repeated(f"{place}.databases", generation.databases)
-        shards = len(generation.nodes) * len(generation.databases) * generation.shards
-        if shards > MAX_SHARDS:
-            yield Problem(place, f"makes {shards} collections; the most is {MAX_SHARDS}")
-
-
-def _states_problems(biz: Biz) -> Iterator[Problem]:
-    first: dict[int, str] = {}
-    for name, number in biz.states.items():
-        if name in _LABELS:
-            yield Problem(join("states", name), "is a state that every biz has already")
-        if first.setdefault(number, name) != name:
-            yield Problem(join("states", name), f"has the number of {first[number]} ({number})")
-
-
-def _repeated(place: str, values: tuple[str, ...]) -> Iterator[Problem]:
-    seen: set[str] = set()
-    for index, value in enumerate(values):
-        if value in seen:
-            yield Problem(f"{place}[{index}]", f"names {value} a second time")
-        seen.add(value)
 
 
 # ---- documents against one another ---------------------------------------------------------------
@@ -284,6 +208,9 @@ def _judge_places(
                 if stage is not None and node not in stage.nodes:
                     place = f"generations[{index}].nodes[{number}]"
                     problems.append(Problem(place, f"{node} is no node of the stage"))
+        pool = biz.fetch.proxies
+        if stage is not None and pool is not None and pool not in stage.proxies:
+            problems.append(Problem("fetch.proxies", f"{pool} is no pool of the stage's proxies"))
         if problems:
             found += placed(path, problems)
             candidate.value = candidate.last_good

@@ -10,7 +10,7 @@ from crawlfleet.adapters.aws import client
 from crawlfleet.adapters.secrets import Secrets
 from crawlfleet.adapters.ssm_config import SsmConfig
 from crawlfleet.names import PRODUCT
-from crawlfleet.policy.configuration import RuleCheck, unchecked
+from crawlfleet.policy.document_checks import ReaderCheck, unchecked
 from crawlfleet.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,13 +31,15 @@ def now() -> datetime:
 class Parts:
     """Adapters over one environment's settings.
 
-    ``check_rule`` compiles rules when a new configuration arrives. Only a function that carries the
-    parsers can do that; the others trust `crawlfleet config push`, which does it too.
+    ``check_reader`` compiles rules when a new configuration arrives. Only a function that carries
+    the parsers can do that; the others trust `crawlfleet config push`, which does it too.
     """
 
-    def __init__(self, settings: Settings, service: str, check_rule: RuleCheck = unchecked) -> None:
+    def __init__(
+        self, settings: Settings, service: str, check_reader: ReaderCheck = unchecked
+    ) -> None:
         self.settings = settings
-        self._check_rule = check_rule
+        self._check_reader = check_reader
         self.log = Logger(service=service, level=settings.log_level)
         # What adapters log comes under the package's name; without a formatter of ours Lambda would
         # print the sentence and drop the fields, the reasons among them.
@@ -55,7 +57,7 @@ class Parts:
     @cached_property
     def config(self) -> SsmConfig:
         """The config centre."""
-        return SsmConfig(client("ssm"), self.settings.stage, check_rule=self._check_rule)
+        return SsmConfig(client("ssm"), self.settings.stage, check_reader=self._check_reader)
 
     @cached_property
     def redis(self) -> "RedisConnection":

@@ -1,0 +1,236 @@
+"""A worker's manners at hosts: it asks for turns before it begins, and tells what it has seen.
+
+Whose turn it is, the fleet decides (ports.Hosts); what of a site may be fetched, the site does
+(flows.robots).
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from crawlfleet.errors import (
+    ConnectFailedError,
+    CrawlfleetError,
+    FetchError,
+    FetchTimeoutError,
+    RobotsUnknownError,
+    ThrottledError,
+)
+from crawlfleet.flows.holding import Held
+from crawlfleet.flows.robots import RobotsBook
+from crawlfleet.flows.turns import HostKey, Turns
+from crawlfleet.model.biz import Biz, Stage, Tree
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import HORIZON_SECONDS, PERMIT_SECONDS, HostAsk, HostReport
+from crawlfleet.policy.politeness import interval_of, limits_for
+from crawlfleet.ports import ConfigCentre, Hosts
+
+#: A host at which something is under way is told of at least this often.
+_KEEP_SECONDS: Final = PERMIT_SECONDS / 3
+
+
+class _Seen:
+    __slots__ = ("answered", "retry_after", "seconds", "strained")
+
+    def __init__(self) -> None:
+        self.answered = self.strained = 0
+        self.seconds = self.retry_after = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Requests that got no turn: which, until when they wait, and for what."""
+
+    host: str
+    held: Sequence[Held]
+    until: datetime
+    why: str
+
+
+class Courtesy:
+    """The manners of one worker.
+
+    Args:
+        hosts: The fleet's turns.
+        config: Says how hosts are treated.
+        robots: What sites have said.
+        turns: What of this worker is under way.
+        worker: Its id.
+        clock: The time.
+    """
+
+    def __init__(
+        self,
+        hosts: Hosts,
+        config: ConfigCentre,
+        robots: RobotsBook,
+        turns: Turns,
+        worker: str,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._hosts = hosts
+        self._config = config
+        self._robots = robots
+        self._turns = turns
+        self._worker = worker
+        self._clock = clock
+        self._seen: dict[HostKey, _Seen] = defaultdict(_Seen)
+        # When each host at which something was under way was told of last.
+        self._told: dict[HostKey, float] = {}
+
+    # ---- from the threads that lease -----------------------------------------------------------
+
+    def ask(
+        self, tree: Tree, lane: Lane, biz: Biz, wanted: Mapping[str, int]
+    ) -> dict[str, "Turn"]:
+        """Turns at hosts, as many as there are up to what is wanted.
+
+        Raises:
+            StoreUnavailableError: nobody can say whose turn it is.
+        """
+        if not wanted:
+            return {}
+        asks = [self._ask(tree.stage, lane, biz, host, count) for host, count in wanted.items()]
+        grants = self._hosts.reserve(asks, self._worker)
+        # After the answer: a turn that is late harms nobody, one that is early may.
+        at, now = time.monotonic(), self._clock()
+        told = time.monotonic()
+        turns = {}
+        for grant in grants:
+            self._told[grant.host, lane.tenant] = told
+            turns[grant.host] = Turn(
+                count=grant.count,
+                first_at=at + grant.wait_seconds,
+                interval_seconds=grant.interval_seconds,
+                permits=grant.permits,
+                again_at=now + timedelta(seconds=grant.ready_seconds),
+                why=grant.why,
+            )
+        return turns
+
+    def _ask(self, stage: Stage, lane: Lane, biz: Biz, host: str, count: int) -> HostAsk:
+        limits = limits_for(stage, biz, host)
+        return HostAsk(
+            host=host,
+            tenant=lane.tenant,
+            count=count,
+            running=self._turns.running((host, lane.tenant)),
+            interval_seconds=interval_of(limits, self._robots.crawl_delay(host, biz)),
+            concurrency=limits.concurrency,
+        )
+
+    def share_out(
+        self, tree: Tree, lane: Lane, biz: Biz, held: Sequence[Held]
+    ) -> tuple[list[Held], list[Waiting]]:
+        """Give each its turn, in order; and those for which there is none yet, by host."""
+        by_host: dict[str, list[Held]] = defaultdict(list)
+        for one in held:
+            by_host[one.host[0]].append(one)
+        wanted = {host: len(part) for host, part in by_host.items()}
+        turns = self.ask(tree, lane, biz, wanted)
+        granted: list[Held] = []
+        waiting: list[Waiting] = []
+        for host, part in by_host.items():
+            turn = turns[host]
+            turn.give(part)
+            granted += part[: turn.count]
+            if turn.count < len(part):
+                waiting.append(Waiting(host, part[turn.count :], turn.again_at, turn.why))
+        return granted, waiting
+
+    # ---- from the event loop -------------------------------------------------------------------
+
+    def saw(self, key: HostKey, seconds: float, error: CrawlfleetError | None) -> None:
+        """A download at a host ended after ``seconds``, with an answer or this error."""
+        if error is not None and not isinstance(error, FetchError):
+            return
+        strained = isinstance(error, ThrottledError | ConnectFailedError | FetchTimeoutError)
+        if isinstance(error, RobotsUnknownError) or (error and not error.status and not strained):
+            return  # nothing was asked for, or nothing about the host was learnt
+        seen = self._seen[key]
+        if strained:
+            seen.strained += 1
+            after = getattr(error, "retry_after_seconds", None) or 0.0
+            seen.retry_after = max(seen.retry_after, after)
+        else:
+            seen.answered += 1
+            seen.seconds += seconds
+
+    def take_reports(self, *, last: bool = False) -> list[HostReport]:
+        """What is to be told now; the ``last`` time, that nothing is under way any more."""
+        now, busy, stage = time.monotonic(), self._turns.busy(), self._config.current().stage
+        keys = set(self._seen)
+        for key, told in list(self._told.items()):
+            if last or key not in busy or now - told > _KEEP_SECONDS:
+                keys.add(key)
+        reports = []
+        for key in keys:
+            seen = self._seen.pop(key, None) or _Seen()
+            running = 0 if last else busy.get(key, 0)
+            if running:
+                self._told[key] = now
+            else:
+                self._told.pop(key, None)
+            reports.append(
+                HostReport(
+                    host=key[0],
+                    tenant=key[1],
+                    running=running,
+                    answered=seen.answered,
+                    seconds=seen.seconds / max(1, seen.answered),
+                    strained=seen.strained,
+                    retry_after_seconds=seen.retry_after,
+                    limits=stage.host_limits.get(key[0], stage.hosts),
+                )
+            )
+        return reports
+
+    def report(self, reports: Sequence[HostReport]) -> None:
+        """Tell the fleet. Blocks."""
+        if reports:
+            self._hosts.report(reports, self._worker)
+
+
+@dataclass(slots=True)
+class Turn:
+    """What the fleet gives of a host: ``count`` turns, an interval apart."""
+
+    count: int
+    first_at: float
+    interval_seconds: float
+    permits: int
+    again_at: datetime
+    why: str
+
+    def give(self, held: Sequence[Held]) -> None:
+        """The turns to the first ones."""
+        for place, one in enumerate(held[: self.count]):
+            one.turn_at = self.first_at + place * self.interval_seconds
+            one.permits = self.permits
+
+
+#: What a request waits for, as its timeline tells it.
+WHY: Final = {
+    "rate": "{host} is asked for pages at its rate",
+    "concurrency": "as many pages of {host} are being fetched as may be",
+    "share": "other tenants have their turn at {host}",
+    "back-off": "{host} asked for fewer requests",
+}
+
+
+def reason(waiting: Waiting) -> str:
+    """Why a request was put aside, for its timeline.
+
+    >>> from datetime import UTC
+    >>> reason(Waiting("a.example", (), datetime(2026, 1, 1, tzinfo=UTC), "rate"))
+    'put aside: a.example is asked for pages at its rate; not before 2026-01-01T00:00:00Z'
+    """
+    said = WHY.get(waiting.why, "{host} has no turn").format(host=waiting.host)
+    until = waiting.until.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return f"put aside: {said}; not before {until}"
+
+
+__all__ = ["HORIZON_SECONDS", "Courtesy", "Turn", "Waiting", "reason"]

@@ -1,0 +1,118 @@
+"""When a held request may begin: its turn at its host has come, and a permit there is free.
+
+The fleet's word on both comes with the grants (flows.politeness); here is the worker's own part of
+it, which costs nothing while nobody has to wait.
+"""
+
+import asyncio
+import heapq
+import time
+from collections import deque
+from itertools import count
+from typing import Final, TypeAlias
+
+from crawlfleet.flows.holding import Held
+
+#: A host as one tenant's requests see it.
+HostKey: TypeAlias = tuple[str, str]
+#: Timers are not exact; a turn that is this near has come.
+_NEAR_SECONDS: Final = 0.002
+
+
+class _Host:
+    __slots__ = ("blocked", "permits", "running", "turns")
+
+    def __init__(self) -> None:
+        self.permits = 1
+        self.running = 0
+        #: Requests that have a turn and have not begun.
+        self.turns = 0
+        self.blocked: deque[Held] = deque()
+
+
+class Turns:
+    """The order in which runners begin what is held. Used from the event loop only.
+
+    ``ready`` is what runners take from; for each request that they take, :meth:`end` follows.
+    """
+
+    def __init__(self) -> None:
+        self.ready: asyncio.Queue[Held | None] = asyncio.Queue()
+        self._hosts: dict[HostKey, _Host] = {}
+        self._timed: list[tuple[float, int, Held]] = []
+        self._order = count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = 0.0
+
+    def __len__(self) -> int:
+        """How many have not begun."""
+        return sum(host.turns for host in self._hosts.values())
+
+    def running(self, key: HostKey) -> int:
+        """How many are under way, or have a turn. May be called from any thread."""
+        host = self._hosts.get(key)
+        return 0 if host is None else host.running + host.turns
+
+    def busy(self) -> dict[HostKey, int]:
+        """:meth:`running` of every host that has any."""
+        return {key: host.running + host.turns for key, host in self._hosts.items()}
+
+    def add(self, held: Held) -> None:
+        """A request that has a turn, or is not to wait for one."""
+        host = self._hosts.get(held.host)
+        if host is None:
+            host = self._hosts[held.host] = _Host()
+        host.permits = max(1, held.permits)
+        host.turns += 1
+        if held.turn_at is None or held.turn_at <= time.monotonic() + _NEAR_SECONDS:
+            self._come(host, held)
+            return
+        heapq.heappush(self._timed, (held.turn_at, next(self._order), held))
+        self._set_timer()
+
+    def end(self, held: Held) -> None:
+        """A request that a runner took is over, however it ended."""
+        host = self._hosts[held.host]
+        host.running -= 1
+        while host.blocked and host.running < host.permits:
+            self._begin(host, host.blocked.popleft())
+        if not host.running and not host.turns:
+            del self._hosts[held.host]
+
+    def close(self, runners: int) -> None:
+        """No more comes: each of the runners finds that out when it has nothing left to take."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for _ in range(runners):
+            self.ready.put_nowait(None)
+
+    def _come(self, host: _Host, held: Held) -> None:
+        if host.running < host.permits:
+            self._begin(host, held)
+        else:
+            host.blocked.append(held)
+
+    def _begin(self, host: _Host, held: Held) -> None:
+        host.turns -= 1
+        host.running += 1
+        self.ready.put_nowait(held)
+
+    def _set_timer(self) -> None:
+        first = self._timed[0][0]
+        if self._timer is not None:
+            if self._rings_at <= first:
+                return
+            self._timer.cancel()
+        self._rings_at = first
+        delay = max(0.0, first - time.monotonic())
+        self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = time.monotonic() + _NEAR_SECONDS
+        while self._timed and self._timed[0][0] <= now:
+            held = heapq.heappop(self._timed)[2]
+            self._come(self._hosts[held.host], held)
+        if self._timed:
+            self._set_timer()
