@@ -22,7 +22,8 @@
     │  ├─ RobotsDeniedError       the site asks not to be crawled here
     │  ├─ RobotsUnknownError*     the site's robots.txt cannot be read now
     │  ├─ AddressRefusedError     the name leads to an address this stage forbids
-    │  └─ TooLargeError           the body, or the way to it, is longer than the biz allows
+    │  ├─ TooLargeError           the body, or the way to it, is longer than the biz allows
+    │  └─ UnwantedTypeError       the page is of a media type that the biz does not read
     ├─ ExtractError           the rule could not read the page; the page is kept
     ├─ LeaseLostError         another worker owns the request now: stop, write nothing
     ├─ StoreError             MongoDB, Redis or another part behind a port
@@ -184,6 +185,10 @@ class AddressRefusedError(FetchError):
 
 class TooLargeError(FetchError):
     """The body, or the chain of redirects, is longer than the biz allows."""
+
+
+class UnwantedTypeError(FetchError):
+    """The page is of a media type that the biz does not read; its body was not."""
 
 
 class ExtractError(CrawlfleetError):
