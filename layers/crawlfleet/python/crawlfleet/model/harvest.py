@@ -33,3 +33,13 @@ class Harvest(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[dict[str, object], ...] = ()
     links: tuple[Link, ...] = ()
     coverage: Coverage = Coverage()
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """Something of a page that was left out, and why; ``place`` is such as ``line 17``."""
+
+    place: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.why}"

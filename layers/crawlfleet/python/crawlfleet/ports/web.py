@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.harvest import Harvest, Link
+from crawlfleet.model.harvest import Harvest, Link, Skipped
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.proxy import ProxyPool
@@ -72,8 +72,10 @@ class Extractor(Protocol):
 class Executors(Protocol):
     """Applies spiders that are no rules."""
 
-    def read(self, spider: Spider, page: Page, body: Body) -> Iterator[dict[str, object] | Link]:
-        """Records, as mappings of their fields, and links, as they are found.
+    def read(
+        self, spider: Spider, page: Page, body: Body
+    ) -> Iterator[dict[str, object] | Link | Skipped]:
+        """Records, as mappings of their fields, links, and what is left out, as they are found.
 
         Raises:
             ExtractError: names what could not be read; what came before it counts for nothing.
