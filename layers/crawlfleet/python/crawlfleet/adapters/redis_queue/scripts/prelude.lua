@@ -93,3 +93,9 @@ local function filling(key, nonce)
   return string.match(found, '^%-?%d+:(.*)$') == nonce
 end
 
+
+-- The id of one more request of a Scrapy crawl: of equal priority the least is served first.
+local function next_id(key, order)
+  local number = redis.call('INCR', key)
+  return string.format('%015.0f', order == 'newest' and 1e15 - number or number)
+end

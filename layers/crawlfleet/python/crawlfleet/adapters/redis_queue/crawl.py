@@ -1,0 +1,256 @@
+"""A Scrapy crawl on Redis: what its processes share, and lose nothing of (SPEC.md E1).
+
+A request is queued or leased until whoever leased it says that it is finished. Leases end by the
+server's clock; what a process that died has left is then served first.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from crawlfleet.adapters.redis_queue.connection import (
+    RedisConnection,
+    Script,
+    nonsense,
+    several,
+    text,
+    whole,
+)
+from crawlfleet.adapters.redis_queue.crawl_keys import CrawlKeys, crawl_keys
+
+#: Requests of one call: a script holds up all other clients of the server.
+_PUSHED: Final = 500
+#: What was put aside is kept up to this many.
+DEAD_KEPT: Final = 10_000
+_LONGEST_REASON: Final = 500
+
+_ENTER: Final = Script("crawl_enter")
+_PUSH: Final = Script("crawl_push")
+_ABSORB: Final = Script("crawl_absorb")
+_LEASE: Final = Script("crawl_lease")
+_RENEW: Final = Script("crawl_renew")
+_FINISH: Final = Script("crawl_finish")
+_GIVE_BACK: Final = Script("crawl_give_back")
+_BURY: Final = Script("crawl_bury")
+_LOAD: Final = Script("crawl_load")
+_LEAVE: Final = Script("crawl_leave")
+
+
+class Order(StrEnum):
+    """Which of several requests of the same priority is served first."""
+
+    OLDEST = "oldest"
+    NEWEST = "newest"
+
+
+class Marks(StrEnum):
+    """By which set a request is known: its fingerprint, its mark of this run, or none."""
+
+    SEEN = "seen"
+    STARTS = "starts"
+    NONE = ""
+
+
+class Forget(StrEnum):
+    """When the last process that leaves makes an end of the crawl's keys."""
+
+    NEVER = "never"
+    FINISHED = "finished"
+    ALWAYS = "always"
+
+
+class Pushed(msgspec.Struct, frozen=True, kw_only=True):
+    """A request on its way into the queue; ``mark`` is looked up in, and added to, ``marks``."""
+
+    content: bytes
+    marks: Marks = Marks.NONE
+    mark: bytes = b""
+    priority: int = 0
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """A leased request: what it is finished by, whether it is a start URL as pushed, itself."""
+
+    id: str
+    start: bool
+    content: bytes
+
+
+class CrawlLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left of a crawl, and how many other processes take part."""
+
+    queued: int
+    leased: int
+    others: int
+
+
+class Entered(CrawlLoad, frozen=True, kw_only=True):
+    """How a process found the crawl. ``fingerprints`` names their make, empty for the usual."""
+
+    flushed: bool
+    fingerprints: str
+
+
+class RedisCrawl:
+    """One process's part in a crawl.
+
+    Args:
+        connection: The Redis of the fleet.
+        tenant: Whose crawl it is.
+        crawl: Its name; processes with the same one share it.
+        process: Unlike any other process's, without a colon.
+        lease_ms: How long a lease lasts that is not renewed.
+        order: Which of equal priority comes first.
+    """
+
+    def __init__(
+        self,
+        connection: RedisConnection,
+        tenant: str,
+        crawl: str,
+        process: str,
+        *,
+        lease_ms: int = 60_000,
+        order: Order = Order.OLDEST,
+    ) -> None:
+        self._redis = connection
+        self._process = process
+        self._lease_ms = lease_ms
+        self._order = order
+        self.keys: CrawlKeys = crawl_keys(tenant, crawl)
+
+    def enter(self, *, flush: bool = False) -> Entered:
+        """Take part; with ``flush`` everything is forgotten first, unless others take part."""
+        keys = self.keys
+        answer = self._redis.again(
+            _ENTER,
+            (
+                *(keys.processes, keys.queue, keys.leases, keys.starts),
+                *(keys.requests, keys.seen, keys.fingerprints),
+            ),
+            *(self._process, self._lease_ms, int(flush)),
+        )
+        queued, leased, others, flushed, fingerprints = several(answer, 5)
+        return Entered(
+            queued=whole(queued),
+            leased=whole(leased),
+            others=whole(others),
+            flushed=whole(flushed) == 1,
+            fingerprints=text(fingerprints).decode(),
+        )
+
+    def push(self, requests: Sequence[Pushed]) -> list[bool]:
+        """Queue those that are not known; tells of each whether it was queued.
+
+        A request is marked by the script that queues it: no crash can come in between. Where an
+        answer is lost the call is repeated, and what carries no mark may be queued twice.
+        """
+        keys = self.keys
+        queued: list[bool] = []
+        for part in _parts(requests):
+            arguments = [
+                argument
+                for each in part
+                for argument in (each.marks, each.mark, -each.priority, b"r" + each.content)
+            ]
+            answer = text(
+                self._redis.again(
+                    _PUSH,
+                    (keys.queue, keys.requests, keys.seen, keys.starts, keys.serial),
+                    *(self._order, *arguments),
+                )
+            )
+            if len(answer) != len(part):
+                raise nonsense()
+            queued += [each == ord("1") for each in answer]
+        return queued
+
+    def absorb(self, source: str, number: int) -> int:
+        """Queue up to ``number`` start URLs of a list, set or sorted set; how many there were."""
+        keys = (source, self.keys.queue, self.keys.requests, self.keys.serial)
+        return whole(self._redis.once(_ABSORB, keys, self._order, number))
+
+    def lease(self, number: int) -> tuple[list[Taken], int]:
+        """Up to ``number`` requests, and how many of them an ended lease has left."""
+        answer = several(
+            self._redis.once(
+                _LEASE,
+                (self.keys.leases, self.keys.queue, self.keys.requests),
+                *(self._process, number, self._lease_ms),
+            )
+        )
+        if len(answer) % 2 == 0:
+            raise nonsense()
+        taken = [
+            Taken(text(answer[at]).decode(), content[:1] == b"s", content[1:])
+            for at in range(1, len(answer), 2)
+            for content in (text(answer[at + 1]),)
+        ]
+        return taken, whole(answer[0])
+
+    def renew(self, ids: Sequence[str]) -> set[str]:
+        """More time for the process and these leases; returns the ids that it holds no longer."""
+        answer = self._redis.again(
+            _RENEW,
+            (self.keys.processes, self.keys.leases),
+            *(self._process, self._lease_ms, "\n".join(ids)),
+        )
+        return {text(each).decode() for each in several(answer)}
+
+    def finish(self, ids: Sequence[str]) -> int:
+        """They are done with; returns how many the process held."""
+        if not ids:
+            return 0
+        keys = (self.keys.leases, self.keys.requests)
+        return whole(self._redis.again(_FINISH, keys, self._process, "\n".join(ids)))
+
+    def give_back(self, ids: Sequence[str]) -> int:
+        """They return to their places in the queue; returns how many the process held."""
+        if not ids:
+            return 0
+        keys = (self.keys.leases, self.keys.queue, self.keys.requests)
+        return whole(self._redis.again(_GIVE_BACK, keys, self._process, "\n".join(ids)))
+
+    def bury(self, id: str, reason: str) -> bool:  # noqa: A002  as the field of Taken
+        """Put aside what is no request; tells whether the process held it."""
+        keys = (self.keys.leases, self.keys.requests, self.keys.dead)
+        line = " ".join(reason.split())[:_LONGEST_REASON]
+        answer = self._redis.once(_BURY, keys, self._process, id, line, DEAD_KEPT)
+        return whole(answer) == 1
+
+    def load(self) -> CrawlLoad:
+        """What is left."""
+        keys = (self.keys.queue, self.keys.leases, self.keys.processes)
+        queued, leased, others = several(self._redis.again(_LOAD, keys, self._process), 3)
+        return CrawlLoad(queued=whole(queued), leased=whole(leased), others=whole(others))
+
+    def leave(self, forget: Forget) -> bool:
+        """Take part no longer; tells whether the crawl was forgotten."""
+        keys = self.keys
+        answer = self._redis.again(
+            _LEAVE,
+            (
+                *(keys.processes, keys.queue, keys.leases, keys.requests),
+                *(keys.seen, keys.starts, keys.fingerprints),
+            ),
+            *(self._process, forget),
+        )
+        return whole(answer) == 1
+
+    def learn(self, marks: Sequence[bytes]) -> int:
+        """Take these fingerprints for seen; returns how many were new."""
+        if not marks:
+            return 0
+        (answer,) = several(self._redis.together(("SADD", self.keys.seen, *marks)), 1)
+        return whole(answer)
+
+    def made_as(self, fingerprints: str) -> None:
+        """Note how the fingerprints of this crawl are made."""
+        self._redis.together(("SET", self.keys.fingerprints, fingerprints))
+
+
+def _parts(requests: Sequence[Pushed]) -> Iterator[Sequence[Pushed]]:
+    for first in range(0, len(requests), _PUSHED):
+        yield requests[first : first + _PUSHED]

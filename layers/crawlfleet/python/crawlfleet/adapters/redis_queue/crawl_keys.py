@@ -1,0 +1,52 @@
+"""The Redis keys of Scrapy projects' crawls: what keys.py is for lanes.
+
+==============================================  ======  ===  =======================================
+key                                             type    TTL  holds
+==============================================  ======  ===  =======================================
+``cf:{scrapy:tenant:crawl}:queue``              ZSET    no   id by minus its priority
+``cf:{scrapy:tenant:crawl}:leases``             ZSET    no   ``process:id`` by the lease's end, ms
+``cf:{scrapy:tenant:crawl}:requests``           HASH    no   id -> ``score``, a space, the request
+``cf:{scrapy:tenant:crawl}:seen``               SET     no   fingerprints, 16 bytes each
+``cf:{scrapy:tenant:crawl}:starts``             SET     no   marks of the start requests of this run
+``cf:{scrapy:tenant:crawl}:dead``               LIST    no   reason and request on two lines, newest
+                                                             first, at most 10,000
+``cf:{scrapy:tenant:crawl}:processes``          ZSET    no   process by when it is taken to be gone
+``cf:{scrapy:tenant:crawl}:count``              STRING  no   ids given so far
+``cf:{scrapy:tenant:crawl}:fingerprints``       STRING  no   how fingerprints are made, see below
+==============================================  ======  ===  =======================================
+
+An id is 15 digits; of equal priority the least is served first. A request is ``r`` and JSON, or
+``s`` and what somebody has pushed to a spider's ``redis_key``. An id that is neither queued nor
+leased has no request. Times are epoch ms of the server. ``fingerprints`` is there where an import
+has brought fingerprints of another make; without it they are those of the running Scrapy.
+
+All keys of a crawl are in one slot. The tag has two colons and a lane's one, so neither can be
+taken for the other.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+
+class CrawlKeys(NamedTuple):
+    """The keys of one crawl."""
+
+    queue: str
+    leases: str
+    requests: str
+    seen: str
+    starts: str
+    dead: str
+    processes: str
+    serial: str
+    fingerprints: str
+
+
+@lru_cache(maxsize=256)
+def crawl_keys(tenant: str, crawl: str) -> CrawlKeys:
+    """The keys of a tenant's crawl of that name.
+
+    >>> crawl_keys("acme", "shop").queue
+    'cf:{scrapy:acme:shop}:queue'
+    """
+    return CrawlKeys(*(f"cf:{{scrapy:{tenant}:{crawl}}}:{name}" for name in CrawlKeys._fields))

@@ -1,0 +1,19 @@
+-- crawl_leave: a process takes part no longer; the last one may forget the crawl.
+-- KEYS[1] processes     ZSET  process -> epoch ms at which it is taken to be gone
+-- KEYS[2] queue         ZSET  id -> minus its priority
+-- KEYS[3] leases        ZSET  process:id -> epoch ms at which the lease ends
+-- KEYS[4] requests      HASH  id -> score and request
+-- KEYS[5] seen          SET   fingerprints
+-- KEYS[6] starts        SET   marks of the start requests of this run
+-- KEYS[7] fingerprints  STRING  how fingerprints are made
+-- ARGV[1] process
+-- ARGV[2] forget   never; finished: if nothing is left to do; always: whatever is left
+-- reply   1 if everything was forgotten
+even_when_full(KEYS[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', server_ms())
+redis.call('ZREM', KEYS[1], ARGV[1])
+local left = redis.call('ZCARD', KEYS[2]) + redis.call('ZCARD', KEYS[3])
+if ARGV[2] == 'never' or redis.call('ZCARD', KEYS[1]) > 0 then return 0 end
+if ARGV[2] == 'finished' and left > 0 then return 0 end
+for i = 2, 7 do redis.call('UNLINK', KEYS[i]) end
+return 1
