@@ -23,6 +23,7 @@ from crawlfleet.edge.rest import RestApi
 from crawlfleet.flows.issuing import Issuer
 from crawlfleet.model.biz import Biz, Generation, Stage, Tenant, Tree
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import HostLimits
 from crawlfleet.model.rule import Field, PageFact, Rule
 from crawlfleet.settings import Settings
 from crawlfleet.wiring.id_issuer import IdIssuer
@@ -34,6 +35,8 @@ BIZ: Final = "docs"
 LANE: Final = Lane(TENANT, BIZ, "main")
 API_KEY: Final = "bench"
 
+#: Politeness that is at work and keeps nobody waiting: there is one site, and it is ours.
+UNBOUND: Final = HostLimits(per_second=100_000, concurrency=10_000)
 #: The work that every side of the crawl does.
 PAGE_RULE: Final = Rule(
     fields={
@@ -58,7 +61,7 @@ def tree_of(*, shards: int = 1, databases: tuple[str, ...] = ("docs",)) -> Tree:
     biz = Biz(generations=(generation,), rules={"page": PAGE_RULE})
     return Tree(
         revision="1",
-        stage=Stage(allow_private_addresses=True),
+        stage=Stage(allow_private_addresses=True, hosts=UNBOUND),
         tenants={TENANT: Tenant()},
         bizs={TENANT: {BIZ: biz}},
     )

@@ -23,6 +23,7 @@ from crawlfleet.adapters.ssm_config import SsmConfig
 from crawlfleet.flows.issuing import Issuer
 from crawlfleet.model.biz import Biz, FleetLimits, Generation, RetryLimits, Stage, Tenant, Tree
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import HostLimits
 from crawlfleet.model.rule import Field, Rule, Selector
 from crawlfleet.settings import Settings
 from crawlfleet.wiring.id_issuer import IdIssuer
@@ -58,6 +59,10 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
         return self.tree.bizs[self.tenant][BIZ]
 
 
+#: Politeness that is at work and keeps nobody waiting: there is one site, and it is ours.
+UNBOUND: Final = HostLimits(per_second=100_000, concurrency=10_000)
+
+
 def tree_of(tenant: str, fleet: FleetLimits) -> Tree:
     """A configuration of one tenant with one biz over two databases of two shards each.
 
@@ -76,7 +81,7 @@ def tree_of(tenant: str, fleet: FleetLimits) -> Tree:
     )
     return Tree(
         revision="1",
-        stage=Stage(allow_private_addresses=True, fleet=fleet),
+        stage=Stage(allow_private_addresses=True, fleet=fleet, hosts=UNBOUND),
         tenants={tenant: Tenant()},
         bizs={tenant: {BIZ: biz}},
     )

@@ -191,6 +191,7 @@ class World:
             "home_node": "main",
             "nodes": ["main"],
             "allow_private_addresses": True,
+            "hosts": {"per_second": 100_000, "concurrency": 10_000},
             "fleet": {"idle_seconds": 0.0, "concurrency": 8, "max_consumers": 4},
             **(stage or {}),
         }

@@ -14,7 +14,8 @@ from crawlfleet.cli.folder import read_file, read_folder, render
 from crawlfleet.extract import RuleExtractor, check_rule
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.schedule import Schedule
-from crawlfleet.policy.configuration import adopt, unchecked
+from crawlfleet.policy.configuration import adopt
+from crawlfleet.policy.document_checks import unchecked
 
 SAMPLES = Path(__file__).parents[2] / "samplesconfig"
 FOLDERS = sorted(folder.name for folder in SAMPLES.iterdir() if folder.is_dir())

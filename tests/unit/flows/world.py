@@ -37,11 +37,14 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.metric import Metric
 from crawlfleet.model.outcome import Page
+from crawlfleet.model.politeness import HostLimits
 from crawlfleet.model.rule import Field, Rule
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DOCS = Lane("default", "docs", "main")
 OTHER = Lane("acme", "docs", "main")
+#: Politeness that is at work and keeps nobody waiting.
+UNBOUND = HostLimits(per_second=100_000, concurrency=10_000)
 RULE = Rule(fields={"title": Field(css="title")})
 
 
@@ -64,7 +67,7 @@ def make_tree(biz: Biz | None = None, **fleet: object) -> Tree:
     limits: dict[str, object] = {"concurrency": 4, "batch": 5, "idle_seconds": 0.0}
     return Tree(
         revision="1",
-        stage=Stage(fleet=FleetLimits(**(limits | fleet))),  # type: ignore[arg-type]
+        stage=Stage(fleet=FleetLimits(**(limits | fleet)), hosts=UNBOUND),  # type: ignore[arg-type]
         tenants={"default": Tenant(), "acme": Tenant(api_keys=("acme-key",))},
         bizs={"default": {"docs": biz}, "acme": {"docs": biz}},
     )

@@ -24,7 +24,7 @@ from crawlfleet.flows.robots import RobotsBook
 from crawlfleet.flows.turns import HostKey, Turns
 from crawlfleet.model.biz import Biz, Stage, Tree
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.politeness import HORIZON_SECONDS, PERMIT_SECONDS, HostAsk, HostReport
+from crawlfleet.model.politeness import PERMIT_SECONDS, HostAsk, HostReport
 from crawlfleet.policy.politeness import interval_of, limits_for
 from crawlfleet.ports import ConfigCentre, Hosts
 
@@ -97,16 +97,16 @@ class Courtesy:
         grants = self._hosts.reserve(asks, self._worker)
         # After the answer: a turn that is late harms nobody, one that is early may.
         at, now = time.monotonic(), self._clock()
-        told = time.monotonic()
         turns = {}
         for grant in grants:
-            self._told[grant.host, lane.tenant] = told
+            self._told[grant.host, lane.tenant] = at
             turns[grant.host] = Turn(
                 count=grant.count,
                 first_at=at + grant.wait_seconds,
                 interval_seconds=grant.interval_seconds,
                 permits=grant.permits,
                 again_at=now + timedelta(seconds=grant.ready_seconds),
+                again_seconds=grant.ready_seconds,
                 why=grant.why,
             )
         return turns
@@ -203,6 +203,7 @@ class Turn:
     interval_seconds: float
     permits: int
     again_at: datetime
+    again_seconds: float
     why: str
 
     def give(self, held: Sequence[Held]) -> None:
@@ -213,24 +214,19 @@ class Turn:
 
 
 #: What a request waits for, as its timeline tells it.
-WHY: Final = {
-    "rate": "{host} is asked for pages at its rate",
-    "concurrency": "as many pages of {host} are being fetched as may be",
-    "share": "other tenants have their turn at {host}",
-    "back-off": "{host} asked for fewer requests",
+_WHY: Final = {
+    "rate": "its host is asked for pages at its rate",
+    "concurrency": "as many pages of its host are being fetched as may be",
+    "share": "other tenants have their turn at its host",
+    "back-off": "its host asked for fewer requests",
 }
 
 
-def reason(waiting: Waiting) -> str:
-    """Why a request was put aside, for its timeline.
+def reason(why: str) -> str:
+    """Why a request was put aside, for its timeline, by a grant's ``why``.
 
-    >>> from datetime import UTC
-    >>> reason(Waiting("a.example", (), datetime(2026, 1, 1, tzinfo=UTC), "rate"))
-    'put aside: a.example is asked for pages at its rate; not before 2026-01-01T00:00:00Z'
+    >>> reason("rate")
+    'put aside until its turn: its host is asked for pages at its rate'
     """
-    said = WHY.get(waiting.why, "{host} has no turn").format(host=waiting.host)
-    until = waiting.until.isoformat(timespec="seconds").replace("+00:00", "Z")
-    return f"put aside: {said}; not before {until}"
+    return f"put aside until its turn: {_WHY.get(why, 'its host has none')}"
 
-
-__all__ = ["HORIZON_SECONDS", "Courtesy", "Turn", "Waiting", "reason"]

@@ -2,9 +2,10 @@
 
 One worker is five kinds of coroutines around one set of held requests::
 
-    feeder    leases batches from the queue, claims them in the store, fills ``todo``
-    runners   take from ``todo``, download, extract; one outcome a request
-    settler   stores records and outcomes in batches, then finishes, delays or drops the leases
+    feeder    leases batches, claims them in the store, gets each its turn at its host
+    runners   take what has its turn, download, extract; one outcome a request
+    settler   stores records and outcomes in batches, then finishes, delays or drops the leases;
+              tells the fleet what was seen of hosts
     keeper    renews leases, gives back what a detached worker must not keep
     watcher   looks whether other workers died, and recovers what is lost, when it is its turn
 
@@ -18,6 +19,7 @@ again. An exception that nobody foresaw costs the request it concerns, never the
 import asyncio
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -26,12 +28,16 @@ from typing import Final, ParamSpec, TypeVar
 
 from crawlfleet.errors import StoreError
 from crawlfleet.flows.attempting import Attempts
+from crawlfleet.flows.courtesy import Courtesy
 from crawlfleet.flows.heart import Heart
 from crawlfleet.flows.holding import Held, Holding, by_lane
-from crawlfleet.flows.leasing import Leasing
+from crawlfleet.flows.leasing import NOTHING, Leasing
+from crawlfleet.flows.passages import Passages
 from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.recovery import TURN as RECOVERY
 from crawlfleet.flows.recovery import recover
+from crawlfleet.flows.robots import RobotsBook
+from crawlfleet.flows.turns import Turns
 from crawlfleet.flows.watching import watch
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.biz import FleetLimits
@@ -41,6 +47,7 @@ from crawlfleet.model.times import to_ms
 from crawlfleet.model.worker import Card, WorkReport
 from crawlfleet.policy.liveness import worth_a_look
 from crawlfleet.policy.retry import UNSTORABLE
+from crawlfleet.policy.robots import origin_of
 
 #: With this much of the Lambda's time left no more is leased and waiting work is handed back.
 HAND_BACK: Final = timedelta(seconds=25)
@@ -91,11 +98,27 @@ class Worker:
         self._report = WorkReport(worker=worker)
         self._phases = Phases()
         self._holding = Holding()
-        self._leasing = Leasing(ports, worker, self._limits, self._report, self._phases)
-        self._attempts = Attempts(
-            ports, self._holding, self._report, self._phases, self._still_ours
+        self._turns = Turns()
+        self._robots = RobotsBook(
+            ports.fetcher, ports.robots, ports.clock, self._threaded, ports.warn
         )
-        self._todo: asyncio.Queue[Held | None] = asyncio.Queue()
+        self._courtesy = Courtesy(
+            ports.hosts, ports.config, self._robots, self._turns, worker, ports.clock
+        )
+        self._leasing = Leasing(
+            ports,
+            worker,
+            self._limits,
+            self._report,
+            self._phases,
+            self._courtesy,
+            self._robots,
+        )
+        self._passages = Passages(ports.config, self._courtesy, self._robots, self._threaded)
+        self._attempts = Attempts(
+            ports, self._holding, self._report, self._phases, self._still_ours, self._passages
+        )
+        self._learning: set[asyncio.Task[None]] = set()
         self._settled = asyncio.Event()
         self._settling = asyncio.Semaphore(SETTLED_LANES)
         # Not the loop's own pool: name look-ups wait there, and a slow name server must not keep
@@ -130,11 +153,13 @@ class Worker:
             await self._drain(runners)
         finally:
             self._ending = True
-            for task in (*runners, *others, settler):
+            tasks = (*runners, *others, *self._learning, settler)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*runners, *others, settler, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self._settle(list(self._holding.outcomes()))
             await self._hand_back(self._holding.all(), "handed back: the worker ends")
+            await self._call(self._courtesy.report, self._courtesy.take_reports(last=True))
             await self._account()
             await self._call(self._end_round)
             await self._threaded(self._heart.stop)
@@ -146,10 +171,10 @@ class Worker:
     # ---- feeder --------------------------------------------------------------------------------
 
     async def _feeder(self) -> str:
-        """Keep ``todo`` filled; returns why no more is taken."""
+        """Keep the runners busy; returns why no more is taken."""
         idle_since: float | None = None
         while self._ports.remaining() > HAND_BACK.total_seconds():
-            if self._todo.qsize() >= self._limits.batch or self._holding.full(self._limits):
+            if self._turns.waiting >= self._limits.batch or self._holding.full(self._limits):
                 await self._pause(POLL_SECONDS / 10)
                 continue
             if self._is_cut_off and not self._holding:
@@ -157,15 +182,13 @@ class Worker:
             looked = time.perf_counter()
             try:
                 # One that cannot be heard is taken for dead sooner or later: it begins nothing.
-                taken = [] if self._is_cut_off else await self._threaded(self._leasing.take)
+                taken = NOTHING if self._is_cut_off else await self._threaded(self._leasing.take)
             except Exception as error:  # noqa: BLE001  one lane's fault must not stop the others
                 self._ports.warn("no work could be leased", error)
                 await self._pause(TROUBLE_SECONDS)
                 continue
-            for held in taken:
-                if self._holding.add(held):
-                    self._todo.put_nowait(held)
-            if taken:
+            self._begin(taken.held)
+            if taken.count:
                 idle_since = None
                 continue
             if self._holding:
@@ -180,6 +203,39 @@ class Worker:
             patience = PATIENCE * (time.perf_counter() - looked)
             await self._pause(max(POLL_SECONDS, min(patience, TROUBLE_SECONDS)))
         return "time"
+
+    def _begin(self, held: Sequence[Held]) -> None:
+        """Take charge: of what has its turn, and of what waits until its site's rules are known."""
+        unknown: dict[tuple[Lane, int, str], list[Held]] = defaultdict(list)
+        for one in held:
+            if not self._holding.add(one):
+                continue
+            if one.turn_at is None:
+                key = one.lane, id(one.biz), origin_of(one.claim.request.body.url)
+                unknown[key].append(one)
+            else:
+                self._turns.add(one)
+        for part in unknown.values():
+            task = asyncio.create_task(self._learn(part))
+            self._learning.add(task)
+            task.add_done_callback(self._learning.discard)
+
+    async def _learn(self, held: Sequence[Held]) -> None:
+        """Learn the rules of the site that all these are of, then get them their turns."""
+        first = held[0]
+        await self._robots.learn(first)
+        held = [one for one in held if self._holding.holds(one)]
+        granted: list[Held] = []
+        try:
+            granted = await self._threaded(self._leasing.admit, first.lane, first.biz, held)
+        except Exception as error:  # noqa: BLE001  they were handed back
+            self._ports.warn("work could not get its turn", error)
+        for one in held:
+            if one.turn_at is None:
+                self._holding.drop(one)
+        for one in granted:
+            if self._holding.holds(one):
+                self._turns.add(one)
 
     async def _may_leave(self) -> bool:
         # Leave first, then look again: a submission that saw this worker alive is then seen here.
@@ -201,10 +257,13 @@ class Worker:
     # ---- runners -------------------------------------------------------------------------------
 
     async def _runner(self) -> None:
-        while (held := await self._todo.get()) is not None:
-            if self._holding.start(held):
-                self._holding.end(held, await self._attempts.attempt(held))
-                self._settled.set()
+        while (held := await self._turns.ready.get()) is not None:
+            try:
+                if self._holding.start(held):
+                    self._holding.end(held, await self._attempts.attempt(held))
+                    self._settled.set()
+            finally:
+                self._turns.end(held)
 
     async def _still_ours(self, held: Held) -> bool:
         """Ask for no page that may be another's: who was frozen, or forgotten, looks first.
@@ -225,6 +284,7 @@ class Worker:
             if self._holding.ended < SETTLE_COUNT:
                 await asyncio.sleep(SETTLE_SECONDS)
             self._settled.clear()
+            await self._call(self._courtesy.report, self._courtesy.take_reports())
             if not await self._settle(list(self._holding.outcomes())):
                 await asyncio.sleep(TROUBLE_SECONDS)
                 self._settled.set()
@@ -304,6 +364,8 @@ class Worker:
             if time.perf_counter() - accounted >= ACCOUNT_SECONDS:
                 accounted = time.perf_counter()
                 await self._account()
+                # The settler does this too, but not while nothing ends.
+                await self._call(self._courtesy.report, self._courtesy.take_reports())
 
     async def _renew(self) -> None:
         """Renew the leases of what is held, and drop what is another's."""
@@ -368,8 +430,7 @@ class Worker:
     async def _drain(self, runners: Sequence[asyncio.Task[None]]) -> None:
         """Hand back what has not begun, let downloads end while there is time."""
         await self._hand_back(self._holding.waiting(), "handed back: the worker's time is up")
-        for _ in runners:
-            self._todo.put_nowait(None)
+        self._turns.close(len(runners))
         left = self._ports.remaining() - GIVE_UP.total_seconds()
         if left > 0:
             await asyncio.wait(runners, timeout=left)

@@ -9,18 +9,21 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from crawlfleet.flows.configuration import biz_of
+from crawlfleet.flows.courtesy import Courtesy, Waiting, reason
 from crawlfleet.flows.holding import Held, by_lane
 from crawlfleet.flows.phases import Phases
+from crawlfleet.flows.robots import RobotsBook
 from crawlfleet.flows.work_ports import WorkPorts
-from crawlfleet.model.biz import Biz, FleetLimits
+from crawlfleet.model.biz import Biz, FleetLimits, Tree
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Outcome, Retry
 from crawlfleet.model.request import Claim, Entry
 from crawlfleet.model.rule import Rule
+from crawlfleet.model.spider import Spider
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.policy.tokens import new_token
@@ -34,6 +37,20 @@ REST_SECONDS: Final = 5.0
 INDEX_SECONDS: Final = 1.0
 
 
+class Taken(NamedTuple):
+    """What a look at the queue brought: what is held now, of so many entries."""
+
+    held: list[Held]
+    count: int
+
+    def with_more(self, more: "Taken") -> "Taken":
+        """Both together."""
+        return Taken([*self.held, *more.held], self.count + more.count)
+
+
+NOTHING: Final = Taken([], 0)
+
+
 class Leasing:
     """The leases of one worker.
 
@@ -42,7 +59,9 @@ class Leasing:
         worker: The worker's id.
         limits: How much is taken at once, and for how long.
         report: Counts what is taken and what is dropped.
-        phases: Seconds by lane and phase; adds those of lease and claim.
+        phases: Seconds by lane and phase; adds those of lease, claim and turn.
+        courtesy: Asks for turns at hosts.
+        robots: Knows whose rules are to be learnt first.
     """
 
     def __init__(
@@ -52,8 +71,12 @@ class Leasing:
         limits: FleetLimits,
         report: WorkReport,
         phases: Phases,
+        courtesy: Courtesy,
+        robots: RobotsBook,
     ) -> None:
         self._ports = ports
+        self._courtesy = courtesy
+        self._robots = robots
         self._id = worker
         self._limits = limits
         self._report = report
@@ -64,12 +87,16 @@ class Leasing:
         self._turn = 0
         self._resting: dict[Lane, float] = {}
 
-    def take(self) -> list[Held]:
-        """Lease and claim one batch from the next lane that has any."""
+    def take(self) -> Taken:
+        """Lease and claim one batch from the next lane that has any.
+
+        What comes has a turn at its host, or needs none yet because the site's rules are to be
+        learnt first; all else was put aside.
+        """
         tree = self._ports.config.current()
         lanes = tree.lanes()
         if not lanes:
-            return []
+            return NOTHING
         started = time.perf_counter()
         loads = self._ports.queue.loads(lanes, self._ports.clock())
         self._turn += 1
@@ -80,20 +107,107 @@ class Leasing:
             lane, biz = biz_of(tree, lanes[place].tenant, lanes[place].biz)
             self._leases += 1
             token = new_token(self._id, self._nonce, self._leases)
-            now, until = self._term()
-            entries = self._ports.queue.lease(lane, token, self._limits.batch, now, until)
-            if entries:
-                leased = time.perf_counter()
-                self._phases.add(lane, "lease", leased - started)
-                try:
-                    taken = self._claim(lane, biz, token, entries, until)
-                except Exception:
-                    self.rest(lane)
-                    raise
-                self._phases.add(lane, "claim", time.perf_counter() - leased)
+            self._phases.add(lane, "lease", time.perf_counter() - started)
+            try:
+                taken = self._take_parked(tree, lane, biz, token)
+                room = self._limits.batch - taken.count
+                if room > 0:
+                    taken = taken.with_more(self._take_queued(tree, lane, biz, token, room))
+            except Exception:
+                self.rest(lane)
+                raise
+            if taken.count:
                 self._turn = place
                 return taken
-        return []
+            started = time.perf_counter()
+        return NOTHING
+
+    def _take_queued(
+        self, tree: Tree, lane: Lane, biz: Biz, token: str, count: int
+    ) -> Taken:
+        """From the lane's queue, whatever comes; hosts that have no turn are put aside."""
+        started = time.perf_counter()
+        now, until = self._term()
+        entries = self._ports.queue.lease(lane, token, count, now, until)
+        leased = time.perf_counter()
+        self._phases.add(lane, "lease", leased - started)
+        if not entries:
+            return NOTHING
+        held = self._claim(lane, biz, token, entries, until)
+        self._phases.add(lane, "claim", time.perf_counter() - leased)
+        known = [one for one in held if self._robots.knows(one)]
+        if len(known) == len(held):
+            return Taken(self._admit(tree, lane, biz, held), len(entries))
+        unknown = [one for one in held if one not in set(known)]
+        return Taken([*self._admit(tree, lane, biz, known), *unknown], len(entries))
+
+    def _take_parked(self, tree: Tree, lane: Lane, biz: Biz, token: str) -> Taken:
+        """From hosts whose time has come, as many as they have turns for: the turn comes first."""
+        started = time.perf_counter()
+        now, until = self._term()
+        parked = self._ports.queue.parked(lane, now, self._limits.batch)
+        if not parked:
+            return NOTHING
+        each = max(1, self._limits.batch // len(parked))
+        turns = self._courtesy.ask(
+            tree, lane, biz, {one.host: min(one.count, each) for one in parked}
+        )
+        wanted = [(host, turn.count, turn.again_at) for host, turn in turns.items()]
+        found = self._ports.queue.lease_parked(lane, token, wanted, until)
+        leased = time.perf_counter()
+        self._phases.add(lane, "lease", leased - started)
+        entries = [entry for part in found.values() for entry in part]
+        if not entries:
+            return NOTHING
+        held = self._claim(lane, biz, token, entries, until)
+        self._phases.add(lane, "claim", time.perf_counter() - leased)
+        by_host: dict[str, list[Held]] = defaultdict(list)
+        for one in held:
+            by_host[one.host[0]].append(one)
+        for host, part in by_host.items():
+            if host in turns:
+                turns[host].give(part)
+        # A host's name is spelled alike here and there; one that is not would wait for ever.
+        stray = [one for one in held if one.turn_at is None]
+        if not stray:
+            return Taken(held, len(entries))
+        granted = [one for one in held if one.turn_at is not None]
+        return Taken([*granted, *self._admit(tree, lane, biz, stray)], len(entries))
+
+    def admit(self, lane: Lane, biz: Biz, held: Sequence[Held]) -> list[Held]:
+        """Those that have a turn at their host; the others are put aside and no longer ours."""
+        return self._admit(self._ports.config.current(), lane, biz, held)
+
+    def _admit(self, tree: Tree, lane: Lane, biz: Biz, held: Sequence[Held]) -> list[Held]:
+        if not held:
+            return []
+        started = time.perf_counter()
+        try:
+            granted, waiting = self._courtesy.share_out(tree, lane, biz, held)
+            if waiting:
+                self._put_aside(lane, biz, waiting)
+        except Exception:
+            why = "handed back: whose turn it is could not be told"
+            self.release(lane, biz, [one.claim for one in held], why)
+            raise
+        self._phases.add(lane, "turn", time.perf_counter() - started)
+        return granted
+
+    def _put_aside(self, lane: Lane, biz: Biz, waiting: Sequence[Waiting]) -> None:
+        """Pending again, in the list of their host: they are taken when they have a turn."""
+        now = self._ports.clock()
+        by_why: dict[str, list[Claim]] = defaultdict(list)
+        by_token: dict[str, list[tuple[str, datetime, list[Entry]]]] = defaultdict(list)
+        for part in waiting:
+            claims = [one.claim for one in part.held]
+            by_why[reason(part.why)] += claims
+            for token, entries in _by_token(claims).items():
+                by_token[token].append((part.host, part.until, entries))
+        for why, claims in by_why.items():
+            self._ports.store.release(lane, biz, claims, self._id, why, now)
+            self._report.put_aside += len(claims)
+        for token, hosts in by_token.items():
+            self._ports.queue.park(lane, token, hosts)
 
     def rest(self, lane: Lane) -> None:
         """Take nothing of this lane for a while: its store does not answer."""
@@ -144,7 +258,7 @@ class Leasing:
         except Exception as error:  # noqa: BLE001  the lease in the index ends by itself
             self._ports.warn("entries that were not won could not be let go", error)
 
-    def _rule(self, lane: Lane, claim: Claim) -> Rule | None:
+    def _rule(self, lane: Lane, claim: Claim) -> Rule | Spider | None:
         body = claim.request.body
         return self._ports.rules.frozen(lane, body.rule, body.rule_version)
 

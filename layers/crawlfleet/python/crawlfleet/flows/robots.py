@@ -1,7 +1,177 @@
 """What sites ask of robots, looked up before anything else is asked of them (SPEC.md H3, RFC 9309).
 
 A worker knows a site's robots.txt from its first request there on: from the fleet's cache, or by
-fetching it. Requests that wait for it are held meanwhile; nothing else is.
+fetching it. Requests of that site wait for it; others do not.
 """
 
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from crawlfleet.errors import (
+    CrawlfleetError,
+    FetchError,
+    RobotsDeniedError,
+    RobotsUnknownError,
+    StoreError,
+)
+from crawlfleet.flows.holding import Held
+from crawlfleet.model.biz import Biz, FetchLimits
+from crawlfleet.model.politeness import Robots
+from crawlfleet.model.request import Body
+from crawlfleet.model.times import to_ms
+from crawlfleet.policy.robots import (
+    MAX_BYTES,
+    SiteRules,
+    kept_seconds,
+    origin_of,
+    product_of,
+)
+from crawlfleet.ports import Clock, Fetcher, RobotsCache, RobotsCopy
+
+#: Sites whose rules a worker remembers.
+REMEMBERED: Final = 2_000
+#: A robots.txt that takes longer is not read this time.
+FETCH_SECONDS: Final = 10.0
+_MAX_HOPS: Final = 5
+
+
+@dataclass(slots=True)
+class _Known:
+    rules: SiteRules
+    until_ms: int
+
+
+class RobotsBook:
+    """The rules of sites as one worker knows them.
+
+    Args:
+        fetcher: Fetches what is in no cache.
+        cache: The fleet's copies.
+        clock: The time.
+        threaded: Calls a part without stopping the event loop.
+        warn: Is told when the cache does not answer.
+    """
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        cache: RobotsCache,
+        clock: Clock,
+        threaded: Callable[..., Awaitable[Any]],
+        warn: Callable[[str, Exception], None],
+    ) -> None:
+        self._fetcher = fetcher
+        self._cache = cache
+        self._clock = clock
+        self._threaded = threaded
+        self._warn = warn
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._delays: dict[str, float] = {}
+        self._learning: dict[str, asyncio.Task[SiteRules]] = {}
+
+    def knows(self, held: Held) -> bool:
+        """Whether the site of a request need not be asked for its rules first."""
+        biz = held.biz
+        if biz.politeness.robots is Robots.IGNORE:
+            return True
+        return self._rules(origin_of(held.claim.request.body.url)) is not None
+
+    def crawl_delay(self, host: str, biz: Biz) -> float | None:
+        """What the host's site asks to wait between two requests. May be called from any thread."""
+        if biz.politeness.robots is Robots.IGNORE:
+            return None
+        product = product_of(biz.politeness, biz.fetch)
+        delays = [
+            known.rules.crawl_delay(product)
+            for origin in (f"https://{host}", f"http://{host}")
+            if (known := self._known.get(origin)) is not None
+        ]
+        return max((delay for delay in delays if delay is not None), default=None)
+
+    async def learn(self, held: Held) -> None:
+        """Come to know the rules of a request's site; whatever happens, they are known then."""
+        await self._learn(origin_of(held.claim.request.body.url), held.biz.fetch)
+
+    async def check(self, held: Held, url: str) -> None:
+        """Whether a page may be asked for.
+
+        Raises:
+            RobotsDeniedError: the site does not want that, and which of its lines says so.
+            RobotsUnknownError: its rules cannot be read now.
+        """
+        if held.biz.politeness.robots is Robots.IGNORE:
+            return
+        origin = origin_of(url)
+        rules = self._rules(origin)
+        if rules is None:
+            rules = await self._learn(origin, held.biz.fetch)
+        product = product_of(held.biz.politeness, held.biz.fetch)
+        verdict = rules.verdict(url, product)
+        if verdict.unknown:
+            raise RobotsUnknownError(verdict.why, status=0)
+        if not verdict.allowed:
+            raise RobotsDeniedError(verdict.why)
+
+    def _rules(self, origin: str) -> SiteRules | None:
+        known = self._known.get(origin)
+        if known is None or known.until_ms <= to_ms(self._clock()):
+            return None
+        return known.rules
+
+    async def _learn(self, origin: str, limits: FetchLimits) -> SiteRules:
+        task = self._learning.get(origin)
+        if task is None:
+            task = asyncio.create_task(self._look_up(origin, limits))
+            self._learning[origin] = task
+            task.add_done_callback(lambda _: self._learning.pop(origin, None))
+        # One that is cancelled while it waits must not take the answer from the others.
+        return await asyncio.shield(task)
+
+    async def _look_up(self, origin: str, limits: FetchLimits) -> SiteRules:
+        copy = None
+        try:
+            copy = await self._threaded(self._cache.load, origin)
+        except StoreError as error:
+            self._warn("a robots.txt could not be looked up in the cache", error)
+        seconds = 0.0
+        if copy is not None:
+            seconds = kept_seconds(copy) - (to_ms(self._clock()) - copy.fetched_ms) / 1000
+        if copy is None or seconds <= 0:
+            copy = await self._fetch(origin, limits)
+            seconds = kept_seconds(copy)
+            try:
+                await self._threaded(self._cache.save, origin, copy, seconds)
+            except StoreError as error:
+                self._warn("a robots.txt could not be kept for the others", error)
+        rules = SiteRules(origin, copy)
+        self._known[origin] = _Known(rules, to_ms(self._clock()) + int(seconds * 1000))
+        self._known.move_to_end(origin)
+        while len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+        return rules
+
+    async def _fetch(self, origin: str, limits: FetchLimits) -> RobotsCopy:
+        body = Body(url=f"{origin}/robots.txt", rule="", rule_version="")
+        asked = replace(
+            limits,
+            max_body_bytes=10 * MAX_BYTES,
+            max_redirects=_MAX_HOPS,
+            content_types=(),
+            cookies=False,
+            total_seconds=min(limits.total_seconds, FETCH_SECONDS),
+        )
+        status, text = 0, b""
+        try:
+            page = await self._fetcher.fetch(body, asked)
+            status, text = page.status, page.body[:MAX_BYTES]
+        except FetchError as error:
+            status = error.status
+        except CrawlfleetError as error:
+            self._warn("a robots.txt could not be fetched", error)
+        return RobotsCopy(status=status, text=text, fetched_ms=to_ms(self._clock()))
 

@@ -44,9 +44,10 @@ class Turns:
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = 0.0
 
-    def __len__(self) -> int:
-        """How many have not begun."""
-        return sum(host.turns for host in self._hosts.values())
+    @property
+    def waiting(self) -> int:
+        """How many could begin now and have no runner."""
+        return self.ready.qsize()
 
     def running(self, key: HostKey) -> int:
         """How many are under way, or have a turn. May be called from any thread."""

@@ -28,6 +28,7 @@ class WorkReport(msgspec.Struct, kw_only=True):
     dead: int = 0
     skipped: int = 0
     handed_back: int = 0
+    put_aside: int = 0
     lost: int = 0
     left: int = 0
     buried: int = 0

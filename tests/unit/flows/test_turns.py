@@ -1,0 +1,134 @@
+"""Held requests begin when their turn has come and a permit is free, and not before."""
+
+import asyncio
+import time
+from types import SimpleNamespace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawlfleet.flows.turns import Turns
+
+
+def request(host: str, turn_at: float | None = 0.0, permits: int = 1, name: object = None):
+    return SimpleNamespace(host=(host, "acme"), turn_at=turn_at, permits=permits, name=name)
+
+
+def begun(turns: Turns) -> list[object]:
+    found = []
+    while not turns.ready.empty():
+        found.append(turns.ready.get_nowait())
+    return found
+
+
+def test_as_many_begin_at_a_host_as_it_has_permits():
+    async def check():
+        turns = Turns()
+        held = [request("a", permits=2, name=n) for n in range(5)]
+        for one in held:
+            turns.add(one)
+
+        assert begun(turns) == held[:2]
+        assert turns.running(("a", "acme")) == 5
+
+        turns.end(held[0])
+        assert begun(turns) == [held[2]]
+
+    asyncio.run(check())
+
+
+def test_hosts_do_not_wait_for_one_another():
+    async def check():
+        turns = Turns()
+        blocked = [request("slow", name=n) for n in range(3)]
+        for one in (*blocked, other := request("quick")):
+            turns.add(one)
+
+        assert begun(turns) == [blocked[0], other]
+
+    asyncio.run(check())
+
+
+def test_nothing_begins_before_its_turn():
+    async def check():
+        turns = Turns()
+        started = time.monotonic()
+        late = request("a", turn_at=started + 0.15)
+        soon = request("b", turn_at=started + 0.05)
+        turns.add(late)
+        turns.add(soon)
+        assert begun(turns) == []
+
+        assert await asyncio.wait_for(turns.ready.get(), 5) is soon
+        assert time.monotonic() - started >= 0.045
+        assert await asyncio.wait_for(turns.ready.get(), 5) is late
+        assert time.monotonic() - started >= 0.145
+
+    asyncio.run(check())
+
+
+def test_a_request_that_needs_no_turn_begins_at_once():
+    async def check():
+        turns = Turns()
+        turns.add(one := request("a", turn_at=None))
+        assert begun(turns) == [one]
+
+    asyncio.run(check())
+
+
+def test_a_host_is_forgotten_when_nothing_of_it_is_left():
+    async def check():
+        turns = Turns()
+        turns.add(one := request("a"))
+        begun(turns)
+        assert turns.busy() == {("a", "acme"): 1}
+
+        turns.end(one)
+
+        assert turns.busy() == {}
+        assert turns.running(("a", "acme")) == 0
+
+    asyncio.run(check())
+
+
+def test_runners_take_what_is_ready_before_they_learn_of_the_end():
+    async def check():
+        turns = Turns()
+        turns.add(one := request("a"))
+        turns.add(request("b", turn_at=time.monotonic() + 60))
+        turns.close(2)
+
+        assert begun(turns) == [one, None, None]
+
+    asyncio.run(check())
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 3)), max_size=40),
+    st.randoms(use_true_random=False),
+)
+def test_no_host_ever_has_more_under_way_than_its_latest_permits(requests, dice):
+    async def check():
+        turns, under_way, done = Turns(), [], 0
+        permits: dict[str, int] = {}
+        for host, allowed in requests:
+            before = {key: sum(one.host[0] == key for one in under_way) for key in "abc"}
+            turns.add(request(host, permits=allowed))
+            permits[host] = allowed
+            under_way += begun(turns)
+            for key in "abc":
+                now = sum(one.host[0] == key for one in under_way)
+                assert now <= max(before[key], permits.get(key, 0))
+            if under_way and dice.random() < 0.5:
+                turns.end(under_way.pop(dice.randrange(len(under_way))))
+                done += 1
+        while under_way or not turns.ready.empty():
+            under_way += begun(turns)
+            turns.end(under_way.pop())
+            done += 1
+        assert done == len(requests)
+        assert turns.busy() == {}
+
+    asyncio.run(check())
+
