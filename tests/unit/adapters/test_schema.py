@@ -1,0 +1,279 @@
+"""Records against their JSON Schema: what is refused, how it is told, what an attacker may cost."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlfleet.adapters.schema import (
+    KEPT_SCHEMAS,
+    LONGEST_MESSAGE,
+    MOST_PROBLEMS,
+    SchemaValidator,
+)
+from crawlfleet.adapters.schema_bounds import (
+    LARGEST_BYTES,
+    LONGEST_CHAIN,
+    LONGEST_PATTERN,
+    MOST_PATTERNS,
+)
+
+OFFER = {
+    "type": "object",
+    "required": ["seller"],
+    "properties": {"seller": {"type": "string"}, "price": {"type": "number", "minimum": 0}},
+}
+SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "required": ["title"],
+    "properties": {
+        "title": {"type": "string", "minLength": 1},
+        "sku": {"pattern": "^[A-Z]{2}-[0-9]+$"},
+        "offers": {"type": "array", "items": {"$ref": "#/$defs/offer"}},
+        "seen": {"format": "date"},
+    },
+    "additionalProperties": False,
+    "$defs": {"offer": OFFER},
+}
+
+
+@pytest.fixture
+def validator():
+    return SchemaValidator()
+
+
+def told(validator, schema, fields):
+    return [str(problem) for problem in validator.problems(schema, fields)]
+
+
+def refused(validator, schema):
+    return [str(problem) for problem in validator.check_schema(schema, "rules.detail.schema")]
+
+
+def test_a_right_record_has_no_problems(validator):
+    record = {"title": "A", "sku": "AB-1", "offers": [{"seller": "x", "price": 1.5}]}
+
+    assert validator.check_schema(SCHEMA) == []
+    assert validator.problems(SCHEMA, record) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "problems"),
+    [
+        ({}, ["title: is missing"]),
+        ({"title": ""}, ["title: is shorter than 1 character"]),
+        ({"title": 5}, ['title: is not of type "string"']),
+        ({"title": "A", "sku": "1"}, ['sku: does not match "^[A-Z]{2}-[0-9]+$"']),
+        (
+            {"title": "A", "offers": [{"seller": "a"}, {"seller": "b"}, {"price": -1}]},
+            ["offers[2].price: is less than the minimum of 0", "offers[2].seller: is missing"],
+        ),
+        (
+            {"title": "A", "else": 1},
+            [": Additional properties are not allowed ('else' was unexpected)"],
+        ),
+        ({"title": "A", "seen": "tomorrow"}, ['seen: is not a "date"']),
+    ],
+    ids=lambda value: None if isinstance(value, list) else next(reversed(value), "nothing"),
+)
+def test_a_wrong_record_is_told_field_by_field(validator, fields, problems):
+    assert sorted(told(validator, SCHEMA, fields)) == sorted(problems)
+
+
+def test_no_value_of_a_record_is_quoted_however_large(validator):
+    (problem,) = told(
+        validator, {"properties": {"html": {"type": "number"}}}, {"html": "x" * 10**6}
+    )
+
+    assert problem == 'html: is not of type "number"'
+
+
+def test_what_is_said_of_a_record_is_bounded_in_number_and_length(validator):
+    schema = {
+        "properties": {"all": {"items": {"type": "string"}}},
+        "additionalProperties": False,
+    }
+    record = {"all": list(range(5_000)), "n" * 5_000: 1}
+
+    problems = validator.problems(schema, record)
+
+    assert len(problems) == MOST_PROBLEMS
+    assert max(len(problem.message) for problem in problems) <= LONGEST_MESSAGE
+    (extra,) = validator.problems(schema, {"n" * 5_000: 1})
+    assert len(extra.message) == LONGEST_MESSAGE
+
+
+def test_of_a_large_wrong_record_the_first_mistake_is_told_at_once(validator):
+    schema = {"items": {"type": "string"}, "properties": {"all": {"items": {"type": "string"}}}}
+    record = {"all": list(range(200_000))}
+    started = time.perf_counter()
+
+    problems = told(validator, schema, record)
+
+    assert problems == ['all[0]: is not of type "string"']
+    assert time.perf_counter() - started < 1
+
+
+@pytest.mark.parametrize("value", [b"bytes", object()])
+def test_a_record_in_no_normal_form_is_refused(validator, value):
+    (problem,) = told(validator, {"properties": {"a": {"type": "string"}}}, {"a": value})
+
+    assert problem.startswith(": cannot be checked: ")
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        ([], ": must be a mapping"),
+        ({"type": "strin"}, ".type: "),
+        ({"properties": {"a": {"minimum": "x"}}}, ".properties.a.minimum: "),
+        ({"properties": {"a": {"pattern": "("}}}, ".properties.a.pattern: "),
+        ({"pattern": "(?=a)b"}, ".pattern: "),
+        ({"pattern": r"(a)\1"}, ".pattern: "),
+        ({"$ref": "https://evil.example/s.json"}, ".$ref: must lead to a schema within"),
+        ({"$ref": "http://169.254.169.254/latest/meta-data"}, ".$ref: must lead to"),
+        ({"$ref": "file:///etc/passwd"}, ".$ref: must lead to"),
+        ({"$ref": "other.json#/a"}, ".$ref: must lead to"),
+        ({"$ref": "#/nothing"}, ".$ref: must lead to"),
+        ({"$ref": 5}, ".$ref: must lead to"),
+        ({"$ref": "#"}, ": $ref # comes back to where it began"),
+        ({"properties": {"a": {"$ref": "#"}}}, ": $ref # comes back"),
+        (
+            {"$ref": "#/$defs/a", "$defs": {"a": {"items": {"$ref": "#/$defs/a"}}}},
+            ": $ref #/$defs/a comes back",
+        ),
+        (
+            {"properties": {"a": {"not": {"$ref": "#/properties/a"}}}},
+            ": $ref #/properties/a comes back",
+        ),
+        ({"$id": "https://a.example/s"}, ".$id: is not supported"),
+        ({"items": {"$dynamicRef": "#x"}}, ".items.$dynamicRef: is not supported"),
+        ({"$schema": "http://json-schema.org/draft-07/schema#"}, ".$schema: must be https://"),
+        ({"not": {"$schema": "https://evil.example"}}, ".not.$schema: may stand at the top only"),
+        ({"enum": ["x" * LARGEST_BYTES]}, ": has "),
+        ({"pattern": "a" * (LONGEST_PATTERN + 1)}, ".pattern: is longer than"),
+        ({"default": object()}, ": is no JSON"),
+        ({"default": "\ud800"}, ": is no JSON"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_refused_by_the_place(validator, schema, problem):
+    (first, *_) = refused(validator, schema)
+
+    assert first.startswith("rules.detail.schema" + problem)
+
+
+def test_a_record_of_an_unusable_schema_is_refused_not_stored_unchecked(validator):
+    (problem,) = told(validator, {"$ref": "https://evil.example/s.json"}, {"a": 1})
+
+    assert problem.startswith("schema: cannot be used: $ref: must lead to")
+
+
+def test_names_that_look_like_keywords_are_data(validator):
+    schema = {
+        "properties": {"$ref": {"type": "string"}, "$id": {"type": "integer"}},
+        "enum": [{"$ref": "https://a.example", "$id": 1}],
+        "default": {"$ref": "https://a.example"},
+    }
+
+    assert refused(validator, schema) == []
+    assert told(validator, schema, {"$ref": "https://a.example", "$id": 1}) == []
+
+
+def nested(levels):
+    schema = {"type": "string"}
+    for _ in range(levels):
+        schema = {"properties": {"a": schema}}
+    return schema
+
+
+def doubling(levels):
+    """Each definition asks twice for the next: 2^levels checks of one value."""
+    definitions = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(levels)}
+    return {"$ref": "#/$defs/d0", "$defs": {**definitions, f"d{levels}": {"type": "string"}}}
+
+
+def chain(length):
+    definitions = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(length)}
+    return {"$ref": "#/$defs/d0", "$defs": {**definitions, f"d{length}": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("within", "beyond", "problem"),
+    [
+        (nested(15), nested(10_000), "is nested more than"),
+        (doubling(8), doubling(12), "comes to more than"),
+        (chain(LONGEST_CHAIN - 1), chain(LONGEST_CHAIN), "in a row"),
+        (
+            {"anyOf": [{"pattern": "a"}] * MOST_PATTERNS},
+            {"anyOf": [{"pattern": "a"}] * MOST_PATTERNS + [{"patternProperties": {"a": True}}]},
+            "is one of more than",
+        ),
+    ],
+    ids=["depth", "doubling", "chain", "patterns"],
+)
+def test_what_a_schema_may_cost_is_bounded(validator, within, beyond, problem):
+    assert refused(validator, within) == []
+    (said,) = refused(validator, beyond)
+    assert problem in said
+
+
+def test_a_pattern_that_would_take_much_memory_is_refused(validator):
+    assert refused(validator, {"pattern": r"^https?://[^/]{1,200}/\w{1,100}$"}) == []
+    assert refused(validator, {"pattern": r"(\w{1,500} ){1,500}"})
+
+
+def test_a_pattern_takes_time_by_the_length_of_the_text_only(validator):
+    schema = {"properties": {"a": {"pattern": "^(a+)+$"}}}
+    started = time.perf_counter()
+
+    assert told(validator, schema, {"a": "a" * 1_000_000 + "!"})
+
+    assert time.perf_counter() - started < 2
+
+
+def test_schemas_beyond_those_kept_work_as_well(validator):
+    schemas = [{"properties": {"n": {"const": n}}} for n in range(KEPT_SCHEMAS * 2)]
+
+    for _ in range(2):
+        for n, schema in enumerate(schemas):
+            assert validator.problems(schema, {"n": n}) == []
+            assert validator.problems(schema, {"n": -1})
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(json_values)
+def test_any_schema_is_judged_without_an_error(schema):
+    problems = SchemaValidator().check_schema(schema)
+
+    assert len(problems) <= MOST_PROBLEMS
+
+
+keywords = st.sampled_from(
+    ["$ref", "$defs", "allOf", "items", "properties", "pattern", "not", "type", "a", "$schema"]
+)
+
+
+@given(
+    st.recursive(
+        st.booleans() | st.text(max_size=5) | st.sampled_from(["#", "#/$defs/a", "#/properties/a"]),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keywords, inner, max_size=4),
+        max_leaves=15,
+    ),
+    st.dictionaries(st.text(max_size=3), json_values, max_size=3),
+)
+def test_any_record_is_judged_by_any_schema_without_an_error(schema, record):
+    validator = SchemaValidator()
+
+    problems = validator.problems(schema, record)
+
+    assert len(problems) <= MOST_PROBLEMS
+    if validator.check_schema(schema):
+        assert problems[0].field == "schema"
