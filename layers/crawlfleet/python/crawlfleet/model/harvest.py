@@ -1,8 +1,11 @@
-"""What was read of a page: records, and links to go on with."""
+"""What was read of a page: records, and links to go on with; and items that come from outside."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
+
+from crawlfleet.model.document import RuleName
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,3 +46,38 @@ class Skipped(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.place}: {self.why}"
+
+
+class Item(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A record that reaches the data queue from outside of workers, such as a Scrapy project's.
+
+    On the wire it is a JSON object of these names (policy.items). ``rule`` is a rule or spider of
+    the biz, whose schema and key fields hold for it; a name that the biz does not have is kept as
+    it is, and neither is asked for. ``key`` is any text that tells the item from others, where no
+    key fields do. ``request`` is the id of the request it came of, as clients write it.
+    """
+
+    rule: RuleName
+    url: Annotated[str, Meta(max_length=8_000)]
+    fields: dict[str, Any]
+    key: Annotated[str, Meta(min_length=1, max_length=1_000)] | None = None
+    request: Annotated[str, Meta(max_length=36)] | None = None
+
+
+class QueuedItem(msgspec.Struct, frozen=True):
+    """An item as it is handed out: what it is finished by, and which attempt this is, from 1."""
+
+    id: str
+    data: bytes
+    attempt: int
+
+
+class RuleCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """The coverage of one version of a rule or spider; ``current`` is what new requests have."""
+
+    rule: str
+    version: str
+    current: bool
+    coverage: Coverage

@@ -118,8 +118,10 @@ def _plain(text: str, length: int) -> str:
 class Done(msgspec.Struct, frozen=True):
     """The page was read; these are its records (possibly none) and the links to go on with.
 
-    ``stored`` are records that were stored while the page was still being read, ``rejected`` says
-    of those that were not stored why. ``visit`` is what is known of the page from now on.
+    ``stored`` are records that were stored while the page was still being read: these are the first
+    of the page, and ``records`` go on from their index. ``rejected`` says of some that were not
+    stored why, and ``rejected_count`` how many there are of those. ``visit`` is what is known of
+    the page from now on.
     """
 
     records: tuple[Record, ...]
@@ -127,6 +129,7 @@ class Done(msgspec.Struct, frozen=True):
     links: tuple[Link, ...] = ()
     stored: int = 0
     rejected: tuple[str, ...] = ()
+    rejected_count: int = 0
     visit: Visit | None = None
 
 

@@ -12,7 +12,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """One record. ``request_id`` and ``index`` (its place on the page, from 0) are its key.
 
     A record with a ``key`` of its own, in hex, has that instead: whatever page it is found on, it
-    replaces what was stored under it.
+    replaces what was stored under it, unless that was stored later.
+
+    What came from outside without a request always has a key, of its content if of nothing else,
+    and the first 32 digits of it as ``request_id``: so the same item, delivered twice, is one
+    record, and its request is one that nobody finds.
     """
 
     request_id: RequestId

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from crawlfleet.errors import Problem
-from crawlfleet.model.harvest import Coverage
+from crawlfleet.model.harvest import Coverage, QueuedItem
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.schema import RecordSchema
 
@@ -25,21 +25,37 @@ class Validator(Protocol):
 class DataQueue(Protocol):
     """Items that arrive from outside of workers, such as a Scrapy project's, until stored.
 
-    Leased like requests: what a worker does not finish is handed out again.
+    Leased like requests: what a worker does not finish is handed out again. Each item counts how
+    often it was handed out, so that one that kills its workers can be told.
     """
 
     def put(self, lane: Lane, items: Sequence[bytes]) -> int:
-        """Append; returns how many wait."""
+        """Append; returns how many wait. All are taken, or none.
+
+        Raises:
+            InvalidRequestError: names the items that are too large.
+            BacklogFullError: the lane has as many bytes of items as it may.
+        """
         ...
 
     def lease(
         self, lane: Lane, token: str, count: int, now: datetime, until: datetime
-    ) -> list[bytes]:
-        """Up to ``count`` items, oldest first, those of ended leases before them."""
+    ) -> list[QueuedItem]:
+        """Up to ``count`` items, oldest first, those of ended leases before them.
+
+        Fewer where they are large.
+        """
         ...
 
-    def finish(self, lane: Lane, token: str, items: Sequence[bytes]) -> int:
-        """They are stored; returns how many the token held."""
+    def finish(self, lane: Lane, token: str, items: Sequence[str]) -> int:
+        """They are stored, or dropped for good; returns how many of these the token held."""
+        ...
+
+    def give_back(self, lane: Lane, token: str, items: Sequence[str]) -> int:
+        """They could not be stored, through no fault of theirs: the attempt does not count.
+
+        Returns how many the token held; they are served next.
+        """
         ...
 
     def waiting(self, lanes: Sequence[Lane]) -> list[int]:
@@ -55,5 +71,5 @@ class Coverages(Protocol):
         ...
 
     def of(self, lane: Lane) -> dict[tuple[str, str], Coverage]:
-        """All counts by rule and version."""
+        """All counts by rule and version; of a lane's many versions the latest counted."""
         ...

@@ -79,7 +79,20 @@ class RequestStore(Protocol):
     ) -> bool:
         """Store records of a page that is still being read; those under the same keys are replaced.
 
-        False, and nothing is written, when the token no longer owns the request.
+        False, and nothing is written, when the token no longer owns the request. When it ends, what
+        an attempt has stored and the last one has not is removed; a dead request leaves none of
+        these. Records with keys of their own stay whatever becomes of it.
+
+        Raises:
+            StoreError: the store cannot hold one of them; none of these is stored.
+        """
+        ...
+
+    def store_keyed(self, lane: Lane, biz: Biz, records: Sequence[Record], now: datetime) -> None:
+        """Store records with keys of their own that no claim stands for; a repeat replaces.
+
+        Raises:
+            StoreError: the store cannot hold one of them; others may be stored.
         """
         ...
 

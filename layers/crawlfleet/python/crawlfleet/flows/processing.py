@@ -1,0 +1,320 @@
+"""The data processor (SPEC.md B9): what was read becomes records, or is told why it does not.
+
+Records of pages go through :func:`prepare` on their way to the store. Items that arrive from
+outside of workers wait in the data queue; :func:`drain` takes a batch of them through the same::
+
+    lease -> read -> normal form -> schema -> key -> store -> finish
+
+An item that is no record, or that the store cannot hold, is dropped, and the lane's journal says
+why. One that could not be stored because the store is away goes back as if it had not been tried.
+One that comes back again and again, because whoever had it died, is dropped in the end.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from crawlfleet.errors import InvalidRequestError, Problem, StoreError
+from crawlfleet.model.biz import Biz, Tree
+from crawlfleet.model.harvest import Coverage, Item, QueuedItem
+from crawlfleet.model.ids import RequestId, parse_id
+from crawlfleet.model.journal import JournalLine
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.record import Record
+from crawlfleet.model.request import Claim
+from crawlfleet.model.rule import Rule
+from crawlfleet.model.spider import Spider
+from crawlfleet.policy.items import item_of
+from crawlfleet.policy.normal_form import normal_form
+from crawlfleet.policy.record_keys import key_of, key_of_content, key_of_text
+from crawlfleet.ports import Coverages, DataQueue, Journal, RequestStore, Validator
+
+#: Texts about rejected records that are kept of one page, and how long each may be.
+MOST_TOLD: Final = 10
+LONGEST_TOLD: Final = 300
+#: Items of one batch.
+BATCH: Final = 200
+#: An item is handed out so often; whoever had it died each time.
+MOST_ATTEMPTS: Final = 5
+#: What the journal calls it.
+DROPPED: Final = "items dropped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """Records to be stored; of those that are not, how many and, of the first ones, why.
+
+    ``next_index`` is where a later part of the same page goes on.
+    """
+
+    records: tuple[Record, ...]
+    rejected: tuple[str, ...]
+    rejected_count: int
+    next_index: int
+
+
+def prepare(
+    validator: Validator,
+    source: Rule | Spider,
+    claim: Claim,
+    url: str,
+    fields: Iterable[Mapping[str, Any]],
+    stored_at: datetime,
+    first_index: int = 0,
+) -> Prepared:
+    """What was read of a claimed request's page, as records.
+
+    ``url`` is where the page was found. Indexes have no gaps: a rejected record has none.
+    """
+    request = claim.request
+    body = request.body
+    records: list[Record] = []
+    rejected: list[str] = []
+    count = 0
+    for place, one in enumerate(fields, first_index):
+        try:
+            plain = _checked(validator, source, one)
+            key = None
+            if source.key:
+                key = _key(source, request.tenant, request.biz, body.rule, plain)
+        except InvalidRequestError as error:
+            count += 1
+            if len(rejected) < MOST_TOLD:
+                rejected.append(_told(f"record {place}, {_what(error.problems)}"))
+            continue
+        records.append(
+            Record(
+                request_id=request.id,
+                index=first_index + len(records),
+                biz=request.biz,
+                url=url,
+                rule=body.rule,
+                rule_version=body.rule_version,
+                stored_at=stored_at,
+                fields=plain,
+                key=key,
+            )
+        )
+    return Prepared(
+        records=tuple(records),
+        rejected=tuple(rejected),
+        rejected_count=count,
+        next_index=first_index + len(records),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainPorts:
+    """What draining needs of the world; ``warn`` is told what is wrong but not fatal."""
+
+    queue: DataQueue
+    store: RequestStore
+    validator: Validator
+    coverages: Coverages
+    journal: Journal
+    warn: Callable[[str, Exception], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Drained:
+    """What became of a batch; of ``dropped`` items the journal says why. ``away``: try later."""
+
+    stored: int = 0
+    dropped: int = 0
+    given_back: int = 0
+
+    @property
+    def away(self) -> bool:
+        """Whether the store did not answer."""
+        return self.given_back > 0
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Items on their way: those that are records, and why the others are not."""
+
+    records: list[tuple[QueuedItem, Record]] = field(default_factory=list)
+    dropped: list[tuple[QueuedItem, str]] = field(default_factory=list)
+
+
+def drain(
+    ports: DrainPorts,
+    tree: Tree,
+    lane: Lane,
+    token: str,
+    now: datetime,
+    until: datetime,
+    count: int = BATCH,
+) -> Drained:
+    """Store a batch of the lane's items; all counts 0 when none wait.
+
+    ``token`` must be new and begin with the worker's id (policy.tokens); the lease lasts ``until``.
+    Nobody else has these items till then, and storing one twice does no harm: a repeat replaces.
+
+    Raises:
+        StoreUnavailableError: the queue does not answer; items are handed out again.
+    """
+    biz = tree.bizs[lane.tenant][lane.biz]
+    batch = _Batch()
+    leased = ports.queue.lease(lane, token, count, now, until)
+    for queued in leased:
+        if queued.attempt > MOST_ATTEMPTS:
+            batch.dropped.append((queued, f"was handed out {MOST_ATTEMPTS} times and never stored"))
+            continue
+        try:
+            batch.records.append((queued, _record_of(ports.validator, biz, lane, queued.data, now)))
+        except InvalidRequestError as error:
+            batch.dropped.append((queued, _what(error.problems)))
+    stored, left = _store(ports, lane, biz, batch, now)
+    _tell(ports, lane, token, batch.dropped, now)
+    done = [queued.id for queued, _ in (*stored, *batch.dropped)]
+    if done:
+        ports.queue.finish(lane, token, done)
+    if left:
+        ports.queue.give_back(lane, token, [queued.id for queued, _ in left])
+    _count(ports, lane, [record for _, record in stored])
+    return Drained(stored=len(stored), dropped=len(batch.dropped), given_back=len(left))
+
+
+def _record_of(validator: Validator, biz: Biz, lane: Lane, data: bytes, now: datetime) -> Record:
+    """The record in a queued item.
+
+    Raises:
+        InvalidRequestError: it is none.
+    """
+    item = item_of(data)
+    source = biz.rules.get(item.rule) or biz.spiders.get(item.rule)
+    fields = _checked(validator, source, item.fields)
+    request = None if item.request is None else parse_id(item.request, "request")
+    key = _item_key(source, lane, item, fields, request)
+    return Record(
+        request_id=key[:32] if request is None else request,
+        index=0,
+        biz=lane.biz,
+        url=item.url,
+        rule=item.rule,
+        rule_version="" if source is None else source.version,
+        stored_at=now,
+        fields=fields,
+        key=key,
+    )
+
+
+def _item_key(
+    source: Rule | Spider | None,
+    lane: Lane,
+    item: Item,
+    fields: Mapping[str, Any],
+    request: RequestId | None,
+) -> str:
+    if source is not None and source.key:
+        return _key(source, lane.tenant, lane.biz, item.rule, fields)
+    if item.key is not None:
+        return key_of_text(lane.tenant, lane.biz, item.rule, item.key)
+    owner = item.url if request is None else str(request)
+    return key_of_content(lane.tenant, lane.biz, item.rule, owner, fields)
+
+
+def _checked(
+    validator: Validator, source: Rule | Spider | None, fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The fields in normal form, as the schema wants them."""
+    plain = normal_form(fields)
+    if source is not None and source.schema is not None:
+        problems = validator.problems(source.schema, plain)
+        if problems:
+            raise InvalidRequestError(problems)
+    return plain
+
+
+def _key(source: Rule | Spider, tenant: str, biz: str, rule: str, fields: Mapping[str, Any]) -> str:
+    key = key_of(tenant, biz, rule, source.key, fields)
+    if key is None:
+        missing = next(name for name in source.key if fields.get(name) in (None, "", [], {}))
+        raise InvalidRequestError.of(missing, "is missing, and is part of the record's key")
+    return key
+
+
+def _store(
+    ports: DrainPorts, lane: Lane, biz: Biz, batch: _Batch, now: datetime
+) -> tuple[list[tuple[QueuedItem, Record]], list[tuple[QueuedItem, Record]]]:
+    """Store the records; returns what is stored, and what could not be as the store is away.
+
+    What the store cannot hold is found by halves, and dropped.
+    """
+    stored: list[tuple[QueuedItem, Record]] = []
+    parts = [batch.records] if batch.records else []
+    while parts:
+        part = parts.pop()
+        try:
+            ports.store.store_keyed(lane, biz, [record for _, record in part], now)
+        except StoreError as error:
+            if error.retryable:
+                ports.warn("items could not be stored yet", error)
+                return stored, [*part, *(one for other in parts for one in other)]
+            if len(part) > 1:
+                middle = len(part) // 2
+                parts += [part[middle:], part[:middle]]
+            else:
+                batch.dropped.append((part[0][0], str(error)))
+        else:
+            stored += part
+    return stored, []
+
+
+def _tell(
+    ports: DrainPorts,
+    lane: Lane,
+    token: str,
+    dropped: Sequence[tuple[QueuedItem, str]],
+    now: datetime,
+) -> None:
+    """Write down what is dropped, once for each kind of reason."""
+    reasons = Counter(_told(reason) for _, reason in dropped)
+    others = len(dropped)
+    for reason, count in reasons.most_common(MOST_TOLD):
+        others -= count
+        _note(ports, lane, JournalLine(at=now, by=token, kind=DROPPED, why=reason, count=count))
+    if others:
+        why = "of other reasons"
+        _note(ports, lane, JournalLine(at=now, by=token, kind=DROPPED, why=why, count=others))
+
+
+def _note(ports: DrainPorts, lane: Lane, line: JournalLine) -> None:
+    try:
+        ports.journal.note(lane, line)
+    except StoreError as error:
+        ports.warn(f"{line.count} items were dropped: {line.why}", error)
+
+
+def _count(ports: DrainPorts, lane: Lane, records: Sequence[Record]) -> None:
+    """Add to the coverage of the rules; statistics only."""
+    kinds: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        kinds[record.rule, record.rule_version].append(record)
+    for (rule, version), several in kinds.items():
+        try:
+            ports.coverages.add(lane, rule, version, coverage_of(several))
+        except StoreError as error:
+            ports.warn("the coverage of a rule was not counted", error)
+
+
+def coverage_of(records: Sequence[Record], pages: int = 0) -> Coverage:
+    """Of how many of the records each field has a value: anything but null and an empty text."""
+    fields: Counter[str] = Counter()
+    for record in records:
+        fields.update(name for name, value in record.fields.items() if value not in (None, ""))
+    return Coverage(pages=pages, records=len(records), fields=dict(fields))
+
+
+def _what(problems: Sequence[Problem]) -> str:
+    """The first problem, and how many there are beside it."""
+    first = problems[0]
+    said = str(first) if first.field else first.message
+    return said if len(problems) == 1 else f"{said} (and {len(problems) - 1} more)"
+
+
+def _told(text: str) -> str:
+    return text[:LONGEST_TOLD].encode("utf-8", "replace").decode()
