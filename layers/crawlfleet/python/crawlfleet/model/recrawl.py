@@ -1,10 +1,15 @@
 """Re-crawling: what is known of a page since it was last read (SPEC.md H7)."""
 
 from datetime import datetime
+from typing import Annotated, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
-from crawlfleet.model.document import Document, Seconds
+from crawlfleet.model.document import Document
+
+#: Up to ten years.
+Interval: TypeAlias = Annotated[float, Meta(ge=1, le=315_360_000)]
 
 
 class RecrawlPolicy(Document, frozen=True, kw_only=True):
@@ -12,16 +17,17 @@ class RecrawlPolicy(Document, frozen=True, kw_only=True):
 
     ``conditional`` sends the validators that the site gave (ETag, Last-Modified). With ``schedule``
     each page is submitted again by itself, first after ``first_seconds``, then after an interval
-    that follows how often the page was seen to change, between ``min_seconds`` and ``max_seconds``.
-    A page of which nothing is heard for ``forget_seconds`` is forgotten.
+    that follows how often the page was seen to change, between ``min_seconds`` and ``max_seconds``;
+    so that pages spread, each a part of a tenth later that is always the page's own. A page of
+    which nothing is heard for ``forget_seconds`` is forgotten.
     """
 
     conditional: bool = True
     schedule: bool = False
-    first_seconds: Seconds = 86_400.0
-    min_seconds: Seconds = 3_600.0
-    max_seconds: Seconds = 2_592_000.0
-    forget_seconds: Seconds = 31_536_000.0
+    first_seconds: Interval = 86_400.0
+    min_seconds: Interval = 3_600.0
+    max_seconds: Interval = 2_592_000.0
+    forget_seconds: Interval = 31_536_000.0
 
 
 class Validators(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,12 +44,16 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     """A page as it was last read. ``key`` is its seed key, in hex.
 
     ``visits`` counts the times it was read, ``changes`` those in which it had changed, ``saved``
-    those that were answered with 304. ``content`` is the hash of what was read, in hex.
+    those that were answered with 304. ``content`` is the hash of what was read, in hex; two of them
+    can be compared where ``rule`` and ``rule_version`` are the same. ``depth`` counts links from
+    where the crawl began.
     """
 
     key: str
     url: str
     rule: str
+    rule_version: str = ""
+    depth: int = 0
     visited_at: datetime
     changed_at: datetime
     next_at: datetime | None = None
@@ -53,3 +63,13 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     visits: int = 1
     changes: int = 0
     saved: int = 0
+
+
+class VisitTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of all pages of a biz: the sums of their counts, and how many are due."""
+
+    pages: int = 0
+    visits: int = 0
+    changes: int = 0
+    saved: int = 0
+    due: int = 0

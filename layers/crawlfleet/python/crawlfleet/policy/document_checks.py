@@ -99,6 +99,9 @@ def _recrawl_problems(biz: Biz) -> Iterator[Problem]:
         yield Problem("recrawl.max_seconds", "is less than min_seconds")
     elif not policy.min_seconds <= policy.first_seconds <= policy.max_seconds:
         yield Problem("recrawl.first_seconds", "is not between min_seconds and max_seconds")
+    # A visit comes up to a tenth later than its interval.
+    if policy.schedule and policy.forget_seconds < 2 * policy.max_seconds:
+        yield Problem("recrawl.forget_seconds", "is less than twice max_seconds: never read again")
 
 
 def _generations_problems(biz: Biz) -> Iterator[Problem]:

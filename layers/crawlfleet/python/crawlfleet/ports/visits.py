@@ -6,7 +6,7 @@ from typing import Protocol
 
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.recrawl import Visit
+from crawlfleet.model.recrawl import Visit, VisitTotals
 
 
 class Visits(Protocol):
@@ -24,8 +24,13 @@ class Visits(Protocol):
         """Pages to be read again by ``now``, longest due first."""
         ...
 
-    def submitted(
-        self, lane: Lane, biz: Biz, visits: Sequence[Visit], next_at: datetime
-    ) -> list[Visit]:
-        """Put these off until ``next_at``; returns those that nobody else has put off since."""
+    def put_off(self, lane: Lane, biz: Biz, offs: Sequence[tuple[Visit, datetime]]) -> list[Visit]:
+        """Put each off until its time; returns, so put off, those that were still due as given.
+
+        What somebody else has put off or seen since it was read is left as it is.
+        """
+        ...
+
+    def totals(self, lane: Lane, biz: Biz, now: datetime) -> VisitTotals:
+        """The sums over all pages that are known."""
         ...

@@ -1,0 +1,188 @@
+"""When a page is read again, and what is asked of its site then (SPEC.md H7). Pure.
+
+The interval between two visits follows how often a page was seen to change. Of all ways to spend
+the same number of downloads, the one that makes copies least old on average visits a page that
+changes at rate r about as often as the cube root of r (for pages that change less often than they
+are read; Cho and Garcia-Molina 2003 derive the condition, and that visits in proportion to r, as
+simple rules of doubling and halving make them, leave copies older than one interval for all
+would). So an interval I stands for the rate ``first_seconds**2 / I**3``: a page that changes about
+once in ``first_seconds`` keeps that interval.
+
+The rate is learnt from each visit alone (Robbins and Monro 1951): it says how likely a change was
+in the time that has passed; what came otherwise than expected moves the logarithm of the interval.
+Nothing but the interval itself has to be remembered, old visits fade, and a visit that comes early
+or late counts for the time that it stands for.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from hashlib import blake2b
+from typing import Final
+
+from crawlfleet.model.recrawl import RecrawlPolicy, Validators, Visit
+from crawlfleet.model.request import Body
+from crawlfleet.model.times import from_ms, to_ms
+
+#: How far one visit moves the logarithm of the interval: less learns more slowly, more wavers. Up
+#: to e/3 a step keeps the order of intervals, so that more changes never come to a longer one.
+STEP: Final = 0.4
+#: The part of its interval that a page may be visited later than it is due, so that pages spread.
+SPREAD: Final = 0.1
+#: One visit in so many is made in full: a site whose validators lie is not believed for ever.
+FULL_EVERY: Final = 20
+NOT_MODIFIED: Final = 304
+
+_LONGEST_ETAG: Final = 512
+_LONGEST_DATE: Final = 64
+#: As RFC 9110 writes them, and without quotes, as some sites do. Neither ``*``, which every page
+#: matches, nor a list of several.
+_ETAG: Final = re.compile(r'(?:W/)?(?:"[\x21\x23-\x7e]*"|[A-Za-z0-9._:+/=-]+)\Z')
+#: A clock that is a little ahead is forgiven.
+_FUTURE: Final = timedelta(days=1)
+
+
+def validators_of(headers: Mapping[str, str], now: datetime) -> Validators:
+    """What a site says tells this state of a page from another; ``headers`` in lower case.
+
+    Both are kept as they were sent, as they are compared by the letter.
+
+    >>> validators_of({"etag": 'W/"7"', "last-modified": "yesterday"}, datetime.now(UTC))
+    Validators(etag='W/"7"', last_modified=None)
+    """
+    etag = headers.get("etag", "").strip(" \t")
+    modified = headers.get("last-modified", "").strip(" \t")
+    return Validators(
+        etag=etag if len(etag) <= _LONGEST_ETAG and _ETAG.match(etag) else None,
+        last_modified=modified if _is_past(modified, now) else None,
+    )
+
+
+def _is_past(text: str, now: datetime) -> bool:
+    if not text or len(text) > _LONGEST_DATE or not text.isascii() or not text.isprintable():
+        return False
+    try:
+        moment = parsedate_to_datetime(text)
+        if moment.tzinfo is None:  # as in asctime's form, which means GMT
+            moment = moment.replace(tzinfo=UTC)
+        return moment <= now + _FUTURE
+    except (ValueError, OverflowError):
+        return False
+
+
+def is_visit(body: Body) -> bool:
+    """Whether a request reads a page as anybody sees it: what others say is nobody's page.
+
+    With a method, a body or headers of its own, or with parameters beside its URL, the same URL may
+    be another page.
+    """
+    return body.method == "GET" and not (body.body or body.headers or body.params)
+
+
+def condition(policy: RecrawlPolicy, previous: Visit | None, body: Body) -> Validators | None:
+    """The validators to send, or None to read the page in full.
+
+    Another rule, or another version of it, has to see the page: it was not read by it yet.
+    """
+    if previous is None or not policy.conditional or not previous.validators:
+        return None
+    if not _is_same_rule(previous, body) or previous.visits % FULL_EVERY == 0:
+        return None
+    return previous.validators
+
+
+def next_visit(
+    policy: RecrawlPolicy,
+    previous: Visit | None,
+    key: str,
+    body: Body,
+    status: int,
+    validators: Validators,
+    content: str,
+    now: datetime,
+) -> Visit:
+    """What is known of a page now that it has been visited, and when it is due again.
+
+    Args:
+        policy: The biz's.
+        previous: What was known before.
+        key: The page's seed key, in hex.
+        body: The request that has read it.
+        status: The answer's. 304 says that nothing has changed, and spares a download.
+        validators: The answer's. With 304 a site may leave them out, and the former stand.
+        content: The hash of what was read; not looked at with 304.
+        now: When it was read.
+    """
+    now = from_ms(to_ms(now))
+    same = status == NOT_MODIFIED
+    compared = previous is not None and _is_same_rule(previous, body)
+    changed = (
+        previous is not None
+        and compared
+        and not same
+        and bool(previous.content)
+        and content != previous.content
+    )
+    interval = _next_interval(policy, previous, now, changed=changed, compared=compared)
+    due_at = now + timedelta(seconds=interval * (1 + SPREAD * _place(key)))
+    if same and previous is not None:
+        content = previous.content
+        validators = Validators(
+            etag=validators.etag or previous.validators.etag,
+            last_modified=validators.last_modified or previous.validators.last_modified,
+        )
+    return Visit(
+        key=key,
+        url=body.url,
+        rule=body.rule,
+        rule_version=body.rule_version,
+        depth=body.depth,
+        visited_at=now,
+        changed_at=now if changed or previous is None else previous.changed_at,
+        next_at=from_ms(to_ms(due_at)) if policy.schedule else None,
+        interval_seconds=interval,
+        validators=validators,
+        content="" if same and previous is None else content,
+        visits=1 + (previous.visits if previous else 0),
+        changes=changed + (previous.changes if previous else 0),
+        saved=same + (previous.saved if previous else 0),
+    )
+
+
+def put_off(policy: RecrawlPolicy, visit: Visit, now: datetime) -> datetime:
+    """When a page that is submitted now is due again should nothing be heard of it until then.
+
+    After as long as nothing has been heard of it: a page that is gone, or waits in a long queue, is
+    submitted ever more rarely, and never so often that it piles up.
+    """
+    silent = (now - visit.visited_at).total_seconds()
+    return now + timedelta(seconds=_bounded(policy, max(visit.interval_seconds, silent)))
+
+
+def _next_interval(
+    policy: RecrawlPolicy, previous: Visit | None, now: datetime, *, changed: bool, compared: bool
+) -> float:
+    first = _bounded(policy, policy.first_seconds)
+    if previous is None or not previous.interval_seconds:
+        return first
+    interval = _bounded(policy, previous.interval_seconds)
+    if not compared:
+        return interval
+    passed = max(0.0, (now - previous.visited_at).total_seconds())
+    expected = -math.expm1(-((first / interval) ** 2) * passed / interval)
+    return _bounded(policy, interval * math.exp(STEP * (expected - changed)))
+
+
+def _bounded(policy: RecrawlPolicy, seconds: float) -> float:
+    return min(max(seconds, policy.min_seconds), policy.max_seconds)
+
+
+def _is_same_rule(previous: Visit, body: Body) -> bool:
+    return (previous.rule, previous.rule_version) == (body.rule, body.rule_version)
+
+
+def _place(key: str) -> float:
+    """A number from 0 to 1 that is the key's own."""
+    return int.from_bytes(blake2b(key.encode(), digest_size=4).digest(), "big") / 2**32
