@@ -71,20 +71,20 @@ def test_params_join_those_of_the_url(over):
 def test_a_request_that_is_anothers_when_its_turn_comes_is_not_asked_for(over):
     """Its worker has waited for the host for so long that it was taken for dead."""
 
-    async def not_ours() -> bool:
-        return False
+    async def lost(url):
+        raise LeaseLostError("another worker owns it")
 
-    async def ours() -> bool:
-        return True
+    async def free(url):
+        return None
 
     async def check(fetcher, url):
         with pytest.raises(LeaseLostError):
-            await fetcher.fetch(ask(url("/page")), LIMITS, not_ours)
+            await fetcher.fetch(ask(url("/page")), LIMITS, lost)
 
         one = msgspec.structs.replace(LIMITS, per_host=1)
         with pytest.raises(LeaseLostError):
-            await fetcher.fetch(ask(url("/page")), one, not_ours)
-        assert (await fetcher.fetch(ask(url("/page")), one, ours)).status == 200, "the slot is free"
+            await fetcher.fetch(ask(url("/page")), one, lost)
+        assert (await fetcher.fetch(ask(url("/page")), one, free)).status == 200, "the slot is free"
 
     over(check)
 

@@ -119,7 +119,7 @@ def test_name_that_changes_its_mind_is_refused():
                 url = stands.url(host="rebinds.example")
                 first = await fetcher.fetch(ask(url), LIMITS)
                 names.addresses = ("127.0.0.2",)
-                fetcher._session.connector.clear_dns_cache()
+                fetcher._names.forget()
                 with pytest.raises(AddressRefusedError):
                     await fetcher.fetch(ask(url), LIMITS)
                 return first.status

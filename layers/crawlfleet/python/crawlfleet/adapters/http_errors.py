@@ -13,7 +13,6 @@ from crawlfleet.errors import (
     FetchTimeoutError,
     PageGoneError,
     ServerFaultError,
-    TooLargeError,
 )
 
 _MESSAGE_LENGTH: Final = 300
@@ -30,6 +29,10 @@ class RefusedAddressError(OSError):
         super().__init__("the host leads to an address that is not public")
 
 
+class SilentSiteError(TimeoutError):
+    """The request is sent, and no answer has begun in the time for that."""
+
+
 def translated(error: Exception) -> FetchError:
     """The error of ours that one of aiohttp's amounts to, to be raised from it."""
     if _is_refusal(error):
@@ -38,10 +41,10 @@ def translated(error: Exception) -> FetchError:
     match error:
         case aiohttp.ConnectionTimeoutError():
             return FetchTimeoutError("connecting took too long")
+        case SilentSiteError():
+            return FetchTimeoutError("the answer took too long to begin")
         case TimeoutError():
             return FetchTimeoutError("the answer took too long")
-        case aiohttp.TooManyRedirects():
-            return _end_of_redirects(error)
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
             return PageGoneError(f"leads to no http or https page: {text}")
         case aiohttp.ClientResponseError():
@@ -59,19 +62,43 @@ def translated(error: Exception) -> FetchError:
             return ServerFaultError(text)
 
 
+def translated_behind_proxy(error: Exception, proxy_host: str | None) -> tuple[FetchError, bool]:
+    """The error of a download through a proxy that brought no answer; is it the proxy's fault?
+
+    None of what is said is quoted: it may hold what the proxy was told, its password included.
+    Silence is laid at the proxy's door, because nobody can tell whose it is.
+    """
+    if _is_refusal(error):
+        return ConnectFailedError("the proxy has an address that is not public"), True
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return FetchTimeoutError("connecting through the proxy took too long"), True
+        case TimeoutError():
+            return FetchTimeoutError("the answer through the proxy took too long"), True
+        case aiohttp.ClientProxyConnectionError():
+            return ConnectFailedError("the proxy cannot be connected to"), True
+        case aiohttp.ClientHttpProxyError():
+            status = error.status
+            message = f"the proxy answered {status} to CONNECT"
+            return ConnectFailedError(message, status=0), status not in _SITE_BEHIND_PROXY
+        case aiohttp.ClientConnectorError():
+            return ConnectFailedError("TLS through the proxy failed"), error.host == proxy_host
+        case aiohttp.InvalidURL():
+            return PageGoneError("leads to no http or https page"), False
+        case _:
+            return ConnectFailedError("the proxy hung up, or answered with no HTTP"), True
+
+
+#: With these a proxy says that the site behind it does not answer.
+_SITE_BEHIND_PROXY: Final = frozenset({502, 503, 504})
+
+
 def _is_refusal(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, RefusedAddressError):
             return True
         error = error.__cause__
     return False
-
-
-def _end_of_redirects(error: aiohttp.TooManyRedirects) -> FetchError:
-    last = error.history[-1]
-    if "Location" not in last.headers:
-        return PageGoneError(f"answered {last.status}, naming no place", status=last.status)
-    return TooLargeError(f"more than {len(error.history) - 1} redirects", status=last.status)
 
 
 def _text(error: Exception) -> str:

@@ -6,41 +6,52 @@ passes through here ("its work" in DESIGN.md).
 """
 
 import asyncio
-import functools
 import io
-import socket
+import ipaddress
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 import aiohttp
-import certifi
 from aiohttp.abc import AbstractResolver
+from multidict import CIMultiDict
+from yarl import URL
 
 from crawlfleet.adapters.host_slots import HostSlots
-from crawlfleet.adapters.http_coding import BodyDecoder
-from crawlfleet.adapters.http_errors import RefusedAddressError, translated
-from crawlfleet.adapters.http_request import HeaderBook, method_of, payload_of, url_of
-from crawlfleet.adapters.http_trail import Trail, decoder_of, headers_of
-from crawlfleet.errors import FetchError, LeaseLostError, TooLargeError
+from crawlfleet.adapters.http_body import Gathering
+from crawlfleet.adapters.http_connections import (
+    MayConnect,
+    first_byte_seconds,
+    open_session,
+    system_tls,
+    timeout,
+)
+from crawlfleet.adapters.http_errors import translated, translated_behind_proxy
+from crawlfleet.adapters.http_hops import REDIRECTS, Hop, first_hop, next_hop
+from crawlfleet.adapters.http_jars import Jars, OpenJar
+from crawlfleet.adapters.http_names import Names
+from crawlfleet.adapters.http_proxies import Proxies, Way
+from crawlfleet.adapters.http_request import HeaderBook
+from crawlfleet.adapters.http_room import BodyRoom
+from crawlfleet.adapters.http_trail import Trail, headers_of
+from crawlfleet.errors import (
+    AddressRefusedError,
+    ConnectFailedError,
+    FetchError,
+    FetchTimeoutError,
+    TooLargeError,
+)
 from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.outcome import SAMPLE_BYTES, Page
+from crawlfleet.model.outcome import Answer, Page
 from crawlfleet.model.request import Body
 from crawlfleet.policy.address import is_public
-from crawlfleet.policy.web_status import error_for
-from crawlfleet.ports import Clock, Ours
+from crawlfleet.policy.web_status import error_for, error_for_type
+from crawlfleet.ports import NO_ERRAND, Clock, Errand, Passage, Sessions
 
-#: Some sites' Content-Security-Policy is longer than aiohttp's 8 KB; more than this is a flood.
-_MAX_HEADER_BYTES: Final = 32_768
-_MAX_HEADERS: Final = 128
-#: The status line, and the line of a chunk's size.
-_MAX_LINE_BYTES: Final = 8_190
-_DNS_SECONDS: Final = 10
-#: Decoding this much in one go is long enough; then others get the loop.
-_DECODE_AT_ONCE_BYTES: Final = 4_000_000
+#: Bytes of bodies in flight at once, over all downloads.
+ROOM_BYTES: Final = 256_000_000
 #: aiohttp warns of larger bodies unless they come as a file.
 _PLAIN_PAYLOAD_BYTES: Final = 1_000_000
 
@@ -49,48 +60,67 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class AiohttpFetcher:
-    """Downloads over one aiohttp session; an asynchronous context manager, for one event loop.
+class _Run:
+    """One download from its first hop to its end. ``seconds`` is what it has taken so far."""
 
-    ``allow_private`` switches the check of addresses off, for a stage on one's own machine.
-    ``may_connect`` is the check. ``resolver`` and ``ssl_context`` replace aiohttp's and the
-    system's.
+    __slots__ = ("conditional", "jar", "limits", "redirects", "seconds", "trail", "way")
+
+    def __init__(
+        self, limits: FetchLimits, way: Way | None, jar: OpenJar | None, *, conditional: bool
+    ) -> None:
+        self.limits = limits
+        self.way = way
+        self.jar = jar
+        self.conditional = conditional
+        self.trail = Trail()
+        self.redirects: list[str] = []
+        self.seconds = 0.0
+
+
+class AiohttpFetcher:
+    """Downloads over aiohttp; an asynchronous context manager, for one event loop.
+
+    Args:
+        allow_private: Switches the check of addresses off, for a stage on one's own machine.
+        may_connect: The check.
+        clock: The time of day, by which a Retry-After counts.
+        resolver: Replaces the system's.
+        ssl_context: Replaces the system's authorities.
+        sessions: Where the cookies of jobs are kept for other workers; None keeps them here.
+        read_secret: The text of a secret by its name, for lists of proxies. It is asked again
+            every few minutes, so it should not remember. Without it no pool of proxies is usable.
+        room_bytes: Bytes of bodies in flight at once.
     """
 
     def __init__(
         self,
         allow_private: bool,
         *,
-        may_connect: Callable[[str], bool] = is_public,
+        may_connect: MayConnect = is_public,
         clock: Clock = _now,
         resolver: AbstractResolver | None = None,
         ssl_context: ssl.SSLContext | None = None,
+        sessions: Sessions | None = None,
+        read_secret: Callable[[str], str] | None = None,
+        room_bytes: int = ROOM_BYTES,
     ) -> None:
         self._may_connect = None if allow_private else may_connect
         self._clock = clock
         self._resolver = resolver
         self._ssl_context = ssl_context
-        self._session: aiohttp.ClientSession | None = None
+        self._direct: aiohttp.ClientSession | None = None
+        # Those to proxies by whether these may have private addresses.
+        self._to_proxies: dict[bool, aiohttp.ClientSession] = {}
         self._slots = HostSlots()
         self._headers = HeaderBook()
+        self._room = BodyRoom(room_bytes)
+        self._jars = Jars(sessions)
+        self._proxies = Proxies(read_secret)
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(
-            limit=0,  # the worker's concurrency is the limit; hosts have theirs in HostSlots
-            ssl=self._ssl_context or _system_tls(),
-            ttl_dns_cache=_DNS_SECONDS,
-            resolver=self._resolver,
-            socket_factory=self._socket if self._may_connect else None,
-        )
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=False,
-            auto_decompress=False,
-            max_line_size=_MAX_LINE_BYTES,
-            max_field_size=_MAX_HEADER_BYTES,
-            max_headers=_MAX_HEADERS,
-        )
+        self._tls = self._ssl_context or system_tls()
+        self._names = Names(self._resolver)
+        self._direct = open_session(self._names, self._tls, self._may_connect)
         return self
 
     async def __aexit__(
@@ -99,131 +129,222 @@ class AiohttpFetcher:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        if self._direct is None:
+            return
+        sessions = [self._direct, *self._to_proxies.values()]
+        self._direct = None
+        self._to_proxies.clear()
+        await self._jars.close()
+        for session in sessions:
+            await session.close()
+        await self._names.close()
 
-    def _socket(self, info: aiohttp.AddrInfoType) -> socket.socket:
-        """A socket for the very address that is connected to next, on every hop, or a refusal."""
-        family, kind, protocol, _, address = info
-        if self._may_connect is not None and not self._may_connect(str(address[0])):
-            raise RefusedAddressError
-        return socket.socket(family, kind, protocol)
+    async def fetch(
+        self,
+        body: Body,
+        limits: FetchLimits,
+        passage: Passage | None = None,
+        errand: Errand = NO_ERRAND,
+    ) -> Page:
+        """Download one page (see ``ports.Fetcher``).
 
-    async def fetch(self, body: Body, limits: FetchLimits, ours: Ours | None = None) -> Page:
-        """Download one page (see ``ports.Fetcher``). Waiting for the host's slot takes no time off.
+        Redirects are followed by hand, so that each hop waits for its turn: first for a slot of its
+        host in this worker, then in ``passage``. Neither takes time off.
 
         Raises:
-            FetchError: one of its kinds; nothing else but a cancellation leaves.
-            LeaseLostError: the request is not ours any more, now that it is its turn.
+            FetchError: one of its kinds; nothing else leaves but a cancellation, and whatever
+                ``passage`` raises.
         """
-        if self._session is None:
+        if self._direct is None:
             raise RuntimeError("AiohttpFetcher is used outside of its 'async with'")
-        url = url_of(body)
-        key = (url.raw_host or "", limits.per_host)
-        if not self._slots.take(key):
-            await self._slots.wait(key)
-        clock, trail = asyncio.get_running_loop().time, Trail()
-        started = clock()
+        hop = first_hop(self._headers, body, limits, errand.validators)
+        way = jar = held = None
+        if errand.proxies is not None:
+            way = await self._proxies.way(errand, hop.host)
+        if limits.cookies and errand.job is not None and errand.lane is not None:
+            jar = await self._jars.open(errand.lane, errand.job)
+        run = _Run(limits, way, jar, conditional=bool(errand.validators))
         try:
-            if ours is not None and not await ours():
-                raise LeaseLostError("another worker owns it")  # noqa: TRY301  leaves the slot
-            async with self._session.request(
-                method_of(body),
-                url,
-                headers=self._headers.headers_of(body, limits),
-                data=None if body.body is None else _payload(body),
-                timeout=_timeout(limits.connect_seconds, limits.total_seconds),
-                max_redirects=limits.max_redirects + 1,  # aiohttp counts the one it gives up at
-                middlewares=(trail,),
-            ) as response:
-                status = response.status
-                if not 200 <= status < 300:
-                    retry_after = response.headers.get("Retry-After")
-                    if error := error_for(status, retry_after, self._clock()):
-                        await trail.sample(response, limits.max_body_bytes)
-                        raise error  # noqa: TRY301  the next clause lets it through
-                content = await _content(response, limits.max_body_bytes, trail)
-                return Page(
-                    url=str(response.url),
-                    status=status,
-                    headers=headers_of(response),
-                    body=content,
-                    redirects=tuple([str(hop.url) for hop in response.history]),
-                    seconds=clock() - started,
-                )
-        except LeaseLostError:
-            raise
-        except FetchError as error:
-            error.answer = trail.answer(clock() - started)
-            raise
-        except Exception as error:  # the border: whatever a site provokes ends here
-            known = translated(error)
-            known.answer = trail.answer(clock() - started)
-            raise known from error
+            while True:
+                key = hop.host, limits.per_host
+                if key != held:
+                    if held is not None:
+                        self._slots.leave(held)
+                        held = None
+                    if not self._slots.take(key):
+                        await self._slots.wait(key)
+                    held = key
+                if passage is not None:
+                    await passage(hop.asked)
+                end = await self._ask(hop, run)
+                if isinstance(end, Page):
+                    return end
+                hop = end
         finally:
-            self._slots.leave(key)
+            if held is not None:
+                self._slots.leave(held)
+
+    async def _ask(self, hop: Hop, run: _Run) -> Page | Hop:
+        """The border: whatever a site provokes ends here, as one of our errors."""
+        loop = asyncio.get_running_loop()
+        started, before = loop.time(), run.trail.last
+        try:
+            return await self._exchange(hop, run, started)
+        except FetchError as error:
+            error.answer = _answer(run, loop.time() - started)
+            raise
+        except Exception as error:
+            known = _known(error, run, answered=run.trail.last is not before)
+            known.answer = _answer(run, loop.time() - started)
+            if run.way is None:
+                raise known from error
+        finally:
+            run.seconds += loop.time() - started
+        # Outside of the handler: what aiohttp says of a proxy is not to be seen in any log.
+        raise known
+
+    async def _exchange(self, hop: Hop, run: _Run, started: float) -> Page | Hop:
+        limits, way = run.limits, run.way
+        left = limits.total_seconds - run.seconds
+        if left <= 0:
+            raise FetchTimeoutError("the answer took too long")
+        headers = hop.headers if run.jar is None else _with_cookies(hop, run.jar)
+        session, proxy, proxy_headers = self._direct, None, None
+        if way is not None:
+            await self._judge(hop.url, limits.connect_seconds)
+            session, proxy = self._session_to(way), way.proxy.url
+            if way.proxy.authorization is not None:
+                told = {"Proxy-Authorization": way.proxy.authorization}
+                if hop.url.scheme == "https":
+                    proxy_headers = told
+                else:
+                    headers = headers.copy()
+                    headers.update(told)
+        if session is None:
+            raise ConnectFailedError("the fetcher has been closed")
+        first_byte_seconds.set(limits.first_byte_seconds)
+        async with session.request(
+            hop.method,
+            hop.url,
+            headers=headers,
+            data=_payload(hop.payload),
+            timeout=timeout(limits.connect_seconds, left),
+            allow_redirects=False,
+            proxy=proxy,
+            proxy_headers=proxy_headers,
+        ) as response:
+            run.trail.last = response
+            if way is not None:
+                _judge_proxy(way, hop, response.status)
+            if run.jar is not None and (said := response.headers.getall("Set-Cookie", ())):
+                run.jar.jar.learn(hop.url, said)
+                self._jars.exchange(run.jar)
+            return await self._read(hop, run, response, started, started + left)
+
+    async def _read(
+        self,
+        hop: Hop,
+        run: _Run,
+        response: aiohttp.ClientResponse,
+        started: float,
+        deadline: float,
+    ) -> Page | Hop:
+        """The page that the answer is, or where it sends us."""
+        limits, status, content = run.limits, response.status, b""
+        if status in REDIRECTS and (place := response.headers.get("Location")):
+            if len(run.redirects) >= limits.max_redirects:
+                raise TooLargeError(f"more than {limits.max_redirects} redirects", status=status)
+            run.redirects.append(str(hop.url))
+            return next_hop(hop, status, place)
+        if 200 <= status < 300:
+            said = response.headers.get("Content-Type")
+            if limits.content_types and (error := error_for_type(said, limits.content_types)):
+                raise error
+            with self._room.share() as share:
+                gathering = Gathering(limits.max_body_bytes, share, deadline, run.trail)
+                content = await gathering.content(response)
+        elif not (status == 304 and run.conditional and hop.method in {"GET", "HEAD"}):
+            retry_after = response.headers.get("Retry-After")
+            if failure := error_for(status, retry_after, self._clock()):
+                await run.trail.sample(response, limits.max_body_bytes)
+                raise failure
+        return Page(
+            url=str(hop.url),
+            status=status,
+            headers=headers_of(response),
+            body=content,
+            redirects=tuple(run.redirects),
+            seconds=run.seconds + asyncio.get_running_loop().time() - started,
+        )
+
+    def _session_to(self, way: Way) -> aiohttp.ClientSession:
+        session = self._to_proxies.get(way.allow_private)
+        if session is None:
+            may_connect = None if way.allow_private else self._may_connect
+            session = open_session(self._names, self._tls, may_connect)
+            self._to_proxies[way.allow_private] = session
+        return session
+
+    async def _judge(self, url: URL, seconds: float) -> None:
+        """Is the target public, as far as can be seen from here? A proxy will not ask.
+
+        Every address is judged, because the proxy may take any.
+        """
+        if self._may_connect is None:
+            return
+        host = url.host or ""
+        try:
+            ipaddress.ip_address(host)
+            addresses = [host]
+        except ValueError:
+            try:
+                async with asyncio.timeout(seconds):
+                    found = await self._names.resolve(url.raw_host or "", url.port or 0)
+            except OSError as error:
+                if isinstance(error, TimeoutError):
+                    raise FetchTimeoutError("looking up the host took too long") from error
+                raise ConnectFailedError("the host's name leads nowhere") from error
+            addresses = [place["host"] for place in found]
+        if not all(map(self._may_connect, addresses)):
+            raise AddressRefusedError("the host leads to an address that is not public")
 
 
-def _system_tls() -> ssl.SSLContext | bool:
-    """True, which is the system's authorities; certifi's where the system has none."""
-    paths = ssl.get_default_verify_paths()
-    if paths.cafile or (paths.capath and any(Path(paths.capath).iterdir())):
-        return True
-    return ssl.create_default_context(cafile=certifi.where())
+def _with_cookies(hop: Hop, opened: OpenJar) -> CIMultiDict[str]:
+    """The hop's headers with the job's cookies behind those that the request itself brings."""
+    cookies = opened.jar.header(hop.url)
+    if not cookies:
+        return hop.headers
+    headers = hop.headers.copy()
+    own = headers.get("Cookie")
+    headers["Cookie"] = f"{own}; {cookies}" if own else cookies
+    return headers
 
 
-def _payload(body: Body) -> bytes | io.BytesIO | None:
-    payload = payload_of(body)
+def _judge_proxy(way: Way, hop: Hop, status: int) -> None:
+    if status == 407 and hop.url.scheme == "http":  # over https the proxy answers CONNECT only
+        way.refused_us()
+        raise ConnectFailedError("the proxy does not take our credentials")
+    way.succeeded()
+
+
+def _known(error: Exception, run: _Run, *, answered: bool) -> FetchError:
+    way = run.way
+    if way is None or answered:
+        return translated(error)
+    known, at_fault = translated_behind_proxy(error, way.proxy.url.host)
+    if isinstance(error, aiohttp.ClientHttpProxyError) and error.status == 407:
+        way.refused_us()
+    elif at_fault:
+        way.failed()
+    return known
+
+
+def _answer(run: _Run, seconds: float) -> Answer | None:
+    secret = None if run.way is None else run.way.proxy.authorization
+    return run.trail.answer(run.seconds + seconds, secret)
+
+
+def _payload(payload: bytes | None) -> bytes | io.BytesIO | None:
     if payload is not None and len(payload) > _PLAIN_PAYLOAD_BYTES:
         return io.BytesIO(payload)
     return payload
-
-
-@functools.lru_cache(maxsize=256)
-def _timeout(connect_seconds: float, total_seconds: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=total_seconds, connect=connect_seconds)
-
-
-async def _content(response: aiohttp.ClientResponse, limit: int, trail: Trail) -> bytes:
-    """The decoded body. Neither what arrives nor what it becomes may be longer than ``limit``.
-
-    Should that fail, ``trail`` has what there was.
-    """
-    announced = response.content_length
-    if announced is not None and announced > limit and response.method != "HEAD":
-        await trail.sample(response, limit)
-        raise TooLargeError(f"the body has {announced:,} bytes, more than {limit:,}")
-    stream = response.content
-    if (decoder := decoder_of(response, limit)) is not None:
-        return await _decoded(stream, decoder, limit, trail)
-    first = await stream.readany()
-    if stream.at_eof() and len(first) <= limit:
-        return first
-    gathered = trail.body
-    gathered += first  # a list would hold an object for every byte of a slow drip
-    while len(gathered) <= limit and (chunk := await stream.readany()):
-        gathered += chunk
-    if len(gathered) > limit:
-        raise TooLargeError(f"the body is larger than {limit:,} bytes")
-    return bytes(gathered)
-
-
-async def _decoded(
-    stream: aiohttp.StreamReader, decoder: BodyDecoder, limit: int, trail: Trail
-) -> bytes:
-    arrived = since_pause = 0
-    gathered = trail.body
-    while chunk := await stream.readany():
-        arrived += len(chunk)
-        trail.raw = trail.raw or chunk[:SAMPLE_BYTES]
-        if arrived > limit:
-            raise TooLargeError(f"the encoded body is larger than {limit:,} bytes")
-        for piece in decoder.feed(chunk):
-            gathered += piece
-            since_pause += len(piece)
-            if since_pause > _DECODE_AT_ONCE_BYTES:
-                since_pause = 0
-                await asyncio.sleep(0)
-    decoder.finish()
-    return bytes(gathered)

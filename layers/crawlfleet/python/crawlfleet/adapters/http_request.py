@@ -55,12 +55,21 @@ def url_of(body: Body) -> URL:
     if problem := problem_with(body.url):
         raise PageGoneError(f"the URL {problem}")
     try:
-        url = URL(body.url, encoded=_UNQUOTED.search(body.url) is None)
+        url = as_url(body.url)
         if not url.raw_host:
             raise PageGoneError("the URL has no valid host")
         return url.extend_query(body.params) if body.params else url
     except ValueError as error:
         raise PageGoneError(f"the URL is not valid: {error}") from error
+
+
+def as_url(text: str) -> URL:
+    """The URL of a text; one that is properly encoded is left to the letter.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return URL(text, encoded=_UNQUOTED.search(text) is None)
 
 
 class HeaderBook:

@@ -18,33 +18,33 @@ _SAMPLE_ARRIVED: Final = 65_536
 
 
 class Trail:
-    """One download's; a middleware of aiohttp's, which sees the answer of each hop.
+    """One download's. ``last`` is the latest answer, of whichever hop.
 
     ``body`` is what was decoded so far of the last answer's body, ``raw`` how it came.
     """
 
-    __slots__ = ("_last", "body", "raw")
+    __slots__ = ("body", "last", "raw")
 
     def __init__(self) -> None:
-        self._last: aiohttp.ClientResponse | None = None
+        self.last: aiohttp.ClientResponse | None = None
         self.body = bytearray()
         self.raw = b""
 
-    async def __call__(
-        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        """Let the request through, and keep what it is answered with."""
-        self._last = await handler(request)
-        return self._last
+    def answer(self, seconds: float, secret: str | None = None) -> Answer | None:
+        """What the site said last; None if it said nothing at all.
 
-    def answer(self, seconds: float) -> Answer | None:
-        """What the site said last; None if it said nothing at all."""
-        if self._last is None:
+        ``secret`` is what a proxy was told, and must not be seen even where it is echoed.
+        """
+        last = self.last
+        if last is None:
             return None
         sample = bytes(self.body[:SAMPLE_BYTES]) or self.raw
-        return Answer.of(
-            str(self._last.url), self._last.status, headers_of(self._last), seconds, sample
-        )
+        headers = headers_of(last)
+        if secret is not None:
+            token = secret.rpartition(" ")[2]
+            sample = sample.replace(token.encode(), b"***")
+            headers = {name: value.replace(token, "***") for name, value in headers.items()}
+        return Answer.of(str(last.url), last.status, headers, seconds, sample)
 
     async def sample(self, response: aiohttp.ClientResponse, limit: int) -> None:
         """Read the beginning of an error page. Whatever goes wrong, the error stays what it is."""

@@ -1,6 +1,7 @@
 """What a site's HTTP status says about the page and about another try."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -11,6 +12,7 @@ from crawlfleet.errors import (
     PageGoneError,
     ServerFaultError,
     ThrottledError,
+    UnwantedTypeError,
 )
 
 #: A site may ask for patience, but not for ever: a longer Retry-After counts as this one.
@@ -38,6 +40,23 @@ def error_for(status: int, retry_after: str | None, now: datetime) -> FetchError
     if 300 <= status < 500:
         return PageGoneError(message, status=status)
     return ServerFaultError(message, status=status)
+
+
+def error_for_type(content_type: str | None, wanted: Sequence[str]) -> UnwantedTypeError | None:
+    """The error of a page whose ``Content-Type`` is none of the ``wanted`` media types.
+
+    ``text/*`` stands for every text, nothing for everything. A page that does not say what it is
+    may be what is wanted.
+
+    >>> error_for_type("text/HTML; charset=utf-8", ["image/png", "text/*"]) is None
+    True
+    >>> str(error_for_type("video/mp4", ["text/html"]))
+    "is of type 'video/mp4', which the biz does not read"
+    """
+    said = (content_type or "").partition(";")[0].strip().lower()
+    if not wanted or not said or said in wanted or f"{said.partition('/')[0]}/*" in wanted:
+        return None
+    return UnwantedTypeError(f"is of type {said[:100]!r}, which the biz does not read")
 
 
 def retry_after_seconds(value: str | None, now: datetime) -> float | None:

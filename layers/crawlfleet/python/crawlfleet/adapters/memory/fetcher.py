@@ -1,27 +1,34 @@
 """The fetcher's twin: answers from a table instead of the web."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
-from crawlfleet.adapters.http_request import HeaderBook, method_of, payload_of, url_of
-from crawlfleet.errors import FetchError, LeaseLostError, PageGoneError, TooLargeError
+import msgspec
+
+from crawlfleet.adapters.http_hops import first_hop
+from crawlfleet.adapters.http_request import HeaderBook
+from crawlfleet.errors import FetchError, PageGoneError, TooLargeError
 from crawlfleet.model.biz import FetchLimits
 from crawlfleet.model.outcome import Answer, Page
 from crawlfleet.model.request import Body
-from crawlfleet.ports import Ours
+from crawlfleet.policy.web_status import error_for, error_for_type
+from crawlfleet.ports import NO_ERRAND, Errand, Passage
 
 
 class MemoryFetcher:
     """Serves ``answers`` by URL, params included; what is not among them answers 404.
 
     An answer is a page, its bytes alone, or the error to raise. ``asked`` lists the requests made,
-    in order. It refuses what the real one refuses before it connects.
+    in order, ``errands`` what each was made for. It refuses what the real one refuses before it
+    connects. A page whose ``etag`` is asked for comes as a 304.
     """
 
     def __init__(self, answers: Mapping[str, Page | bytes | FetchError]) -> None:
         self.answers = dict(answers)
         self.asked: list[Body] = []
+        self.errands: list[Errand] = []
         self._headers = HeaderBook()
 
     async def __aenter__(self) -> Self:
@@ -35,16 +42,25 @@ class MemoryFetcher:
     ) -> None:
         return None
 
-    async def fetch(self, body: Body, limits: FetchLimits, ours: Ours | None = None) -> Page:
+    async def fetch(
+        self,
+        body: Body,
+        limits: FetchLimits,
+        passage: Passage | None = None,
+        errand: Errand = NO_ERRAND,
+    ) -> Page:
         """The answer to ``body`` (see ``ports.Fetcher``)."""
-        if ours is not None and not await ours():
-            raise LeaseLostError("another worker owns the request")
-        url = str(url_of(body))
-        method_of(body)
-        self._headers.headers_of(body, limits)
-        payload_of(body)
-        self.asked.append(body)
+        hop = first_hop(self._headers, body, limits, errand.validators)
+        url = str(hop.url)
         answer = self.answers.get(url)
+        hops = answer.redirects if isinstance(answer, Page) else ()
+        if passage is not None:
+            for place in (hop.asked, *hops[1:]):
+                await passage(place)
+            if hops and isinstance(answer, Page):
+                await passage(answer.url)
+        self.asked.append(body)
+        self.errands.append(errand)
         if answer is None:
             gone = Answer.of(url, 404, {}, 0.0)
             raise PageGoneError("answered 404", status=404, answer=gone)
@@ -55,10 +71,29 @@ class MemoryFetcher:
             if isinstance(answer, bytes)
             else answer
         )
-        if len(page.body) > limits.max_body_bytes:
-            message = f"the body is larger than {limits.max_body_bytes:,} bytes"
-            raise TooLargeError(message, answer=Answer.of_page(page))
-        if len(page.redirects) > limits.max_redirects:
+        if len(hops) > limits.max_redirects:
             message = f"more than {limits.max_redirects} redirects"
             raise TooLargeError(message, answer=Answer.of_page(page).facts())
-        return page
+        return _judged(page, hop.method, limits, errand)
+
+
+def _judged(page: Page, method: str, limits: FetchLimits, errand: Errand) -> Page:
+    """The page, where a site that is asked so would give it and the limits let it through."""
+    facts = Answer.of_page(page).facts()
+    if not 200 <= page.status < 300:
+        if page.status == 304 and errand.validators and method in {"GET", "HEAD"}:
+            return page
+        failure = error_for(page.status, page.headers.get("retry-after"), datetime.now(UTC))
+        if failure is not None:
+            failure.answer = Answer.of_page(page)
+            raise failure
+    if unwanted := error_for_type(page.content_type, limits.content_types):
+        unwanted.answer = facts
+        raise unwanted
+    same = page.headers.get("etag")
+    if same and errand.validators and errand.validators.etag == same and method in {"GET", "HEAD"}:
+        return msgspec.structs.replace(page, status=304, body=b"")
+    if len(page.body) > limits.max_body_bytes:
+        message = f"the body is larger than {limits.max_body_bytes:,} bytes"
+        raise TooLargeError(message, answer=Answer.of_page(page))
+    return page

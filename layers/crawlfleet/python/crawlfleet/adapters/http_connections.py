@@ -1,0 +1,88 @@
+"""aiohttp as this fetcher uses it: its sessions, where they may connect, and how long they wait."""
+
+import asyncio
+import functools
+import socket
+import ssl
+from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+import certifi
+from aiohttp.abc import AbstractResolver
+from aiohttp.connector import Connection
+
+from crawlfleet.adapters.http_errors import RefusedAddressError, SilentSiteError
+
+#: Some sites' Content-Security-Policy is longer than aiohttp's 8 KB; more than this is a flood.
+_MAX_HEADER_BYTES: Final = 32_768
+_MAX_HEADERS: Final = 128
+#: The status line, and the line of a chunk's size.
+_MAX_LINE_BYTES: Final = 8_190
+
+#: How long the request that is being sent may wait for its answer to begin.
+first_byte_seconds: ContextVar[float] = ContextVar("first_byte_seconds")
+
+#: The check of an address: may one connect there?
+MayConnect = Callable[[str], bool]
+
+
+class _Response(aiohttp.ClientResponse):
+    """An answer that has to begin in time."""
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        """Read the head. The request has been sent, except for what is left of a long body."""
+        try:
+            async with asyncio.timeout(first_byte_seconds.get()) as bound:
+                return await super().start(connection)
+        except TimeoutError as error:
+            if bound.expired():
+                raise SilentSiteError from error
+            raise
+
+
+def open_session(
+    names: AbstractResolver, tls: ssl.SSLContext | bool, may_connect: MayConnect | None
+) -> aiohttp.ClientSession:
+    """A session that connects where ``may_connect`` allows it; None allows all."""
+    connector = aiohttp.TCPConnector(
+        limit=0,  # the worker's concurrency is the limit; hosts have theirs in HostSlots
+        ssl=tls,
+        use_dns_cache=False,  # the names have one
+        resolver=names,
+        socket_factory=None if may_connect is None else functools.partial(_socket, may_connect),
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trust_env=False,
+        auto_decompress=False,
+        response_class=_Response,
+        max_line_size=_MAX_LINE_BYTES,
+        max_field_size=_MAX_HEADER_BYTES,
+        max_headers=_MAX_HEADERS,
+    )
+
+
+def _socket(may_connect: MayConnect, info: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket for the very address that is connected to next, on every hop, or a refusal."""
+    family, kind, protocol, _, address = info
+    if not may_connect(str(address[0])):
+        raise RefusedAddressError
+    return socket.socket(family, kind, protocol)
+
+
+def system_tls() -> ssl.SSLContext | bool:
+    """True, which is the system's authorities; certifi's where the system has none."""
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile or (paths.capath and any(Path(paths.capath).iterdir())):
+        return True
+    return ssl.create_default_context(cafile=certifi.where())
+
+
+@functools.lru_cache(maxsize=256)
+def timeout(connect_seconds: float, total_seconds: float) -> aiohttp.ClientTimeout:
+    """What aiohttp calls these."""
+    return aiohttp.ClientTimeout(total=total_seconds, connect=connect_seconds)
