@@ -18,7 +18,7 @@ from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.model.biz import FetchLimits
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.request import Body
-from crawlfleet.ports import Ours
+from crawlfleet.ports import NO_ERRAND, Errand, Passage
 
 
 class Step(StrEnum):
@@ -112,8 +112,14 @@ def armed_fetcher(fuse: Fuse) -> type[AiohttpFetcher]:
     """The fetcher, with its step."""
 
     class ArmedFetcher(AiohttpFetcher):
-        async def fetch(self, body: Body, limits: FetchLimits, ours: Ours | None = None) -> Page:
-            page = await super().fetch(body, limits, ours)
+        async def fetch(
+            self,
+            body: Body,
+            limits: FetchLimits,
+            passage: Passage | None = None,
+            errand: Errand = NO_ERRAND,
+        ) -> Page:
+            page = await super().fetch(body, limits, passage, errand)
             fuse.reach(Step.AFTER_FETCH)
             return page
 

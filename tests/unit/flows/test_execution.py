@@ -16,6 +16,7 @@ from crawlfleet.model.outcome import Page
 from crawlfleet.model.request import Entry, State
 from crawlfleet.model.submission import Submission
 from crawlfleet.model.times import to_ms
+from crawlfleet.ports import NO_ERRAND
 from tests.unit.flows.world import DOCS, OTHER, START, Failing, World, make_tree
 
 
@@ -193,7 +194,7 @@ class SlowFetcher:
         self.go = asyncio.Event()
         self.asked = 0
 
-    async def fetch(self, body, limits, ours=None):
+    async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
         self.asked += 1
         self.started.set()
         await self.go.wait()
@@ -374,7 +375,7 @@ def test_a_worker_stays_for_a_retry_that_is_due_soon_and_for_no_other(world):
     }
 
     class Site:
-        async def fetch(self, body, limits, ours=None):
+        async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
             given = answers[body.url].pop(0)
             if isinstance(given, Exception):
                 raise given

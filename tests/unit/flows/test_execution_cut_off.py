@@ -17,6 +17,7 @@ from crawlfleet.flows.submission import submit
 from crawlfleet.model.biz import DetectorLimits, Tree
 from crawlfleet.model.request import State
 from crawlfleet.model.submission import Submission
+from crawlfleet.ports import NO_ERRAND
 from tests.unit.flows.world import DOCS, OTHER, World, make_tree
 
 URLS = [f"https://example.org/{n}" for n in range(12)]
@@ -64,11 +65,11 @@ class Held:
         self._until = until
         self.begun = 0
 
-    async def fetch(self, body, limits, ours=None):
+    async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
         self.begun += 1
         while not self._until():  # noqa: ASYNC110  what it waits for happens in other threads
             await asyncio.sleep(0.001)
-        return await self._fetcher.fetch(body, limits, ours)
+        return await self._fetcher.fetch(body, limits, passage, errand)
 
 
 def test_a_worker_that_was_taken_for_dead_drops_what_is_not_its_own_any_more(world):
@@ -200,7 +201,7 @@ def test_a_worker_that_thaws_begins_nothing_that_was_taken_from_it(world, monkey
     class Freezing(Held):
         """The first download takes so long that others take all but it from the worker."""
 
-        async def fetch(self, body, limits, ours=None):
+        async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
             if self.begun == 0:
                 entries = [entry for _, entry in world.book.leases(DOCS)]
                 world.disowning.disown(DOCS, world.biz, entries, "w", "x", "dead", world.now)
@@ -210,7 +211,7 @@ def test_a_worker_that_thaws_begins_nothing_that_was_taken_from_it(world, monkey
                 # The whole process stands still, as under SIGSTOP.
                 while not self._until():
                     pass
-            return await super().fetch(body, limits, ours)
+            return await super().fetch(body, limits, passage, errand)
 
     fetcher = Freezing(world, lambda: bool(world.watch.pulses()))
 
@@ -270,7 +271,7 @@ def test_nobody_passes_while_a_worker_that_thawed_looks_what_is_left(world, monk
             super().__init__(PAGES)
             self.sent = 0
 
-        async def fetch(self, body, limits, ours=None):
+        async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
             if self.sent == 0:
                 self.sent = 1
                 entries = [entry for _, entry in world.book.leases(DOCS)]
@@ -281,7 +282,7 @@ def test_nobody_passes_while_a_worker_that_thawed_looks_what_is_left(world, monk
                 while not world.watch.pulses():  # the whole process stands still
                     pass
                 return await super().fetch(body, limits)
-            page = await super().fetch(body, limits, ours)
+            page = await super().fetch(body, limits, passage, errand)
             self.sent += 1
             begun.set()
             return page

@@ -16,6 +16,7 @@ from crawlfleet.model.request import Entry, State
 from crawlfleet.model.submission import Submission
 from crawlfleet.model.times import to_ms
 from crawlfleet.policy.retry import CUT_OFFS
+from crawlfleet.ports import NO_ERRAND
 from tests.unit.flows.world import DOCS, OTHER, START, Failing, Titles, World, make_tree
 from tests.waiting import eventually
 
@@ -95,10 +96,10 @@ def test_an_error_nobody_foresaw_is_a_dead_letter_and_the_worker_goes_on(world, 
     ids = submitted(world, *URLS)
 
     class Fetcher:
-        async def fetch(self, body, limits, ours=None):
+        async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
             if body.url in URLS[:10]:
                 raise error
-            return await world.work(PAGES).fetcher.fetch(body, limits, ours)
+            return await world.work(PAGES).fetcher.fetch(body, limits, passage, errand)
 
     class Extractor(Titles):
         def extract(self, rule, page):
@@ -189,10 +190,10 @@ def test_the_heart_outlives_what_it_did_not_foresee(world):
     submitted(world, *URLS[:2])
 
     class Patient:
-        async def fetch(self, body, limits, ours=None):
+        async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
             while len(beats) < 5:  # noqa: ASYNC110  the beats come from other threads
                 await asyncio.sleep(0.001)
-            return await world.work(PAGES).fetcher.fetch(body, limits, ours)
+            return await world.work(PAGES).fetcher.fetch(body, limits, passage, errand)
 
     async def run():
         ports = world.work({}, workers=Workers(), fetcher=Patient())
@@ -256,10 +257,10 @@ def test_pages_that_take_long_to_read_do_not_keep_leases_from_being_renewed(worl
     class Fetcher:
         all_there = None
 
-        async def fetch(self, body, limits, ours=None):
+        async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
             self.all_there = self.all_there or asyncio.Barrier(len(URLS))
             await self.all_there.wait()
-            return await world.work(PAGES).fetcher.fetch(body, limits, ours)
+            return await world.work(PAGES).fetcher.fetch(body, limits, passage, errand)
 
     class Slow(Titles):
         def extract(self, rule, page):
@@ -287,12 +288,12 @@ def test_a_worker_that_slept_through_its_lease_goes_on_with_the_page_it_was_at(w
     asked = []
 
     class Fetcher:
-        async def fetch(self, body, limits, ours=None):
+        async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
             asked.append(body.url)
             world.now += timedelta(minutes=10)  # stopped, and gone on later
             while tracked(world, an_id).attempts < 2:  # noqa: ASYNC110  claimed in another thread
                 await asyncio.sleep(0.001)
-            return await world.work(PAGES).fetcher.fetch(body, limits, ours)
+            return await world.work(PAGES).fetcher.fetch(body, limits, passage, errand)
 
     report = work(world, PAGES, fetcher=Fetcher())
 

@@ -10,6 +10,7 @@ from crawlfleet.flows import execution, recovery
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.submission import Submission
+from crawlfleet.ports import NO_ERRAND
 from tests.unit.flows.world import World
 from tests.waiting import eventually
 
@@ -50,10 +51,10 @@ class Waiting:
         self._fetcher = world.work(PAGES).fetcher
         self._begun = begun
 
-    async def fetch(self, body, limits, ours=None):
+    async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
         while not self._begun.is_set():  # noqa: ASYNC110  another thread sets it
             await asyncio.sleep(0.001)
-        return await self._fetcher.fetch(body, limits, ours)
+        return await self._fetcher.fetch(body, limits, passage, errand)
 
 
 def work(world: World, slow: Slow):
