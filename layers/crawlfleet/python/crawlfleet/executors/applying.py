@@ -1,0 +1,200 @@
+"""Spiders at work: the executor of each, and what it may give (``ports.Executors``)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Any, Final
+
+from crawlfleet.errors import ConfigError, CrawlfleetError, ExtractError
+from crawlfleet.executors.base import Context, Executor, Found
+from crawlfleet.executors.bounds import (
+    CPU_SECONDS_MAX,
+    LINK_DEPTH_MAX,
+    LINKS_MAX,
+    RECORDS_MAX,
+    SKIPPED_TOLD,
+    Meter,
+)
+from crawlfleet.executors.checking import read_parameters
+from crawlfleet.executors.registry import Registry
+from crawlfleet.model.harvest import Link, Skipped
+from crawlfleet.model.outcome import Page
+from crawlfleet.model.request import Body
+from crawlfleet.model.spider import Spider
+from crawlfleet.ports.web import Extractor
+
+#: Executors kept, the least recently used going first.
+EXECUTORS_KEPT: Final = 256
+
+_END: Final = object()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SpiderExecutors:
+    """Reads pages by spiders. Safe to share between threads.
+
+    Args:
+        registry: The executors there are.
+        rules: What applies rules inside of executors.
+        clock: Says when a page is read.
+        cpu_seconds: What a page may cost.
+        kept: Executors that stay constructed.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        rules: Extractor,
+        *,
+        clock: Callable[[], datetime] = _now,
+        cpu_seconds: float = CPU_SECONDS_MAX,
+        kept: int = EXECUTORS_KEPT,
+    ) -> None:
+        self._registry = registry
+        self._rules = rules
+        self._clock = clock
+        self._cpu_seconds = cpu_seconds
+        self._kept = kept
+        self._executors: OrderedDict[str, Executor[Any]] = OrderedDict()
+        self._last: tuple[Spider, Executor[Any]] | None = None
+        self._lock = Lock()
+
+    def read(
+        self, spider: Spider, page: Page, body: Body
+    ) -> Iterator[dict[str, object] | Link | Skipped]:
+        """Records, links and what is left out, as they are found; links once each.
+
+        Raises:
+            ExtractError: names what could not be read, or ``executor`` or a parameter where the
+                spider itself is wrong.
+        """
+        executor = self.executor(spider)
+        meter = Meter(self._cpu_seconds)
+        context = Context(
+            page.url,
+            body.rule,
+            depth=body.depth,
+            meta=body.meta,
+            now=self._clock(),
+            meter=meter,
+        )
+        return _Bounded(spider.executor, meter).all(executor.read(page, context))
+
+    def starts(self, spider: Spider) -> tuple[str, ...]:
+        """The URLs that the spider's parameters begin with, if they name any."""
+        executor = self.executor(spider)
+        return tuple(executor.starts(executor.parameters))
+
+    def executor(self, spider: Spider) -> Executor[Any]:
+        """The executor of a spider, constructed once.
+
+        Raises:
+            ExtractError: the spider is wrong.
+        """
+        last = self._last
+        if last is not None and last[0] is spider:
+            return last[1]
+        # A spider holds mappings and has no hash; its version stands for all it says.
+        version = spider.version
+        with self._lock:
+            executor = self._executors.get(version)
+            if executor is not None:
+                self._executors.move_to_end(version)
+        if executor is None:
+            executor = self._constructed(spider)
+            with self._lock:
+                self._executors[version] = executor
+                while len(self._executors) > self._kept:
+                    self._executors.popitem(last=False)
+        self._last = (spider, executor)
+        return executor
+
+    def _constructed(self, spider: Spider) -> Executor[Any]:
+        try:
+            kind = self._registry.find(spider.executor)
+        except ConfigError as error:
+            problem = error.problems[0]
+            raise ExtractError(problem.field, problem.message) from error
+        parameters, problems = read_parameters(kind, spider)
+        if problems:
+            raise ExtractError(problems[0].field, problems[0].message)
+        try:
+            return kind(parameters, self._rules)
+        except CrawlfleetError:
+            raise
+        except Exception as error:
+            raise _unforeseen(spider.executor, error) from error
+
+
+class _Bounded:
+    """What an executor gives of one page, counted, timed and looked at."""
+
+    def __init__(self, name: str, meter: Meter) -> None:
+        self._name = name
+        self._meter = meter
+        self._records = 0
+        self._links: set[tuple[str, str]] = set()
+        self._skipped = 0
+
+    def all(self, found: Iterator[Found]) -> Iterator[dict[str, object] | Link | Skipped]:
+        items: Iterator[object] = iter(found)
+        try:
+            while (item := self._next(items)) is not _END:
+                if isinstance(item, Link):
+                    item = self._link(item)
+                if isinstance(item, Skipped):
+                    self._skipped += 1
+                    if self._skipped > SKIPPED_TOLD:
+                        continue
+                if isinstance(item, Link | Skipped):
+                    yield item
+                elif isinstance(item, Mapping):
+                    yield self._record(item)
+        finally:
+            close = getattr(items, "close", None)
+            if close is not None:
+                close()
+        if self._skipped > SKIPPED_TOLD:
+            more = self._skipped - SKIPPED_TOLD
+            yield Skipped("page", f"{more:,} more were left out")
+
+    def _next(self, items: Iterator[object]) -> object:
+        self._meter.resume()
+        try:
+            item = next(items, _END)
+        except CrawlfleetError:
+            raise
+        except Exception as error:
+            raise _unforeseen(self._name, error) from error
+        self._meter.tick()
+        self._meter.pause()
+        if item is _END or isinstance(item, Link | Skipped | Mapping):
+            return item
+        message = f"gave {type(item).__name__}, which is no record, link or Skipped"
+        raise ExtractError(f"executor {self._name}", message)
+
+    def _record(self, fields: Mapping[str, object]) -> dict[str, object]:
+        self._records += 1
+        if self._records > RECORDS_MAX:
+            raise ExtractError("page", f"gives more than {RECORDS_MAX:,} records")
+        return fields if isinstance(fields, dict) else dict(fields)
+
+    def _link(self, link: Link) -> Link | Skipped | None:
+        if (link.url, link.rule) in self._links:
+            return None
+        self._links.add((link.url, link.rule))
+        if len(self._links) > LINKS_MAX:
+            raise ExtractError("page", f"gives more than {LINKS_MAX:,} links")
+        if link.depth > LINK_DEPTH_MAX:
+            return Skipped(link.url, f"lies more than {LINK_DEPTH_MAX} links deep")
+        return link
+
+
+def _unforeseen(name: str, error: Exception) -> ExtractError:
+    return ExtractError(f"executor {name}", f"{type(error).__name__}: {error}"[:500])

@@ -1,0 +1,41 @@
+"""Dates as feeds and sitemaps write them, to ISO 8601."""
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+_LONGEST: Final = 64
+_YEAR_OR_MONTH: Final = re.compile(r"\d{4}(-\d{2})?\Z", re.ASCII)
+
+
+def read_date(text: str | None) -> datetime | None:
+    """A W3C date (a year or a month alone included) or an RFC 2822 one, or None for what is none.
+
+    Without a zone it is taken for UTC.
+
+    >>> read_date("2024-03").isoformat()
+    '2024-03-01T00:00:00+00:00'
+    >>> read_date("Tue, 05 Mar 2024 10:00:00 +0100").isoformat()
+    '2024-03-05T10:00:00+01:00'
+    >>> read_date("yesterday")
+    """
+    text = (text or "").strip()
+    if not 4 <= len(text) <= _LONGEST:
+        return None
+    if _YEAR_OR_MONTH.match(text):
+        text = f"{text}-01" if len(text) == 7 else f"{text}-01-01"
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        from email.utils import parsedate_to_datetime
+
+        try:
+            at = parsedate_to_datetime(text)
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    try:
+        at.astimezone(UTC)  # the first and the last day there is have no other zone
+    except (ValueError, OverflowError):
+        return None
+    return at

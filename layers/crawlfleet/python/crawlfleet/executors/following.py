@@ -1,0 +1,68 @@
+"""Links that executors give: to pages that records name, and to the further pages of a list."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from crawlfleet.errors import Problem
+from crawlfleet.executors.base import Context, Found
+from crawlfleet.model.document import Document, RuleName
+from crawlfleet.model.harvest import Link, Skipped
+from crawlfleet.model.rule import Name
+from crawlfleet.policy.mistakes import named
+
+#: Under this name a link's ``meta`` says which page of a list it leads to; the first one is 1.
+PAGE_META: Final = "list_page"
+
+MaxPages = Annotated[int, Meta(ge=1, le=100_000)]
+
+
+class Follow(Document, frozen=True, kw_only=True):
+    """The field whose value is a link, and the rule or spider that is to read that page."""
+
+    field: Name
+    rule: RuleName
+
+    def problems(self, fields: Iterable[str]) -> Iterator[Problem]:
+        """What is wrong where records have these fields."""
+        there = list(fields)
+        if self.field not in there:
+            yield Problem("follow.field", f"is none of the fields: {named(there, self.field)}")
+
+
+def with_followed(
+    found: Iterable[Found], follow: Follow | None, context: Context
+) -> Iterator[Found]:
+    """The same, each record followed by the link in it."""
+    for item in found:
+        yield item
+        if follow is not None and isinstance(item, Mapping):
+            yield from _links(item.get(follow.field), follow.rule, context)
+
+
+def _links(value: object, rule: str, context: Context) -> Iterator[Link]:
+    for url in value if isinstance(value, list | tuple) else (value,):
+        link = context.link(url, rule) if isinstance(url, str) and url else None
+        if link is not None:
+            yield link
+
+
+def page_number(context: Context) -> int:
+    """Which page of its list this is, from 1."""
+    number = context.meta.get(PAGE_META, 1)
+    return number if isinstance(number, int) and number > 0 else 1
+
+
+def further_page(context: Context, url: object, max_pages: int) -> Link | Skipped | None:
+    """The next page of the same list, as deep as this one; None at its end.
+
+    A page that names itself as the next one is the last.
+    """
+    if not isinstance(url, str) or not url.strip() or page_number(context) >= max_pages:
+        return None
+    meta = {**context.meta, PAGE_META: page_number(context) + 1}
+    link = context.link(url, context.rule, deeper=0, meta=meta)
+    if link is None:
+        return Skipped("next_page", f"{url[:200]!r} is no link to go on with")
+    return None if link.url == context.url.partition("#")[0] else link

@@ -1,0 +1,116 @@
+"""``paginated_list``: a list over several pages, each with many records."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from crawlfleet.errors import Problem
+from crawlfleet.executors.base import Context, Executor, Found, Parameters, UsedRule
+from crawlfleet.executors.following import (
+    Follow,
+    MaxPages,
+    further_page,
+    page_number,
+    with_followed,
+)
+from crawlfleet.model.outcome import Page
+from crawlfleet.model.rule import Field, Name, Rule, Selector, Source
+from crawlfleet.policy.target import problem_with
+from crawlfleet.ports.web import Extractor
+
+#: XPath that gives text and no element: an attribute or text at its end, or a function of strings.
+_GIVES_TEXT: Final = re.compile(
+    r"@[\w:.-]+\s*\)?\s*\Z|text\(\)\s*\Z|\A\s*(?:string|normalize-space|concat|translate|substring)",
+    re.ASCII,
+)
+_NEXT: Final = "next_page"
+
+
+class ListParameters(Parameters, frozen=True, kw_only=True):
+    """``source``, ``items`` and ``fields`` are as in a rule.
+
+    ``next_page`` finds the link to the next page: by ``css`` or ``xpath`` the element whose
+    ``href`` it is, or by XPath the attribute or text itself, or by ``json`` the link. Where it
+    finds nothing the list ends, or after ``max_pages`` pages. ``follow`` names a field whose link
+    leads to a record's own page.
+    """
+
+    start_url: str | None = None
+    source: Source = Source.HTML
+    items: Selector
+    fields: Annotated[dict[Name, Field], Meta(min_length=1, max_length=200)]
+    next_page: Selector | None = None
+    max_pages: MaxPages = 100
+    follow: Follow | None = None
+
+    def rule(self) -> Rule:
+        """What reads the records of a page."""
+        return Rule(source=self.source, items=self.items, fields=self.fields)
+
+    def next_rule(self) -> Rule | None:
+        """What reads the link to the next page."""
+        by = self.next_page
+        if by is None:
+            return None
+        element = by.css is not None or (by.xpath is not None and not _GIVES_TEXT.search(by.xpath))
+        field = Field(
+            css=by.css,
+            xpath=by.xpath,
+            json=by.json,
+            regex=by.regex,
+            attribute="href" if element else None,
+            absolute=True,
+        )
+        return Rule(source=self.source, fields={_NEXT: field})
+
+
+class PaginatedList(Executor[ListParameters]):
+    """The records of one page of a list, and the link to the next page."""
+
+    name = "paginated_list"
+    Parameters = ListParameters
+
+    def __init__(self, parameters: ListParameters, rules: Extractor) -> None:
+        super().__init__(parameters, rules)
+        self._rule = parameters.rule()
+        self._next = parameters.next_rule()
+
+    def read(self, page: Page, context: Context) -> Iterator[Found]:
+        """Records first; the page's number goes along in the link's ``meta``."""
+        harvest = self.rules.harvest(self._rule, page, context.depth)
+        yield from with_followed(harvest.records, self.parameters.follow, context)
+        yield from harvest.links
+        if self._next is None or page_number(context) >= self.parameters.max_pages:
+            return
+        [found] = self.rules.harvest(self._next, page, context.depth).records
+        further = further_page(context, found[_NEXT], self.parameters.max_pages)
+        if further is not None:
+            yield further
+
+    @classmethod
+    def problems(cls, parameters: ListParameters) -> Iterable[Problem]:
+        """A start that can be requested, a field to follow that is one."""
+        if parameters.start_url is not None and (why := problem_with(parameters.start_url)):
+            yield Problem("start_url", why)
+        if parameters.follow is not None:
+            yield from parameters.follow.problems(parameters.fields)
+
+    @classmethod
+    def used_rules(cls, parameters: ListParameters) -> Iterable[UsedRule]:
+        """The records' and the next page's."""
+        yield UsedRule(parameters.rule())
+        next_rule = parameters.next_rule()
+        if next_rule is not None:
+            yield UsedRule(next_rule, {f"fields.{_NEXT}": _NEXT})
+
+    @classmethod
+    def fields(cls, parameters: ListParameters) -> Iterable[str]:
+        """Those of the rule."""
+        return parameters.fields
+
+    @classmethod
+    def starts(cls, parameters: ListParameters) -> Iterable[str]:
+        """The first page."""
+        return (parameters.start_url,) if parameters.start_url is not None else ()
