@@ -11,6 +11,13 @@ key                                       type    TTL   holds
 ``cf:{tenant:biz}:submitted``             HASH    yes   epoch second -> requests submitted in it
 ``cf:{tenant:biz}:processed``             HASH    yes   epoch second -> requests processed in it
 ``cf:{tenant:biz}:phases``                HASH    yes   phase -> seconds that workers spent in it
+``cf:{tenant:biz}:coverage``              HASH    no    ``rule version`` -> its counts as JSON
+``cf:{tenant:biz}:items``                 HASH    no    id -> item of the data queue, as JSON
+``cf:{tenant:biz}:item_queue``            LIST    no    ids of items, newest first, served last
+``cf:{tenant:biz}:item_leases``           ZSET    no    ``token:id`` by the lease's end, epoch ms
+``cf:{tenant:biz}:item_tries``            HASH    no    id -> how often the item was handed out
+``cf:{tenant:biz}:item_bytes``            STRING  no    bytes of all items
+``cf:{tenant:biz}:cookies:<job>``         STRING  yes   a job's cookies, as its workers encode them
 ``cf:{fleet}:workers``                    ZSET    no    worker id by its last beat, epoch ms
 ``cf:{fleet}:wakes``                      ZSET    no    wake-up not yet a worker, by its time
 ``cf:{fleet}:pulses``                     ZSET    no    worker id by its last beat, server's ms
@@ -27,7 +34,8 @@ key                                       type    TTL   holds
 What must not be lost never carries a TTL: a managed Redis may evict what does. Braces hold the hash
 tag: on a cluster, all keys that one script touches live in one slot. A lane's tag has a colon and
 the fleet's has none, so neither can be taken for the other; slugs hold neither colons nor braces.
-Statistics belong to the biz and outlive a change of the queue's name; so does its rate of intake.
+Statistics belong to the biz and outlive a change of the queue's name; so do its rate of intake and
+its items. Of coverage at most 100 versions of rules are kept, the latest counted ones.
 
 ``filled`` tells whether the queue is whole: ``1767225600000:nonce`` while it is being filled and
 has come so far, ``:nonce`` when it is filled, no key when Redis has lost it. ``workers`` is by the
@@ -52,6 +60,12 @@ class LaneKeys(NamedTuple):
     submitted: str
     processed: str
     phases: str
+    coverage: str
+    items: str
+    item_queue: str
+    item_leases: str
+    item_tries: str
+    item_bytes: str
 
 
 class FleetKeys(NamedTuple):
@@ -87,7 +101,22 @@ def lane_keys(lane: Lane) -> LaneKeys:
         submitted=f"{stem}:submitted",
         processed=f"{stem}:processed",
         phases=f"{stem}:phases",
+        coverage=f"{stem}:coverage",
+        items=f"{stem}:items",
+        item_queue=f"{stem}:item_queue",
+        item_leases=f"{stem}:item_leases",
+        item_tries=f"{stem}:item_tries",
+        item_bytes=f"{stem}:item_bytes",
     )
+
+
+def cookies_key(lane: Lane, job: str) -> str:
+    """The key of a job's cookies.
+
+    >>> cookies_key(Lane("acme", "docs", "main"), "june")
+    'cf:{acme:docs}:cookies:june'
+    """
+    return f"cf:{{{lane.tenant}:{lane.biz}}}:cookies:{job}"
 
 
 def fleet_keys(fleet: str = "fleet") -> FleetKeys:

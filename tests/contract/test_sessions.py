@@ -1,0 +1,79 @@
+"""The contract of Sessions: the cookies of jobs, over Redis and its twin."""
+
+from datetime import timedelta
+
+import pytest
+
+from crawlfleet.adapters.memory.sessions import MemorySessions
+from crawlfleet.adapters.redis_queue.keys import cookies_key
+from crawlfleet.adapters.redis_queue.sessions import MAX_BYTES, RedisSessions
+from crawlfleet.model.lane import Lane
+from tests.waiting import eventually
+
+
+@pytest.fixture(params=["memory", "redis"])
+def made(request):
+    """Makes sessions of a life."""
+    if request.param == "memory":
+        return MemorySessions
+    connection = request.getfixturevalue("redis_connection")
+    return lambda **options: RedisSessions(connection, **options)
+
+
+def test_what_was_saved_last_is_loaded(made, lane):
+    sessions = made()
+    assert sessions.load(lane, "june") is None
+
+    sessions.save(lane, "june", b"\x00one\xff")
+    sessions.save(lane, "june", b"two")
+
+    assert sessions.load(lane, "june") == b"two"
+    assert made().load(lane, "july") is None
+
+
+def test_two_jobs_bizs_and_tenants_never_see_each_others(made, lane):
+    sessions = made()
+    others = [
+        (Lane(f"{lane.tenant}x", lane.biz, lane.queue), "june"),
+        (Lane(lane.tenant, "news", lane.queue), "june"),
+        (lane, "july"),
+    ]
+
+    sessions.save(lane, "june", b"ours")
+
+    assert [sessions.load(*other) for other in others] == [None, None, None]
+
+
+def test_queues_of_one_biz_share_its_jobs(made, lane):
+    sessions = made()
+
+    sessions.save(lane, "june", b"ours")
+
+    assert sessions.load(Lane(lane.tenant, lane.biz, "other"), "june") == b"ours"
+
+
+def test_cookies_are_forgotten_after_their_life(made, lane):
+    sessions = made(life=timedelta(seconds=1))
+
+    sessions.save(lane, "june", b"x")
+
+    assert sessions.load(lane, "june") == b"x"
+    eventually(lambda: sessions.load(lane, "june") is None, 10, "they are still there")
+
+
+def test_a_jar_that_is_too_long_is_not_saved(made, lane):
+    sessions = made()
+    sessions.save(lane, "june", b"x" * MAX_BYTES)
+
+    sessions.save(lane, "june", b"y" * (MAX_BYTES + 1))
+
+    assert sessions.load(lane, "june") == b"x" * MAX_BYTES
+
+
+def test_on_redis_they_live_for_a_day_under_the_hash_tag_of_the_lane(redis_connection, lane):
+    RedisSessions(redis_connection).save(lane, "june", b"x")
+
+    key = cookies_key(lane, "june")
+
+    assert key == f"cf:{{{lane.tenant}:{lane.biz}}}:cookies:june"
+    assert 86_000 < redis_connection.client.ttl(key) <= 86_400
