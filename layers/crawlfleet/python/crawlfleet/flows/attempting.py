@@ -1,29 +1,20 @@
 """One attempt at a request: download it, read it; whatever happens becomes an outcome."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import Final
 
 from crawlfleet.errors import CrawlfleetError, ExtractError, LeaseLostError, UnknownRuleError
-from crawlfleet.flows.holding import Held, Holding
+from crawlfleet.flows.courtesy import Courtesy
+from crawlfleet.flows.holding import Held
+from crawlfleet.flows.passages import Passages
 from crawlfleet.flows.phases import Phases
+from crawlfleet.flows.reading import Reading
 from crawlfleet.flows.work_ports import WorkPorts
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Answer, Dead, Done, Outcome, Page, Retry
-from crawlfleet.model.record import Record
-from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.model.outcome import Answer, Dead, Outcome, Page, Retry
 from crawlfleet.model.worker import WorkReport
+from crawlfleet.policy.recrawl import NOT_MODIFIED
 from crawlfleet.policy.retry import CUT_OFF, INTERNAL, after_failure, cut_off, reason_of
-
-#: Reading pages holds the event loop. After this long in one go, whoever else is due gets it.
-SPELL_SECONDS: Final = 0.25
-#: No page is read while outcomes that are still to be written take more than about this.
-HEAVY_BYTES: Final = 64_000_000
-HEAVY_PAUSE_SECONDS: Final = 0.1
-#: What a record takes beside its text.
-RECORD_BYTES: Final = 500
+from crawlfleet.ports import Errand
 
 
 class Attempts:
@@ -31,54 +22,49 @@ class Attempts:
 
     Args:
         ports: The world.
-        holding: Says how much waits to be written.
         report: Counts bytes.
-        phases: Gets the seconds of fetch, wait and extract.
+        phases: Gets the seconds of fetch and wait.
+        passages: Makes the way to each page.
+        courtesy: Is told how hosts answer.
+        reading: Reads pages.
         ours: Whether a held request is still this worker's; asked before its page is.
     """
 
     def __init__(
         self,
         ports: WorkPorts,
-        holding: Holding,
         report: WorkReport,
         phases: Phases,
+        passages: Passages,
+        courtesy: Courtesy,
+        reading: Reading,
         ours: Callable[[Held], Awaitable[bool]],
     ) -> None:
         self._ports = ports
-        self._holding = holding
         self._report = report
         self._phases = phases
+        self._passages = passages
+        self._courtesy = courtesy
+        self._reading = reading
         self._ours = ours
-        self._spell = 0.0
 
     async def attempt(self, held: Held) -> Outcome:
-        """Download and extract one request: every failure becomes an outcome."""
-        body, biz, lane = held.claim.request.body, held.biz, held.lane
+        """Download and read one request: every failure becomes an outcome."""
+        body, biz = held.claim.request.body, held.biz
         now = self._ports.clock
         if (reason := cut_off(held.claim.attempt, biz.retry)) is not None:
             return Dead(reason, CUT_OFF)
         if held.rule is None:
             gone = f"rule {body.rule!r} version {body.rule_version} is not known any more"
             return Dead(gone, reason_of(UnknownRuleError()))
-        started = time.perf_counter()
         page: Page | None = None
         try:
-            page = await self._ports.fetcher.fetch(body, biz.fetch, partial(self._ours, held))
-            fetched = time.perf_counter()
-            # A polite worker waits for its turn at a host: that is not the host being slow.
-            self._phases.add(lane, "fetch", page.seconds)
-            self._phases.add(lane, "wait", max(0.0, fetched - started - page.seconds))
-            self._report.bytes += len(page.body)
-            await self._turn_to_read()
-            reading = time.perf_counter()
+            page = await self._fetch(held)
             try:
-                found = self._ports.extractor.extract(held.rule, page)
+                return await self._reading.read(held, held.rule, page)
             except ExtractError as error:
                 error.answer = Answer.of_page(page)
                 raise
-            finally:
-                self._has_read(lane, time.perf_counter() - reading)
         except LeaseLostError as error:
             return Retry(now(), str(error))  # of what is not held any more nothing is written
         except CrawlfleetError as error:
@@ -87,44 +73,36 @@ class Attempts:
             self._ports.warn("a request failed in a way nobody foresaw", error)
             answer = None if page is None else Answer.of_page(page)
             return Dead(f"{type(error).__name__}: {error}"[:500], INTERNAL, answer)
-        held.weight = len(page.body) + len(found) * RECORD_BYTES
-        stored_at = from_ms(to_ms(now()))
-        return Done(
-            tuple(
-                Record(
-                    request_id=held.claim.request.id,
-                    index=index,
-                    biz=held.lane.biz,
-                    url=page.url,
-                    rule=body.rule,
-                    rule_version=body.rule_version,
-                    stored_at=stored_at,
-                    fields=fields,
-                )
-                for index, fields in enumerate(found)
-            ),
-            page.status,
+
+    async def _fetch(self, held: Held) -> Page:
+        started = time.perf_counter()
+        try:
+            page = await self._ports.fetcher.fetch(
+                held.claim.request.body,
+                held.biz.fetch,
+                self._passages.of(held, self._ours),
+                self._errand(held),
+            )
+        except CrawlfleetError as error:
+            answer = getattr(error, "answer", None)
+            self._courtesy.saw(held.host, 0.0 if answer is None else answer.seconds, error)
+            raise
+        self._courtesy.saw(held.host, page.seconds, None)
+        # A polite worker waits for its turn at a host: that is not the host being slow.
+        waited = time.perf_counter() - started - page.seconds
+        self._phases.add(held.lane, "fetch", page.seconds)
+        self._phases.add(held.lane, "wait", max(0.0, waited))
+        self._report.bytes += len(page.body)
+        self._report.saved += page.status == NOT_MODIFIED
+        return page
+
+    def _errand(self, held: Held) -> Errand:
+        stage = self._ports.config.current().stage
+        pool = held.biz.fetch.proxies or stage.default_proxies
+        return Errand(
+            lane=held.lane,
+            job=held.claim.request.job,
+            pool=pool,
+            proxies=None if pool is None else stage.proxies.get(pool),
+            validators=None if held.known is None else held.known.validators,
         )
-
-    async def _turn_to_read(self) -> None:
-        while True:
-            if self._holding.weight > HEAVY_BYTES:
-                await asyncio.sleep(HEAVY_PAUSE_SECONDS)
-            elif self._spell > SPELL_SECONDS:
-                await asyncio.sleep(0)
-            else:
-                return
-
-    def _has_read(self, lane: Lane, seconds: float) -> None:
-        """Add to what the event loop was held for; it starts from nothing in the loop's next round.
-
-        A hundred pages that arrive at once and take seconds each would else keep the leases from
-        being renewed until all are read, and other workers would read them again.
-        """
-        if not self._spell:
-            asyncio.get_running_loop().call_soon(self._breathe)
-        self._spell += seconds
-        self._phases.add(lane, "extract", seconds)
-
-    def _breathe(self) -> None:
-        self._spell = 0.0

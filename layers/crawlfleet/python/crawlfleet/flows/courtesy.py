@@ -83,9 +83,7 @@ class Courtesy:
 
     # ---- from the threads that lease -----------------------------------------------------------
 
-    def ask(
-        self, tree: Tree, lane: Lane, biz: Biz, wanted: Mapping[str, int]
-    ) -> dict[str, "Turn"]:
+    def ask(self, tree: Tree, lane: Lane, biz: Biz, wanted: Mapping[str, int]) -> dict[str, "Turn"]:
         """Turns at hosts, as many as there are up to what is wanted.
 
         Raises:
@@ -229,4 +227,3 @@ def reason(why: str) -> str:
     'put aside until its turn: its host is asked for pages at its rate'
     """
     return f"put aside until its turn: {_WHY.get(why, 'its host has none')}"
-

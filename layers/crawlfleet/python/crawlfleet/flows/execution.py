@@ -34,6 +34,7 @@ from crawlfleet.flows.holding import Held, Holding, by_lane
 from crawlfleet.flows.leasing import NOTHING, Leasing
 from crawlfleet.flows.passages import Passages
 from crawlfleet.flows.phases import Phases
+from crawlfleet.flows.reading import Pace, Reading
 from crawlfleet.flows.recovery import TURN as RECOVERY
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.robots import RobotsBook
@@ -41,6 +42,7 @@ from crawlfleet.flows.turns import Turns
 from crawlfleet.flows.watching import watch
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.biz import FleetLimits
+from crawlfleet.model.harvest import Coverage
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Dead, Done, Outcome, Retry
 from crawlfleet.model.times import to_ms
@@ -114,9 +116,15 @@ class Worker:
             self._courtesy,
             self._robots,
         )
-        self._passages = Passages(ports.config, self._courtesy, self._robots, self._threaded)
+        self._reading = Reading(ports, Pace(self._holding, self._phases), self._threaded)
         self._attempts = Attempts(
-            ports, self._holding, self._report, self._phases, self._still_ours, self._passages
+            ports,
+            self._report,
+            self._phases,
+            Passages(ports.config, self._courtesy, self._robots, self._threaded),
+            self._courtesy,
+            self._reading,
+            self._still_ours,
         )
         self._learning: set[asyncio.Task[None]] = set()
         self._settled = asyncio.Event()
@@ -339,7 +347,8 @@ class Worker:
             report.lost += 1
         elif isinstance(outcome, Done):
             report.done += 1
-            report.records += len(outcome.records)
+            report.records += len(outcome.records) + outcome.stored
+            report.links += len(outcome.links)
         elif isinstance(outcome, Retry):
             report.retried += 1
         else:
@@ -450,6 +459,7 @@ class Worker:
         """Add the phases of every lane to the shared account."""
         phases = self._phases.take()
         await self._threaded(self._add_phases, phases)
+        await self._threaded(self._add_coverage, self._reading.take_coverage())
         for seconds in phases.values():
             for phase, value in seconds.items():
                 self._report.phases[phase] = self._report.phases.get(phase, 0.0) + value
@@ -457,6 +467,10 @@ class Worker:
     def _add_phases(self, phases: Mapping[Lane, Mapping[str, float]]) -> None:
         for lane, seconds in phases.items():
             self._safely(self._ports.queue.add_phases, lane, dict(seconds))
+
+    def _add_coverage(self, counted: Mapping[tuple[Lane, str, str], Coverage]) -> None:
+        for (lane, rule, version), coverage in counted.items():
+            self._safely(self._ports.coverages.add, lane, rule, version, coverage)
 
     # ---- small -----------------------------------------------------------------------------------
 

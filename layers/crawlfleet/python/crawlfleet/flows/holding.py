@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
 
+from crawlfleet.flows.recrawling import Recollection
 from crawlfleet.model.biz import Biz, FleetLimits
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Outcome
-from crawlfleet.model.recrawl import Visit
 from crawlfleet.model.request import Claim
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
@@ -25,11 +25,11 @@ class Held:
 
     ``host`` and tenant are whose turn it needs; ``turn_at`` is when that comes, by
     ``time.monotonic``, None where it has none; ``permits`` is how many of this worker may be under
-    way there at once. ``visit`` is what is known of the page since it was last read. ``weight`` is
+    way there at once. ``known`` is what is known of the page since it was last read. ``weight`` is
     about how many bytes its outcome takes until that is written.
     """
 
-    __slots__ = ("biz", "claim", "host", "lane", "permits", "rule", "turn_at", "visit", "weight")
+    __slots__ = ("biz", "claim", "host", "known", "lane", "permits", "rule", "turn_at", "weight")
 
     def __init__(self, lane: Lane, biz: Biz, claim: Claim, rule: Rule | Spider | None) -> None:
         self.lane = lane
@@ -39,7 +39,7 @@ class Held:
         self.host = host_of(claim.request.body.url), lane.tenant
         self.turn_at: float | None = None
         self.permits = 1
-        self.visit: Visit | None = None
+        self.known: Recollection | None = None
         self.weight = 0
 
 

@@ -9,8 +9,10 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final, NamedTuple
 
+from crawlfleet.flows import recrawling
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.courtesy import Courtesy, Waiting, reason
 from crawlfleet.flows.holding import Held, by_lane
@@ -20,12 +22,13 @@ from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.biz import Biz, FleetLimits, Tree
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Outcome, Retry
+from crawlfleet.model.outcome import Done, Outcome, Retry
 from crawlfleet.model.request import Claim, Entry
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.model.worker import WorkReport
+from crawlfleet.policy.seedkey import seed_key
 from crawlfleet.policy.tokens import new_token
 
 #: How long what the truth said of a lease is taken to hold.
@@ -122,9 +125,7 @@ class Leasing:
             started = time.perf_counter()
         return NOTHING
 
-    def _take_queued(
-        self, tree: Tree, lane: Lane, biz: Biz, token: str, count: int
-    ) -> Taken:
+    def _take_queued(self, tree: Tree, lane: Lane, biz: Biz, token: str, count: int) -> Taken:
         """From the lane's queue, whatever comes; hosts that have no turn are put aside."""
         started = time.perf_counter()
         now, until = self._term()
@@ -233,10 +234,27 @@ class Leasing:
             won = {claim.entry.id for claim in claims}
             self._let_go(lane, biz, token, [e for e in entries if e.id not in won])
         try:
-            return [Held(lane, biz, claim, self._rule(lane, claim)) for claim in claims]
+            held = [Held(lane, biz, claim, self._rule(lane, claim)) for claim in claims]
         except Exception:
             self.release(lane, biz, claims, "handed back: its rule could not be looked up")
             raise
+        self._recall(lane, biz, held)
+        return held
+
+    def _recall(self, lane: Lane, biz: Biz, held: Sequence[Held]) -> None:
+        """What is known of the pages since they were last read, where that matters."""
+        if biz.recrawl is None:
+            return
+        known = recrawling.prepare(
+            self._ports.visits,
+            lane,
+            biz,
+            [one.claim for one in held],
+            partial(seed_key, rules=biz.seeds.keys),
+            self._ports.warn,
+        )
+        for one in held:
+            one.known = known.get(one.claim.request.id)
 
     def _let_go(self, lane: Lane, biz: Biz, token: str, entries: Sequence[Entry]) -> None:
         """Entries that were not won: gone or final ones are dropped, as repeats are.
@@ -268,6 +286,7 @@ class Leasing:
         """Write outcomes to the truth, then to the index; returns what is another's now."""
         now = self._ports.clock()
         lost = self._ports.store.settle(lane, biz, outcomes, self._id, now)
+        self._remember(lane, biz, outcomes, lost)
         finished: dict[str, list[Entry]] = defaultdict(list)
         delayed: dict[str, list[tuple[Entry, datetime]]] = defaultdict(list)
         for claim, outcome in outcomes:
@@ -286,6 +305,26 @@ class Leasing:
             # The truth is written. The index forgets these entries when their leases end.
             self._ports.warn("leases could not be finished", error)
         return lost
+
+    def _remember(
+        self,
+        lane: Lane,
+        biz: Biz,
+        outcomes: Sequence[tuple[Claim, Outcome]],
+        lost: set[RequestId],
+    ) -> None:
+        """What was seen of pages, now that their records are stored."""
+        visits = [
+            outcome.visit
+            for claim, outcome in outcomes
+            if isinstance(outcome, Done) and outcome.visit and claim.request.id not in lost
+        ]
+        if not visits:
+            return
+        try:
+            self._ports.visits.saw(lane, biz, visits)
+        except Exception as error:  # noqa: BLE001  they are read in full next time
+            self._ports.warn("what was seen of pages could not be kept", error)
 
     def keep(self, held: Sequence[Held]) -> list[tuple[Held, Claim]]:
         """Renew the leases; returns what is another's now."""

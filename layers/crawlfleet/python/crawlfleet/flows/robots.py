@@ -174,4 +174,3 @@ class RobotsBook:
         except CrawlfleetError as error:
             self._warn("a robots.txt could not be fetched", error)
         return RobotsCopy(status=status, text=text, fetched_ms=to_ms(self._clock()))
-

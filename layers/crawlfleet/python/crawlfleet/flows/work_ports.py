@@ -7,12 +7,18 @@ from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
 from crawlfleet.ports import (
     Clock,
     ConfigCentre,
+    Coverages,
+    Executors,
     Extractor,
     Fetcher,
+    Hosts,
     LeaseBook,
     RequestQueue,
     RequestStore,
+    RobotsCache,
     RuleStore,
+    Validator,
+    Visits,
     Workers,
 )
 
@@ -33,8 +39,14 @@ class WorkPorts:
     book: LeaseBook
     watching: WatchPorts
     recovery: RecoveryPorts
+    hosts: Hosts
+    robots: RobotsCache
     fetcher: Fetcher
     extractor: Extractor
+    executors: Executors
+    validator: Validator
+    coverages: Coverages
+    visits: Visits
     clock: Clock
     remaining: Callable[[], float]
     jitter: Callable[[], float]

@@ -16,7 +16,8 @@ class HeldNumber(msgspec.Struct, frozen=True, kw_only=True):
 class WorkReport(msgspec.Struct, kw_only=True):
     """Counts of one consumer invocation and where its time went, phase by phase in seconds.
 
-    ``lost`` were another's before their outcome could be written, ``left`` could not be written for
+    ``put_aside`` had no turn at their host yet, ``saved`` were answered with 304, ``links`` is how
+    many were found to go on with. ``lost`` were another's before their outcome could be written, ``left`` could not be written for
     want of their node; both are done again. ``buried`` are other workers that it found dead.
     Phases overlap: a worker fetches many pages at once, so ``fetch`` is the sum over pages.
     """
@@ -29,6 +30,8 @@ class WorkReport(msgspec.Struct, kw_only=True):
     skipped: int = 0
     handed_back: int = 0
     put_aside: int = 0
+    saved: int = 0
+    links: int = 0
     lost: int = 0
     left: int = 0
     buried: int = 0

@@ -1,0 +1,248 @@
+"""What is read of a page: records through the data processor, links, what is known of it now.
+
+A rule gives all of it at once. A spider may go on for long, over a file of a million rows: what it
+gives is taken in slices, so that the event loop goes on, and stored in parts, so that a worker's
+memory does not depend on the page.
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final
+
+from crawlfleet.errors import LeaseLostError
+from crawlfleet.flows import recrawling
+from crawlfleet.flows.holding import Held, Holding
+from crawlfleet.flows.phases import Phases
+from crawlfleet.flows.processing import MOST_TOLD, coverage_of, prepare
+from crawlfleet.flows.work_ports import WorkPorts
+from crawlfleet.model.harvest import Coverage, Link, Skipped
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.outcome import Done, Page
+from crawlfleet.model.record import Record
+from crawlfleet.model.recrawl import Visit
+from crawlfleet.model.rule import Rule
+from crawlfleet.model.spider import Spider
+from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.page_content import PageContent
+from crawlfleet.policy.recrawl import NOT_MODIFIED
+
+#: Reading pages holds the event loop. After this long in one go, whoever else is due gets it.
+SPELL_SECONDS: Final = 0.25
+#: No page is read while outcomes that are still to be written take more than about this.
+HEAVY_BYTES: Final = 64_000_000
+HEAVY_PAUSE_SECONDS: Final = 0.1
+#: What a record takes beside its text.
+RECORD_BYTES: Final = 500
+#: What a spider gives is taken in slices of so many things, or as many as come in this time.
+SLICE: Final = 200
+SLICE_SECONDS: Final = 0.05
+#: Records are stored when there are so many; fewer come with the outcome.
+PART: Final = 1_000
+#: Links of one page.
+MOST_LINKS: Final = 100_000
+
+
+class Pace:
+    """Who may hold the event loop, and for how long."""
+
+    def __init__(self, holding: Holding, phases: Phases) -> None:
+        self._holding = holding
+        self._phases = phases
+        self._spell = 0.0
+
+    async def turn(self) -> None:
+        """Wait until it makes sense to read a page."""
+        while True:
+            if self._holding.weight > HEAVY_BYTES:
+                await asyncio.sleep(HEAVY_PAUSE_SECONDS)
+            elif self._spell > SPELL_SECONDS:
+                await asyncio.sleep(0)
+            else:
+                return
+
+    def spent(self, lane: Lane, seconds: float) -> None:
+        """Add to what the event loop was held for; it starts from nothing in the loop's next round.
+
+        A hundred pages that arrive at once and take seconds each would else keep the leases from
+        being renewed until all are read, and other workers would read them again.
+        """
+        if not self._spell:
+            asyncio.get_running_loop().call_soon(self._breathe)
+        self._spell += seconds
+        self._phases.add(lane, "extract", seconds)
+
+    def _breathe(self) -> None:
+        self._spell = 0.0
+
+
+class Reading:
+    """The reading of one worker, all in its event loop.
+
+    Args:
+        ports: The world.
+        pace: Says when to read.
+        threaded: Calls a part without stopping the event loop.
+    """
+
+    def __init__(
+        self, ports: WorkPorts, pace: Pace, threaded: Callable[..., Awaitable[Any]]
+    ) -> None:
+        self._ports = ports
+        self._pace = pace
+        self._threaded = threaded
+        self._coverage: dict[tuple[Lane, str, str], Coverage] = {}
+
+    async def read(self, held: Held, reader: Rule | Spider, page: Page) -> Done:
+        """What comes of a page.
+
+        Raises:
+            ExtractError: it could not be read.
+            LeaseLostError: another worker owns the request by now.
+        """
+        await self._pace.turn()
+        if page.status == NOT_MODIFIED:
+            return Done((), page.status, visit=self._visit(held, page, ""))
+        if isinstance(reader, Rule):
+            return self._by_rule(held, reader, page)
+        return await self._by_spider(held, reader, page)
+
+    def take_coverage(self) -> dict[tuple[Lane, str, str], Coverage]:
+        """What was counted since the last call, by lane, rule and version."""
+        found, self._coverage = self._coverage, {}
+        return found
+
+    def _by_rule(self, held: Held, rule: Rule, page: Page) -> Done:
+        started = time.perf_counter()
+        try:
+            depth = held.claim.request.body.depth
+            harvest = self._ports.extractor.harvest(rule, page, depth)
+            prepared = prepare(
+                self._ports.validator, rule, held.claim, page.url, harvest.records, self._now()
+            )
+            visit = None
+            if held.known is not None:
+                content = PageContent(rule)
+                for record in prepared.records:
+                    content.add(record.fields)
+                visit = self._visit(held, page, content.digest(page))
+        finally:
+            self._pace.spent(held.lane, time.perf_counter() - started)
+        self._count(held, harvest.coverage)
+        held.weight = len(page.body) + len(prepared.records) * RECORD_BYTES
+        return Done(
+            prepared.records,
+            page.status,
+            links=harvest.links,
+            rejected=_rejected(prepared.rejected, prepared.rejected_count),
+            visit=visit,
+        )
+
+    async def _by_spider(self, held: Held, spider: Spider, page: Page) -> Done:
+        given = self._ports.executors.read(spider, page, held.claim.request.body)
+        records: list[Record] = []
+        links: dict[tuple[str, str], Link] = {}
+        told: list[str] = []
+        content = None if held.known is None else PageContent(spider)
+        told_count = stored = index = 0
+        more = True
+        while more:
+            started = time.perf_counter()
+            try:
+                found, more = _slice(given)
+                fields = [one for one in found if not isinstance(one, Link | Skipped)]
+                part = prepare(
+                    self._ports.validator,
+                    spider,
+                    held.claim,
+                    page.url,
+                    fields,
+                    self._now(),
+                    index,
+                )
+                if content is not None:
+                    for record in part.records:
+                        content.add(record.fields)
+            finally:
+                self._pace.spent(held.lane, time.perf_counter() - started)
+            index = part.next_index
+            records += part.records
+            for one in found:
+                if isinstance(one, Link) and len(links) < MOST_LINKS:
+                    links.setdefault((one.url, one.rule), one)
+            skipped = [str(one) for one in found if isinstance(one, Skipped)]
+            told += [*part.rejected, *skipped][: MOST_TOLD - len(told)]
+            told_count += part.rejected_count + len(skipped)
+            self._count(held, coverage_of(part.records, pages=0 if more else 1))
+            if more and len(records) >= PART:
+                await self._store_part(held, records)
+                stored += len(records)
+                records = []
+            if more:
+                await asyncio.sleep(0)
+        held.weight = len(page.body) + len(records) * RECORD_BYTES
+        return Done(
+            tuple(records),
+            page.status,
+            links=tuple(links.values()),
+            stored=stored,
+            rejected=_rejected(told, told_count),
+            visit=None if content is None else self._visit(held, page, content.digest(page)),
+        )
+
+    async def _store_part(self, held: Held, records: list[Record]) -> None:
+        ours = await self._threaded(
+            self._ports.store.store_part,
+            held.lane,
+            held.biz,
+            held.claim,
+            records,
+            self._ports.clock(),
+        )
+        if not ours:
+            raise LeaseLostError("another worker owns it")
+
+    def _visit(self, held: Held, page: Page, content: str) -> Visit | None:
+        if held.known is None:
+            return None
+        body = held.claim.request.body
+        return recrawling.seen(held.biz, held.known, body, page, content, self._ports.clock())
+
+    def _now(self) -> datetime:
+        return from_ms(to_ms(self._ports.clock()))
+
+    def _count(self, held: Held, coverage: Coverage) -> None:
+        body = held.claim.request.body
+        key = held.lane, body.rule, body.rule_version
+        before = self._coverage.get(key)
+        if before is None:
+            self._coverage[key] = coverage
+            return
+        fields = defaultdict(int, before.fields)
+        for name, count in coverage.fields.items():
+            fields[name] += count
+        self._coverage[key] = Coverage(
+            pages=before.pages + coverage.pages,
+            records=before.records + coverage.records,
+            fields=dict(fields),
+        )
+
+
+def _slice(given: Iterator[Any]) -> tuple[list[Any], bool]:
+    """The next things, and whether there may be more."""
+    found: list[Any] = []
+    until = time.perf_counter() + SLICE_SECONDS
+    for one in islice(given, SLICE):
+        found.append(one)
+        if time.perf_counter() > until:
+            return found, True
+    return found, len(found) == SLICE
+
+
+def _rejected(told: "list[str] | tuple[str, ...]", count: int) -> tuple[str, ...]:
+    """What is told, and how much is not."""
+    more = count - len(told)
+    return (*told, f"and {more} more") if more > 0 else tuple(told)
