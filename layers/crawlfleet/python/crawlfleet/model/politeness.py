@@ -52,9 +52,11 @@ class Politeness(Document, frozen=True, kw_only=True):
 class HostAsk(msgspec.Struct, frozen=True, kw_only=True):
     """A worker asks for turns at a host.
 
-    ``count`` requests of ``tenant`` wait in this worker for it; ``running`` of them have their turn
+    ``count`` requests of ``tenant`` wait in this worker for it; ``running`` others have their turn
     already and are not ended. ``interval_seconds`` lies between two turns at least, ``concurrency``
-    downloads at most are under way at once over the fleet.
+    downloads at most are under way at once over the fleet. Where tenants say unlike things, each
+    is held to its own: between turns of two tenants lies the shorter one's interval, so that none
+    can slow the others down by asking to be slow itself.
     """
 
     host: str
@@ -125,6 +127,18 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     count: int
     ready_ts: int
+
+
+class RobotsCopy(msgspec.Struct, frozen=True, kw_only=True):
+    """A site's robots.txt as it was fetched.
+
+    ``status`` is 0 where there was no answer. ``text`` is empty unless it was a 2xx. ``fetched_ms``
+    is by the clock of whoever fetched it.
+    """
+
+    status: int
+    text: bytes = b""
+    fetched_ms: int = 0
 
 
 #: Turns are given for this long ahead, so a back-off is obeyed by all within it.

@@ -3,21 +3,15 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-import msgspec
+from crawlfleet.model.politeness import (
+    HostAsk,
+    HostGrant,
+    HostReport,
+    HostState,
+    RobotsCopy,
+)
 
-from crawlfleet.model.politeness import HostAsk, HostGrant, HostReport, HostState
-
-
-class RobotsCopy(msgspec.Struct, frozen=True, kw_only=True):
-    """A site's robots.txt as it was fetched.
-
-    ``status`` is 0 where there was no answer. ``text`` is empty unless it was a 2xx. ``fetched_ms``
-    is by the clock of whoever fetched it.
-    """
-
-    status: int
-    text: bytes = b""
-    fetched_ms: int = 0
+__all__ = ["Hosts", "RobotsCache", "RobotsCopy"]
 
 
 class Hosts(Protocol):
