@@ -6,7 +6,8 @@ changes at rate r about as often as the cube root of r (for pages that change le
 are read; Cho and Garcia-Molina 2003 derive the condition, and that visits in proportion to r, as
 simple rules of doubling and halving make them, leave copies older than one interval for all
 would). So an interval I stands for the rate ``first_seconds**2 / I**3``: a page that changes about
-once in ``first_seconds`` keeps that interval.
+once in ``first_seconds`` keeps that interval. Nothing is ever taken for certain: a page that always
+has changed comes to the least interval in the end, one that never has to the longest.
 
 The rate is learnt from each visit alone (Robbins and Monro 1951): it says how likely a change was
 in the time that has passed; what came otherwise than expected moves the logarithm of the interval.
@@ -29,6 +30,10 @@ from crawlfleet.model.times import from_ms, to_ms
 #: How far one visit moves the logarithm of the interval: less learns more slowly, more wavers. Up
 #: to e/3 a step keeps the order of intervals, so that more changes never come to a longer one.
 STEP: Final = 0.4
+#: No change is taken to be less or more likely than this. Within, the law above holds; beyond,
+#: intervals go on towards their bounds, if slowly.
+LEAST_LIKELY: Final = 0.1
+MOST_LIKELY: Final = 0.97
 #: The part of its interval that a page may be visited later than it is due, so that pages spread.
 SPREAD: Final = 0.1
 #: One visit in so many is made in full: a site whose validators lie is not believed for ever.
@@ -171,7 +176,10 @@ def _next_interval(
     if not compared:
         return interval
     passed = max(0.0, (now - previous.visited_at).total_seconds())
-    expected = -math.expm1(-((first / interval) ** 2) * passed / interval)
+    likely = -math.expm1(-((first / interval) ** 2) * passed / interval)
+    # Who comes back in a moment has seen next to nothing; the least likely is of a whole interval.
+    least = LEAST_LIKELY * min(1.0, passed / interval)
+    expected = min(max(likely, least), MOST_LIKELY)
     return _bounded(policy, interval * math.exp(STEP * (expected - changed)))
 
 

@@ -1,0 +1,234 @@
+"""Re-crawling (SPEC.md H7): pages that are due become requests; what is read of them is remembered.
+
+A page that is due is put off for a moment, so that nobody else submits it; its request is stored;
+then it is put off until it would be due again if nothing were heard of it. Whoever dies on the way
+leaves it put off for :data:`GRACE`, after which it comes again: nothing is lost. If the request was
+stored by then the page is asked for twice, which with validators costs hardly anything. When the
+request is done, what was seen of the page says when it is due next.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from crawlfleet.errors import BacklogFullError, InvalidRequestError, StoreError
+from crawlfleet.flows.submission import SubmissionPorts, make_room, persist_and_enqueue
+from crawlfleet.model.biz import Biz, Tree
+from crawlfleet.model.ids import RequestId
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.outcome import Page
+from crawlfleet.model.recrawl import Validators, Visit
+from crawlfleet.model.request import Body, Claim, Request
+from crawlfleet.model.submission import Accepted, Refused, Submission
+from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy import recrawl
+from crawlfleet.policy.admission import Admission
+from crawlfleet.ports import Visits
+
+#: Pages submitted in one step, and steps of one lane in one tick.
+BATCH: Final = 1_000
+STEPS_A_TICK: Final = 20
+#: Due pages wait while so many requests are queued: what people submit goes first.
+AHEAD: Final = 10_000
+#: A step takes no longer than this, or its pages come again.
+GRACE: Final = timedelta(minutes=5)
+#: The tick has other things to do than to wait for a silent node, lane by lane.
+MARGIN_SECONDS: Final = 60.0
+
+#: A URL's seed key.
+KeyOf = Callable[[str], bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecrawlPorts:
+    """What re-crawling needs of the world."""
+
+    submission: SubmissionPorts
+    visits: Visits
+
+
+class Recollection(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a page before it is read: its seed key in hex, the last visit, if any.
+
+    ``validators`` are to be sent with the request; None reads the page in full.
+    """
+
+    key: str
+    previous: Visit | None = None
+    validators: Validators | None = None
+
+
+# ---- the scheduler's side ------------------------------------------------------------------------
+
+
+def resubmit_due(
+    ports: RecrawlPorts, tree: Tree, now: datetime, time_left: Callable[[], float]
+) -> int:
+    """Submit what is due in every lane; returns how many pages.
+
+    A lane that cannot be served is reported through ``warn`` and stops no other. What there is no
+    time and no room for stays due.
+    """
+    count = 0
+    for lane in tree.lanes():
+        biz = tree.bizs[lane.tenant][lane.biz]
+        if biz.recrawl is None or not biz.recrawl.schedule:
+            continue
+        try:
+            for _ in range(STEPS_A_TICK):
+                if time_left() < MARGIN_SECONDS:
+                    return count
+                done = resubmit(ports, tree, lane, biz, now)
+                count += done
+                if not done:
+                    break
+        except BacklogFullError as error:
+            ports.submission.warn(f"due pages of {lane.biz} stay due until there is room", error)
+        except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
+            ports.submission.warn(f"due pages of {lane.biz} could not be submitted", error)
+    return count
+
+
+def resubmit(ports: RecrawlPorts, tree: Tree, lane: Lane, biz: Biz, now: datetime) -> int:
+    """Submit the pages of a lane that are longest due, a batch at most; returns how many.
+
+    Raises:
+        BacklogFullError: the biz takes no more for now; nothing was put off.
+        StoreUnavailableError: a part does not answer; what was put off comes again.
+    """
+    policy = biz.recrawl
+    if policy is None or not policy.schedule:
+        return 0
+    submission = ports.submission
+    if submission.queue.depth(lane).queued >= AHEAD:
+        return 0
+    due = ports.visits.due(lane, biz, now, BATCH)
+    if not due:
+        return 0
+    # The rate is the clients': pages are not due any slower for it.
+    make_room(submission, tree, lane, len(due), replace(biz.intake, per_second=None), now)
+    mine = ports.visits.put_off(lane, biz, [(visit, now + GRACE) for visit in due])
+    bodies = _bodies(submission, lane, biz, mine)
+    stored = _store(submission, lane, biz, bodies, now)
+    # What can be no request any more, its rule being gone, is so tomorrow, too.
+    settled = [visit for visit in mine if visit.key in stored or visit.key not in bodies]
+    ports.visits.put_off(
+        lane, biz, [(visit, recrawl.put_off(policy, visit, now)) for visit in settled]
+    )
+    return len(stored)
+
+
+def _bodies(
+    ports: SubmissionPorts, lane: Lane, biz: Biz, visits: Sequence[Visit]
+) -> dict[str, Body]:
+    """What the pages' requests are, by key; their rules are frozen as they are now."""
+    admission = Admission(biz)
+    bodies = {}
+    refused: list[InvalidRequestError] = []
+    for visit in visits:
+        body = admission.admit(Submission(url=visit.url, rule=visit.rule))
+        if isinstance(body, Body):
+            bodies[visit.key] = replace(body, depth=visit.depth)
+        else:
+            refused.append(InvalidRequestError(body))
+    for name in admission.rules:
+        if (reader := biz.reader(name)) is not None:
+            ports.rules.freeze(lane, name, reader)
+    if refused:
+        what = f"{len(refused)} known pages of {lane.biz} are not read again"
+        ports.warn(what, refused[0])
+    return bodies
+
+
+def _store(
+    ports: SubmissionPorts, lane: Lane, biz: Biz, bodies: Mapping[str, Body], now: datetime
+) -> set[str]:
+    """Persist and queue; returns the keys of the pages whose requests are stored."""
+    if not bodies:
+        return set()
+    ids = ports.ids.take(lane, biz.id_kind, len(bodies))
+    queued_at = from_ms(to_ms(now))
+    requests = [
+        Request(
+            id=an_id,
+            tenant=lane.tenant,
+            biz=lane.biz,
+            queued_at=queued_at,
+            body=body,
+            job=f"recrawl.{now:%Y%m%d}",
+        )
+        for an_id, body in zip(ids, bodies.values(), strict=True)
+    ]
+    receipts = persist_and_enqueue(ports, lane, biz, requests, now)
+    for receipt in receipts:
+        if isinstance(receipt, Refused):
+            ports.warn(f"due pages of {lane.biz} come again", receipt.error)
+            break
+    return {
+        key for key, receipt in zip(bodies, receipts, strict=True) if isinstance(receipt, Accepted)
+    }
+
+
+# ---- the worker's side ---------------------------------------------------------------------------
+
+
+def prepare(
+    visits: Visits,
+    lane: Lane,
+    biz: Biz,
+    claims: Sequence[Claim],
+    key_of: KeyOf,
+    warn: Callable[[str, Exception], None],
+) -> dict[RequestId, Recollection]:
+    """What is known of the pages that are to be read, by request.
+
+    Requests that are no plain visits of a page are missing, and all are where re-crawling is off
+    or nothing can be known for now: of those nothing is remembered either.
+    """
+    if biz.recrawl is None:
+        return {}
+    bodies = {claim.request.id: claim.request.body for claim in claims}
+    keys = {
+        an_id: key_of(body.url).hex() for an_id, body in bodies.items() if recrawl.is_visit(body)
+    }
+    if not keys:
+        return {}
+    try:
+        known = visits.known(lane, biz, list(keys.values()))
+    except StoreError as error:
+        warn("pages are read as if they had never been", error)
+        return {}
+    return {
+        an_id: Recollection(
+            key=key,
+            previous=known.get(key),
+            validators=recrawl.condition(biz.recrawl, known.get(key), bodies[an_id]),
+        )
+        for an_id, key in keys.items()
+    }
+
+
+def seen(
+    biz: Biz, recollection: Recollection, body: Body, page: Page, content: str, now: datetime
+) -> Visit | None:
+    """The visit that ends with this page; None where re-crawling has been switched off.
+
+    ``content`` is what policy.page_content makes of the page, and not looked at for a 304. The
+    visit is to be kept once the records are: a page whose records are lost must not count as read.
+    """
+    if biz.recrawl is None:
+        return None
+    return recrawl.next_visit(
+        biz.recrawl,
+        recollection.previous,
+        recollection.key,
+        body,
+        page.status,
+        recrawl.validators_of(page.headers, now),
+        content,
+        now,
+    )
