@@ -102,7 +102,7 @@ class Worker:
         self._holding = Holding()
         self._turns = Turns()
         self._robots = RobotsBook(
-            ports.fetcher, ports.robots, ports.clock, self._threaded, ports.warn
+            ports.fetcher, ports.robots, ports.clock, self._threaded, self._turn_at, ports.warn
         )
         self._courtesy = Courtesy(
             ports.hosts, ports.config, self._robots, self._turns, worker, ports.clock
@@ -117,11 +117,12 @@ class Worker:
             self._robots,
         )
         self._reading = Reading(ports, Pace(self._holding, self._phases), self._threaded)
+        self._passages = Passages(ports.config, self._courtesy, self._robots, self._threaded)
         self._attempts = Attempts(
             ports,
             self._report,
             self._phases,
-            Passages(ports.config, self._courtesy, self._robots, self._threaded),
+            self._passages,
             self._courtesy,
             self._reading,
             self._still_ours,
@@ -196,7 +197,7 @@ class Worker:
                 await self._pause(TROUBLE_SECONDS)
                 continue
             self._begin(taken.held)
-            if taken.count:
+            if taken.entries:
                 idle_since = None
                 continue
             if self._holding:
@@ -471,6 +472,9 @@ class Worker:
     def _add_coverage(self, counted: Mapping[tuple[Lane, str, str], Coverage]) -> None:
         for (lane, rule, version), coverage in counted.items():
             self._safely(self._ports.coverages.add, lane, rule, version, coverage)
+
+    async def _turn_at(self, held: Held, host: str) -> None:
+        await self._passages.turn_at(held, host)
 
     # ---- small -----------------------------------------------------------------------------------
 

@@ -44,11 +44,11 @@ class Taken(NamedTuple):
     """What a look at the queue brought: what is held now, of so many entries."""
 
     held: list[Held]
-    count: int
+    entries: int
 
     def with_more(self, more: "Taken") -> "Taken":
         """Both together."""
-        return Taken([*self.held, *more.held], self.count + more.count)
+        return Taken([*self.held, *more.held], self.entries + more.entries)
 
 
 NOTHING: Final = Taken([], 0)
@@ -113,13 +113,13 @@ class Leasing:
             self._phases.add(lane, "lease", time.perf_counter() - started)
             try:
                 taken = self._take_parked(tree, lane, biz, token)
-                room = self._limits.batch - taken.count
+                room = self._limits.batch - taken.entries
                 if room > 0:
                     taken = taken.with_more(self._take_queued(tree, lane, biz, token, room))
             except Exception:
                 self.rest(lane)
                 raise
-            if taken.count:
+            if taken.entries:
                 self._turn = place
                 return taken
             started = time.perf_counter()

@@ -51,14 +51,19 @@ class Passages:
             nonlocal begun
             await self._robots.check(held, url)
             if begun:
-                await self._turn_at(held, host_of(url))
+                await self.turn_at(held, host_of(url))
             begun = True
             if not await ours(held):
                 raise LeaseLostError("another worker owns it")
 
         return passage
 
-    async def _turn_at(self, held: Held, host: str) -> None:
+    async def turn_at(self, held: Held, host: str) -> None:
+        """Wait for a turn at a host that the request did not come with.
+
+        Raises:
+            ThrottledError: there is none soon.
+        """
         give_up_at = time.monotonic() + PATIENCE_SECONDS
         while True:
             turns = await self._threaded(

@@ -17,7 +17,7 @@ from crawlfleet.errors import LeaseLostError
 from crawlfleet.flows import recrawling
 from crawlfleet.flows.holding import Held, Holding
 from crawlfleet.flows.phases import Phases
-from crawlfleet.flows.processing import MOST_TOLD, coverage_of, prepare
+from crawlfleet.flows.processing import MOST_TOLD, prepare
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.harvest import Coverage, Link, Skipped
 from crawlfleet.model.lane import Lane
@@ -27,6 +27,7 @@ from crawlfleet.model.recrawl import Visit
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
 from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.coverage import coverage_of
 from crawlfleet.policy.page_content import PageContent
 from crawlfleet.policy.recrawl import NOT_MODIFIED
 
@@ -176,7 +177,8 @@ class Reading:
             skipped = [str(one) for one in found if isinstance(one, Skipped)]
             told += [*part.rejected, *skipped][: MOST_TOLD - len(told)]
             told_count += part.rejected_count + len(skipped)
-            self._count(held, coverage_of(part.records, pages=0 if more else 1))
+            read = [record.fields for record in part.records]
+            self._count(held, coverage_of(read, pages=0 if more else 1))
             if more and len(records) >= PART:
                 await self._store_part(held, records)
                 stored += len(records)

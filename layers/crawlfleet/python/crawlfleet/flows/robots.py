@@ -5,9 +5,9 @@ fetching it. Requests of that site wait for it; others do not.
 """
 
 import asyncio
+import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -20,12 +20,14 @@ from crawlfleet.errors import (
     StoreError,
 )
 from crawlfleet.flows.holding import Held
-from crawlfleet.model.biz import Biz, FetchLimits
+from crawlfleet.model.biz import Biz
 from crawlfleet.model.politeness import Robots
 from crawlfleet.model.request import Body
 from crawlfleet.model.times import to_ms
+from crawlfleet.policy.politeness import host_of
 from crawlfleet.policy.robots import (
     MAX_BYTES,
+    RulesShelf,
     SiteRules,
     kept_seconds,
     origin_of,
@@ -33,17 +35,13 @@ from crawlfleet.policy.robots import (
 )
 from crawlfleet.ports import Clock, Fetcher, RobotsCache, RobotsCopy
 
-#: Sites whose rules a worker remembers.
+#: Hosts whose sites a worker remembers.
 REMEMBERED: Final = 2_000
+#: Sites of one host, on ports of their own, of which that is so.
+MOST_PORTS: Final = 16
 #: A robots.txt that takes longer is not read this time.
 FETCH_SECONDS: Final = 10.0
 _MAX_HOPS: Final = 5
-
-
-@dataclass(slots=True)
-class _Known:
-    rules: SiteRules
-    until_ms: int
 
 
 class RobotsBook:
@@ -54,6 +52,7 @@ class RobotsBook:
         cache: The fleet's copies.
         clock: The time.
         threaded: Calls a part without stopping the event loop.
+        turn_at: Waits for a turn at a host, for a request: its robots.txt is a page like others.
         warn: Is told when the cache does not answer.
     """
 
@@ -63,15 +62,20 @@ class RobotsBook:
         cache: RobotsCache,
         clock: Clock,
         threaded: Callable[..., Awaitable[Any]],
+        turn_at: Callable[[Held, str], Awaitable[None]],
         warn: Callable[[str, Exception], None],
     ) -> None:
         self._fetcher = fetcher
         self._cache = cache
         self._clock = clock
         self._threaded = threaded
+        self._turn_at = turn_at
         self._warn = warn
-        self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._delays: dict[str, float] = {}
+        self._shelf = RulesShelf()
+        # Sites by host, of those on the shelf and some that were: ports have rules of their own.
+        self._sites: OrderedDict[str, set[str]] = OrderedDict()
+        # Threads that lease ask, too.
+        self._lock = threading.Lock()
         self._learning: dict[str, asyncio.Task[SiteRules]] = {}
 
     def knows(self, held: Held) -> bool:
@@ -85,17 +89,16 @@ class RobotsBook:
         """What the host's site asks to wait between two requests. May be called from any thread."""
         if biz.politeness.robots is Robots.IGNORE:
             return None
+        with self._lock:
+            origins = tuple(self._sites.get(host, ()))
         product = product_of(biz.politeness, biz.fetch)
-        delays = [
-            known.rules.crawl_delay(product)
-            for origin in (f"https://{host}", f"http://{host}")
-            if (known := self._known.get(origin)) is not None
-        ]
+        known = [rules for origin in origins if (rules := self._rules(origin)) is not None]
+        delays = [rules.crawl_delay(product) for rules in known]
         return max((delay for delay in delays if delay is not None), default=None)
 
     async def learn(self, held: Held) -> None:
         """Come to know the rules of a request's site; whatever happens, they are known then."""
-        await self._learn(origin_of(held.claim.request.body.url), held.biz.fetch)
+        await self._learn(origin_of(held.claim.request.body.url), held)
 
     async def check(self, held: Held, url: str) -> None:
         """Whether a page may be asked for.
@@ -109,7 +112,7 @@ class RobotsBook:
         origin = origin_of(url)
         rules = self._rules(origin)
         if rules is None:
-            rules = await self._learn(origin, held.biz.fetch)
+            rules = await self._learn(origin, held)
         product = product_of(held.biz.politeness, held.biz.fetch)
         verdict = rules.verdict(url, product)
         if verdict.unknown:
@@ -118,21 +121,20 @@ class RobotsBook:
             raise RobotsDeniedError(verdict.why)
 
     def _rules(self, origin: str) -> SiteRules | None:
-        known = self._known.get(origin)
-        if known is None or known.until_ms <= to_ms(self._clock()):
-            return None
-        return known.rules
+        now_ms = to_ms(self._clock())
+        with self._lock:
+            return self._shelf.get(origin, now_ms)
 
-    async def _learn(self, origin: str, limits: FetchLimits) -> SiteRules:
+    async def _learn(self, origin: str, held: Held) -> SiteRules:
         task = self._learning.get(origin)
         if task is None:
-            task = asyncio.create_task(self._look_up(origin, limits))
+            task = asyncio.create_task(self._look_up(origin, held))
             self._learning[origin] = task
             task.add_done_callback(lambda _: self._learning.pop(origin, None))
         # One that is cancelled while it waits must not take the answer from the others.
         return await asyncio.shield(task)
 
-    async def _look_up(self, origin: str, limits: FetchLimits) -> SiteRules:
+    async def _look_up(self, origin: str, held: Held) -> SiteRules:
         copy = None
         try:
             copy = await self._threaded(self._cache.load, origin)
@@ -142,21 +144,31 @@ class RobotsBook:
         if copy is not None:
             seconds = kept_seconds(copy) - (to_ms(self._clock()) - copy.fetched_ms) / 1000
         if copy is None or seconds <= 0:
-            copy = await self._fetch(origin, limits)
+            copy = await self._fetch(origin, held)
             seconds = kept_seconds(copy)
             try:
                 await self._threaded(self._cache.save, origin, copy, seconds)
             except StoreError as error:
                 self._warn("a robots.txt could not be kept for the others", error)
         rules = SiteRules(origin, copy)
-        self._known[origin] = _Known(rules, to_ms(self._clock()) + int(seconds * 1000))
-        self._known.move_to_end(origin)
-        while len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
+        self._keep(rules, to_ms(self._clock()) + int(seconds * 1000))
         return rules
 
-    async def _fetch(self, origin: str, limits: FetchLimits) -> RobotsCopy:
+    def _keep(self, rules: SiteRules, until_ms: int) -> None:
+        host = host_of(rules.origin)
+        with self._lock:
+            self._shelf.put(rules, until_ms)
+            origins = self._sites.setdefault(host, set())
+            origins.add(rules.origin)
+            if len(origins) > MOST_PORTS:
+                origins.pop()
+            self._sites.move_to_end(host)
+            while len(self._sites) > REMEMBERED:
+                self._sites.popitem(last=False)
+
+    async def _fetch(self, origin: str, held: Held) -> RobotsCopy:
         body = Body(url=f"{origin}/robots.txt", rule="", rule_version="")
+        limits = held.biz.fetch
         asked = replace(
             limits,
             max_body_bytes=10 * MAX_BYTES,
@@ -167,6 +179,7 @@ class RobotsBook:
         )
         status, text = 0, b""
         try:
+            await self._turn_at(held, host_of(origin))
             page = await self._fetcher.fetch(body, asked)
             status, text = page.status, page.body[:MAX_BYTES]
         except FetchError as error:
