@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from crawlfleet.adapters.redis_queue import connection as border
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
+from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
 from crawlfleet.adapters.redis_queue.filling import RedisFilling
 from crawlfleet.adapters.redis_queue.intake import RedisIntake
 from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
@@ -25,6 +27,7 @@ from crawlfleet.adapters.redis_queue.watch import RedisWatch
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 from crawlfleet.errors import ConfigError, StoreUnavailableError
 from crawlfleet.model.biz import IntakeLimits
+from crawlfleet.model.harvest import Coverage
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
 from crawlfleet.model.totals import Depth
@@ -72,6 +75,13 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "fill_delayed": lambda it: RedisFilling(it).fill_delayed(LANE, "n", [(ENTRIES[0], NOW)]),
     "filled": lambda it: RedisFilling(it).filled(LANE, "n"),
     "admit": lambda it: RedisIntake(it).admit(LANE, 1, IntakeLimits(per_second=1), 0.9, NOW),
+    "put items": lambda it: RedisDataQueue(it).put(LANE, [b"{}"]),
+    "lease items": lambda it: RedisDataQueue(it).lease(LANE, "a", 1, NOW, NOW),
+    "finish items": lambda it: RedisDataQueue(it).finish(LANE, "a", ["1"]),
+    "give items back": lambda it: RedisDataQueue(it).give_back(LANE, "a", ["1"]),
+    "count items": lambda it: RedisDataQueue(it).waiting([LANE]),
+    "add coverage": lambda it: RedisCoverages(it).add(LANE, "r", "v", Coverage(pages=1)),
+    "coverage": lambda it: RedisCoverages(it).of(LANE),
     "lease_number": lambda it: RedisWorkerNumbers(it).lease("a", 1, 1),
     "advance": lambda it: RedisWorkerNumbers(it).advance(HELD, 2, 1, 1),
 }

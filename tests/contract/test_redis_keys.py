@@ -10,6 +10,8 @@ import pytest
 
 from crawlfleet.adapters.redis_queue import keys as dictionary
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
+from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
 from crawlfleet.adapters.redis_queue.filling import RedisFilling
 from crawlfleet.adapters.redis_queue.intake import RedisIntake
 from crawlfleet.adapters.redis_queue.keys import fleet_keys, lane_keys
@@ -18,6 +20,7 @@ from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.adapters.redis_queue.watch import RedisWatch
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 from crawlfleet.model.biz import IntakeLimits
+from crawlfleet.model.harvest import Coverage
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
 from crawlfleet.model.times import to_ms
@@ -42,6 +45,10 @@ def fill(connection: RedisConnection, lane: Lane, fleet: str) -> None:
     queue.finish(lane, "a", leased[1:2], 1, NOW)
     queue.add_phases(lane, {"fetch": 1.0})
     RedisIntake(connection).admit(lane, 1, IntakeLimits(per_second=0.1), 1.0, NOW)
+    items = RedisDataQueue(connection)
+    items.put(lane, [b"{}", b"{}"])
+    items.lease(lane, "a", 1, NOW, NOW + TERM)
+    RedisCoverages(connection).add(lane, "detail", "v1", Coverage(pages=1))
     workers = RedisWorkers(connection, fleet=fleet)
     for _ in range(2):
         workers.beat("a", NOW)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from crawlfleet.errors import InvalidRequestError, Problem, StoreError
 from crawlfleet.model.biz import Biz, Tree
-from crawlfleet.model.harvest import Coverage, Item, QueuedItem
+from crawlfleet.model.harvest import Item, QueuedItem
 from crawlfleet.model.ids import RequestId, parse_id
 from crawlfleet.model.journal import JournalLine
 from crawlfleet.model.lane import Lane
@@ -26,6 +26,7 @@ from crawlfleet.model.record import Record
 from crawlfleet.model.request import Claim
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
+from crawlfleet.policy.coverage import coverage_of
 from crawlfleet.policy.items import item_of
 from crawlfleet.policy.normal_form import normal_form
 from crawlfleet.policy.record_keys import key_of, key_of_content, key_of_text
@@ -36,8 +37,8 @@ MOST_TOLD: Final = 10
 LONGEST_TOLD: Final = 300
 #: Items of one batch.
 BATCH: Final = 200
-#: An item is handed out so often; whoever had it died each time.
-MOST_ATTEMPTS: Final = 5
+#: An item is handed out so often; whoever had it died, or its answer was lost, each time.
+MOST_ATTEMPTS: Final = 10
 #: What the journal calls it.
 DROPPED: Final = "items dropped"
 
@@ -296,17 +297,9 @@ def _count(ports: DrainPorts, lane: Lane, records: Sequence[Record]) -> None:
         kinds[record.rule, record.rule_version].append(record)
     for (rule, version), several in kinds.items():
         try:
-            ports.coverages.add(lane, rule, version, coverage_of(several))
+            ports.coverages.add(lane, rule, version, coverage_of(one.fields for one in several))
         except StoreError as error:
             ports.warn("the coverage of a rule was not counted", error)
-
-
-def coverage_of(records: Sequence[Record], pages: int = 0) -> Coverage:
-    """Of how many of the records each field has a value: anything but null and an empty text."""
-    fields: Counter[str] = Counter()
-    for record in records:
-        fields.update(name for name, value in record.fields.items() if value not in (None, ""))
-    return Coverage(pages=pages, records=len(records), fields=dict(fields))
 
 
 def _what(problems: Sequence[Problem]) -> str:

@@ -8,13 +8,23 @@
 :func:`wire_of`; the data processor reads them with :func:`item_of`.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from crawlfleet.errors import InvalidRequestError
+from crawlfleet.errors import BacklogFullError, InvalidRequestError, Problem
 from crawlfleet.model.harvest import Item
 from crawlfleet.policy.normal_form import normal_form
+
+#: The largest item, in bytes.
+LARGEST_ITEM: Final = 1_000_000
+#: What all items of a lane may have, in bytes: Redis holds them in memory.
+LANE_BYTES: Final = 64_000_000
+#: What one lease may have, in bytes, so that its answer comes in time.
+LEASE_BYTES: Final = 8_000_000
+#: When a lane that is full may have room again.
+FULL_SECONDS: Final = 5.0
 
 _encode: Final = msgspec.json.Encoder().encode
 _decoder: Final = msgspec.json.Decoder(Item)
@@ -50,3 +60,24 @@ def item_of(wire: bytes) -> Item:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = f"is no item: {str(error)[:200]}"
         raise InvalidRequestError.of("item", message) from error
+
+
+def refuse_large(items: Sequence[bytes]) -> None:
+    """Look at the sizes of items that are to be queued.
+
+    Raises:
+        InvalidRequestError: names those that are too large.
+    """
+    problems = [
+        Problem(f"items[{place}]", f"has {len(item):,} bytes; {LARGEST_ITEM:,} are allowed")
+        for place, item in enumerate(items)
+        if len(item) > LARGEST_ITEM
+    ]
+    if problems:
+        raise InvalidRequestError(problems)
+
+
+def no_room(biz: str, count: int) -> BacklogFullError:
+    """The lane has as many bytes of items as it may."""
+    message = f"the data queue of {biz} has no room for {count} items more"
+    return BacklogFullError(message, retry_after_seconds=FULL_SECONDS)

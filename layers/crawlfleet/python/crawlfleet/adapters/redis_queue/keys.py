@@ -11,7 +11,7 @@ key                                       type    TTL   holds
 ``cf:{tenant:biz}:submitted``             HASH    yes   epoch second -> requests submitted in it
 ``cf:{tenant:biz}:processed``             HASH    yes   epoch second -> requests processed in it
 ``cf:{tenant:biz}:phases``                HASH    yes   phase -> seconds that workers spent in it
-``cf:{tenant:biz}:coverage``              HASH    no    ``rule version`` -> its counts as JSON
+``cf:{tenant:biz}:coverage``              HASH    no    ``rule version`` -> its counts, a line each
 ``cf:{tenant:biz}:items``                 HASH    no    id -> item of the data queue, as JSON
 ``cf:{tenant:biz}:item_queue``            LIST    no    ids of items, newest first, served last
 ``cf:{tenant:biz}:item_leases``           ZSET    no    ``token:id`` by the lease's end, epoch ms

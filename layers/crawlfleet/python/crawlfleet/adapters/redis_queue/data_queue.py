@@ -1,0 +1,89 @@
+"""The data queue of a lane on Redis: items from outside of workers, until they are stored (B9).
+
+What it holds is in Redis alone until then, unlike requests: whoever puts items is told that they
+are taken, and they are as safe as that Redis is.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+from uuid import uuid4
+
+from crawlfleet.adapters.redis_queue.connection import (
+    RedisConnection,
+    Script,
+    nonsense,
+    several,
+    text,
+    whole,
+)
+from crawlfleet.adapters.redis_queue.keys import lane_keys
+from crawlfleet.model.harvest import QueuedItem
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.times import to_ms
+from crawlfleet.policy.items import LANE_BYTES, LEASE_BYTES, no_room, refuse_large
+
+_PUT: Final = Script("put_items")
+_LEASE: Final = Script("lease_items")
+_FINISH: Final = Script("finish_items")
+_GIVE_BACK: Final = Script("give_back_items")
+_COUNT: Final = Script("count_items")
+
+
+class RedisDataQueue:
+    """A :class:`~crawlfleet.ports.DataQueue`: every transition is one script, one round trip."""
+
+    def __init__(self, connection: RedisConnection, *, lane_bytes: int = LANE_BYTES) -> None:
+        self._redis = connection
+        self._lane_bytes = lane_bytes
+
+    def put(self, lane: Lane, items: Sequence[bytes]) -> int:
+        """Append; returns how many wait. All are taken, or none."""
+        refuse_large(items)
+        keys = lane_keys(lane)
+        # Named here, so that a call whose answer was lost may be repeated.
+        pairs = [value for item in items for value in (uuid4().hex, item)]
+        names = (keys.items, keys.item_queue, keys.item_bytes)
+        there = whole(self._redis.again(_PUT, names, self._lane_bytes, *pairs))
+        if there < 0:
+            raise no_room(lane.biz, len(items))
+        return there
+
+    def lease(
+        self, lane: Lane, token: str, count: int, now: datetime, until: datetime
+    ) -> list[QueuedItem]:
+        """Up to ``count`` items, oldest first, those of ended leases before them."""
+        if count < 1:
+            return []
+        keys = lane_keys(lane)
+        names = (keys.item_queue, keys.item_leases, keys.items, keys.item_tries)
+        found = several(
+            self._redis.once(_LEASE, names, *(token, count, LEASE_BYTES, to_ms(now), to_ms(until)))
+        )
+        if len(found) % 3:
+            raise nonsense()
+        with self._redis.translated():
+            return [
+                QueuedItem(text(found[at]).decode(), text(found[at + 1]), whole(found[at + 2]))
+                for at in range(0, len(found), 3)
+            ]
+
+    def finish(self, lane: Lane, token: str, items: Sequence[str]) -> int:
+        """They are stored, or dropped for good; returns how many of these the token held."""
+        keys = lane_keys(lane)
+        names = (keys.item_leases, keys.items, keys.item_tries, keys.item_bytes)
+        return whole(self._redis.once(_FINISH, names, token, *items))
+
+    def give_back(self, lane: Lane, token: str, items: Sequence[str]) -> int:
+        """They could not be stored, through no fault of theirs: the attempt does not count."""
+        keys = lane_keys(lane)
+        names = (keys.item_leases, keys.item_queue, keys.item_tries)
+        return whole(self._redis.once(_GIVE_BACK, names, token, *items))
+
+    def waiting(self, lanes: Sequence[Lane]) -> list[int]:
+        """How many items each lane has, leased ones included; in one round trip."""
+        if not lanes:
+            return []
+        each = [(lane_keys(lane).items,) for lane in lanes]
+        answers = several(self._redis.again_for_each(_COUNT, each), len(lanes))
+        return [whole(answer) for answer in answers]

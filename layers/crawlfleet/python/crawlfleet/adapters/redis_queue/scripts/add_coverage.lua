@@ -1,0 +1,49 @@
+-- add_coverage: adds to the coverage of one version of a rule; the version silent for longest goes.
+-- KEYS[1] coverage  HASH  'rule version' -> 'at pages records', then a line '=field count' a field
+-- ARGV[1] version   'rule version'
+-- ARGV[2] versions  how many are kept
+-- ARGV[3] fields    how many fields of a version are counted
+-- ARGV[4] pages     how many more
+-- ARGV[5] records   how many more
+-- ARGV[6] counts    a line '=field count' a field, the name percent-encoded
+-- reply   how many versions are kept now
+local MOST_VERSIONS, MOST_FIELDS = tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local function last_counted(text)
+  return tonumber(string.match(text, '^(%d+) %d+ %d+\n')) or 0
+end
+
+-- Adds the lines of a text to the counts by field; what is no such line is passed over.
+local function add(fields, known, text)
+  for name, number in string.gmatch(text, '(=[^ \n]*) (%d+)\n') do
+    if fields[name] then
+      fields[name] = fields[name] + number
+    elseif known < MOST_FIELDS then
+      fields[name], known = tonumber(number), known + 1
+    end
+  end
+  return known
+end
+
+local before = redis.call('HGET', KEYS[1], ARGV[1])
+local pages, records = string.match(before or '', '^%d+ (%d+) (%d+)\n')
+local fields = {}
+add(fields, add(fields, 0, before or ''), ARGV[6])
+
+local text = {string.format('%.0f %.0f %.0f\n', server_ms(), (pages or 0) + ARGV[4], (records or 0) + ARGV[5])}
+for name, number in pairs(fields) do
+  text[#text + 1] = name .. ' ' .. string.format('%.0f', number) .. '\n'
+end
+redis.call('HSET', KEYS[1], ARGV[1], table.concat(text))
+
+local count = redis.call('HLEN', KEYS[1])
+if not before and count > MOST_VERSIONS then
+  local all, oldest, at = redis.call('HGETALL', KEYS[1]), nil, nil
+  for i = 1, #all, 2 do
+    local counted = last_counted(all[i + 1])
+    if all[i] ~= ARGV[1] and (not at or counted < at) then oldest, at = all[i], counted end
+  end
+  redis.call('HDEL', KEYS[1], oldest)
+  count = count - 1
+end
+return count
