@@ -7,7 +7,6 @@ memory does not depend on the page.
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime
 from itertools import islice
@@ -27,7 +26,7 @@ from crawlfleet.model.recrawl import Visit
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
 from crawlfleet.model.times import from_ms, to_ms
-from crawlfleet.policy.coverage import coverage_of
+from crawlfleet.policy.coverage import coverage_of, together
 from crawlfleet.policy.page_content import PageContent
 from crawlfleet.policy.recrawl import NOT_MODIFIED
 
@@ -220,17 +219,7 @@ class Reading:
         body = held.claim.request.body
         key = held.lane, body.rule, body.rule_version
         before = self._coverage.get(key)
-        if before is None:
-            self._coverage[key] = coverage
-            return
-        fields = defaultdict(int, before.fields)
-        for name, count in coverage.fields.items():
-            fields[name] += count
-        self._coverage[key] = Coverage(
-            pages=before.pages + coverage.pages,
-            records=before.records + coverage.records,
-            fields=dict(fields),
-        )
+        self._coverage[key] = coverage if before is None else together(before, coverage)
 
 
 def _slice(given: Iterator[Any]) -> tuple[list[Any], bool]:
