@@ -16,6 +16,8 @@ from typing import Any, Final, cast
 import msgspec
 from yarl import URL
 
+from crawlfleet.policy.target import problem_with_headers
+
 #: Of one cookie, its name and value; of the header that is sent.
 MAX_COOKIE_BYTES: Final = 4_096
 MAX_HEADER_BYTES: Final = 16_384
@@ -65,7 +67,8 @@ class Jar:
 
     def learn(self, url: URL, set_cookies: Sequence[str]) -> None:
         """Keep what an answer from ``url`` has set, as far as that is its to set."""
-        self._jar.extract_cookies(cast("Any", _Answered(set_cookies)), cast("Any", _Asked(url)))
+        clean = [said for said in set_cookies if not problem_with_headers({"Set-Cookie": said})]
+        self._jar.extract_cookies(cast("Any", _Answered(clean)), cast("Any", _Asked(url)))
         self._bound()
 
     @property

@@ -53,8 +53,7 @@ class Hop:
     @property
     def asked(self) -> str:
         """The URL as it is asked for: without its fragment."""
-        url = self.url
-        return str(url.with_fragment(None) if url.raw_fragment else url)
+        return str(self.url).partition("#")[0]
 
 
 def first_hop(

@@ -64,12 +64,19 @@ def url_of(body: Body) -> URL:
 
 
 def as_url(text: str) -> URL:
-    """The URL of a text; one that is properly encoded is left to the letter.
+    """The URL of a text; one that is properly encoded is left to the letter, but for its host's.
 
     Raises:
         ValueError: it is none.
     """
-    return URL(text, encoded=_UNQUOTED.search(text) is None)
+    url = URL(text, encoded=_UNQUOTED.search(text) is None)
+    host = url.raw_host
+    return url if host is None or host.islower() else _lower(url, host)
+
+
+def _lower(url: URL, host: str) -> URL:
+    """A host's name in one spelling, so that nobody has two turns there."""
+    return url if host == host.lower() else url.with_host(host.lower())
 
 
 class HeaderBook:
