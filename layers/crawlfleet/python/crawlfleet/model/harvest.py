@@ -5,18 +5,20 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from crawlfleet.errors import Problem
 from crawlfleet.model.document import RuleName
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
     """A page to go on with. ``rule`` names the rule or spider that is to read it.
 
+    An empty ``rule`` is the one that found the link, which does not know its own name.
     ``depth`` counts links from where the crawl began; a further page of the same list is as deep
     as the first one.
     """
 
     url: str
-    rule: str
+    rule: str = ""
     depth: int = 0
     meta: dict[str, Any] = {}
     headers: dict[str, str] = {}
@@ -36,6 +38,21 @@ class Harvest(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[dict[str, object], ...] = ()
     links: tuple[Link, ...] = ()
     coverage: Coverage = Coverage()
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule makes of one page, tried before it is in force (SPEC.md H8).
+
+    ``refused`` counts the links that were found and are not followed, by reason. With ``problems``
+    there is nothing else: they are the rule's mistakes, or the field that could not be read.
+    """
+
+    records: tuple[dict[str, object], ...] = ()
+    links: tuple[Link, ...] = ()
+    refused: dict[str, int] = {}
+    coverage: Coverage = Coverage()
+    problems: tuple[Problem, ...] = ()
+    seconds: float = 0.0
 
 
 class Skipped(msgspec.Struct, frozen=True):

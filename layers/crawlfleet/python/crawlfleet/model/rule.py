@@ -3,7 +3,7 @@
 A rule has ``fields``; each field says where its value is (by ``css``, ``xpath``, ``json`` or
 ``regex``, or as a ``fact`` about the page), what to take there, and what type it is to be. With
 ``items`` a page gives one record per match and the fields are looked up inside it. A field that
-has ``fields`` of its own is a nested item.
+has ``fields`` of its own is a nested item. ``follow`` says which links lead on.
 """
 
 from enum import StrEnum
@@ -13,10 +13,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from crawlfleet.model.document import HostName, RuleName
 from crawlfleet.model.schema import RecordSchema
+from crawlfleet.model.step import Expression, Transforms
 
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}\Z")]
-Expression = Annotated[str, Meta(min_length=1, max_length=2000)]
 
 
 class Source(StrEnum):
@@ -56,6 +57,22 @@ class PageFact(StrEnum):
     FETCHED_AT = "fetched_at"
 
 
+class Structured(StrEnum):
+    """What an HTML page says of itself for machines."""
+
+    JSON_LD = "json_ld"
+    MICRODATA = "microdata"
+    OPENGRAPH = "opengraph"
+
+
+class Reach(StrEnum):
+    """How far from its page a link may lead. ``same_site`` goes by the public suffix list."""
+
+    SAME_HOST = "same_host"
+    SAME_SITE = "same_site"
+    ANY = "any"
+
+
 class Selector(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
@@ -65,8 +82,13 @@ class Selector(
     XML, where names match whatever their namespace and a prefix is the one the document writes;
     ``json`` (RFC 9535) reads JSON, where inside an item ``$`` is the item. ``regex`` (RE2) reads
     any page, or an item, as it was written; beside another one it narrows the text found.
+
+    With ``structured`` the ``json`` reads that structured data of an HTML page: a list of things,
+    in which ``@type`` is what each one is, such as ``$[?@['@type']=='Product'].name``. There a
+    value that is a list counts as its members, because pages write one or several as they like.
     """
 
+    structured: Structured | None = None
     css: Expression | None = None
     xpath: Expression | None = None
     json: Expression | None = None
@@ -77,14 +99,17 @@ class Field(Selector, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     """One field of a record.
 
     Inside an item a field may say nowhere to look and then means the item itself. ``fact`` takes a
-    fact of the fetch instead. Of an element its text is taken, all text below it included, with
+    fact of the fetch instead, ``main_text`` what people read on an HTML page, without navigation
+    and the like. Of an element its text is taken, all text below it included, with
     inner white space as it is; or its markup (``take``), or an ``attribute``. ``regex`` narrows
     what was found to its first group, or the whole match; what does not match is left out.
-    ``strip`` removes white space at both ends. ``absolute`` joins a link with the page's URL (and
+    ``strip`` removes white space at both ends, before and after ``transforms``, which the text goes
+    through then (see :mod:`crawlfleet.model.step`). ``absolute`` joins a link with the page's URL (and
     its ``<base>``). ``type`` casts, strictly (see ``crawlfleet.extract.casts``).
 
     The first match counts; ``list`` keeps every match that has a value, each cast; ``count`` keeps
-    their number instead. A value is missing where nothing matches, the attribute is absent, JSON
+    their number instead; where ``transforms`` join or pick before they split, they do so with all
+    matches. A value is missing where nothing matches, the attribute is absent, JSON
     holds null, or an empty text is to be anything but a string. It is then ``default``, or an error
     where ``required`` (for both of which an empty string is missing too), or null.
 
@@ -92,9 +117,11 @@ class Field(Selector, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     """
 
     fact: PageFact | None = None
+    main_text: bool = False
     take: Take = Take.TEXT
     attribute: str | None = None
     strip: bool = True
+    transforms: Transforms = ()
     list: bool = False
     count: bool = False
     type: Cast = Cast.STRING
@@ -104,13 +131,45 @@ class Field(Selector, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     fields: dict[Name, "Field"] = {}
 
 
+class Follow(Selector, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Links of a page that lead on: each becomes a request that ``rule`` reads, this one if null.
+
+    The URL is the ``attribute`` of a matched element, or the text or JSON value found, narrowed by
+    ``regex`` and changed by ``transforms``; it is joined with the page's URL (and its ``<base>``).
+
+    A link is followed if it is no deeper than ``max_depth`` links from where the crawl began,
+    leads into ``domains`` (names count with their subdomains), matches one of ``allow`` if there
+    are any and none of ``deny`` (RE2, searched in the absolute URL), and neither the page nor the
+    link asks not to be followed (``obey_nofollow``). At most ``limit`` of a page are, the first.
+
+    ``pagination`` marks further pages of the same list, which lie as deep as this one; there are
+    at most ``max_pages`` in a row. ``meta`` are fields of this page that each link takes along.
+    """
+
+    rule: RuleName | None = None
+    attribute: Annotated[str, Meta(min_length=1, max_length=64)] = "href"
+    transforms: Transforms = ()
+    pagination: bool = False
+    max_depth: Annotated[int, Meta(ge=0, le=1000)] = 10
+    max_pages: Annotated[int, Meta(ge=1, le=100_000)] = 100
+    domains: Reach | Annotated[tuple[HostName, ...], Meta(min_length=1, max_length=1000)] = (
+        Reach.SAME_HOST
+    )
+    allow: Annotated[tuple[Expression, ...], Meta(max_length=100)] = ()
+    deny: Annotated[tuple[Expression, ...], Meta(max_length=100)] = ()
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
+    obey_nofollow: bool = True
+    meta: Annotated[dict[Name, Field], Meta(max_length=20)] = {}
+
+
 class Rule(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
     """How pages of one kind become records. ``items`` selects one element per record.
 
     ``key`` names the fields that tell one record from another over all pages: storing such a record
-    again replaces it. ``schema`` says what a record must be to be stored.
+    again replaces it. ``schema`` says what a record must be to be stored. A rule without ``fields``
+    gives no records, only the links that it follows.
     """
 
     description: str = ""
@@ -118,7 +177,8 @@ class Rule(
     items: Selector | None = None
     key: Annotated[tuple[Name, ...], Meta(max_length=16)] = ()
     schema: RecordSchema | None = None
-    fields: Annotated[dict[Name, Field], Meta(min_length=1, max_length=200)]
+    fields: Annotated[dict[Name, Field], Meta(max_length=200)] = {}
+    follow: Annotated[tuple[Follow, ...], Meta(max_length=20)] = ()
 
     @property
     def version(self) -> str:

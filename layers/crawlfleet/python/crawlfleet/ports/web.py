@@ -1,7 +1,7 @@
 """The sites that are crawled, and what is made of their pages."""
 
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -60,8 +60,12 @@ class Fetcher(Protocol):
 class Extractor(Protocol):
     """Applies rules."""
 
-    def harvest(self, rule: Rule, page: Page, depth: int = 0) -> Harvest:
+    def harvest(
+        self, rule: Rule, page: Page, depth: int = 0, meta: Mapping[str, Any] | None = None
+    ) -> Harvest:
         """The records and links of a page that lies ``depth`` links from where the crawl began.
+
+        ``meta`` is its request's: there it says which page of a list it is (policy.following).
 
         Raises:
             ExtractError: names the field that could not be read.
