@@ -128,7 +128,7 @@ class RedisCrawl:
             _ENTER,
             (
                 *(keys.processes, keys.queue, keys.leases, keys.starts),
-                *(keys.requests, keys.seen, keys.fingerprints),
+                *(keys.requests, keys.seen, keys.fingerprints, keys.ended),
             ),
             *(self._process, self._lease_ms, int(flush)),
         )
@@ -233,7 +233,7 @@ class RedisCrawl:
             _LEAVE,
             (
                 *(keys.processes, keys.queue, keys.leases, keys.requests),
-                *(keys.seen, keys.starts, keys.fingerprints),
+                *(keys.seen, keys.starts, keys.fingerprints, keys.ended),
             ),
             *(self._process, forget),
         )

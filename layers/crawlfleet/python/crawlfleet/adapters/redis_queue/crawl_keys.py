@@ -13,12 +13,14 @@ key                                             type    TTL  holds
 ``cf:{scrapy:tenant:crawl}:processes``          ZSET    no   process by when it is taken to be gone
 ``cf:{scrapy:tenant:crawl}:count``              STRING  no   ids given so far
 ``cf:{scrapy:tenant:crawl}:fingerprints``       STRING  no   how fingerprints are made, see below
+``cf:{scrapy:tenant:crawl}:ended``              STRING  no   1: to be forgotten when nobody is left
 ==============================================  ======  ===  =======================================
 
 An id is 15 digits; of equal priority the least is served first. A request is ``r`` and JSON, or
 ``s`` and what somebody has pushed to a spider's ``redis_key``. An id that is neither queued nor
 leased has no request. Times are epoch ms of the server. ``fingerprints`` is there where an import
-has brought fingerprints of another make; without it they are those of the running Scrapy.
+has brought fingerprints of another make; without it they are those of the running Scrapy. ``ended``
+is left by whoever came to the end of the crawl while others still took part.
 
 All keys of a crawl are in one slot. The tag has two colons and a lane's one, so neither can be
 taken for the other.
@@ -40,6 +42,7 @@ class CrawlKeys(NamedTuple):
     processes: str
     serial: str
     fingerprints: str
+    ended: str
 
 
 @lru_cache(maxsize=256)

@@ -6,6 +6,7 @@
 -- KEYS[5] requests      HASH  id -> score and request
 -- KEYS[6] seen          SET   fingerprints
 -- KEYS[7] fingerprints  STRING  how fingerprints are made
+-- KEYS[8] ended         STRING  1: to be forgotten when nobody is left
 -- ARGV[1] process
 -- ARGV[2] term    ms until it is taken to be gone
 -- ARGV[3] flush   1 if everything is to be forgotten first, unless others take part
@@ -15,10 +16,13 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 redis.call('ZREM', KEYS[1], ARGV[1])
 local others = redis.call('ZCARD', KEYS[1])
 local flushed = 0
-if ARGV[3] == '1' and others == 0 then
-  for i = 2, 7 do redis.call('UNLINK', KEYS[i]) end
+local under_way = redis.call('ZCARD', KEYS[2]) + redis.call('ZCARD', KEYS[3])
+local ended = redis.call('GET', KEYS[8]) == '1' and under_way == 0
+if others == 0 and (ARGV[3] == '1' or ended) then
+  for i = 2, 8 do redis.call('UNLINK', KEYS[i]) end
   flushed = 1
 end
+if under_way > 0 then redis.call('DEL', KEYS[8]) end
 redis.call('ZADD', KEYS[1], string.format('%.0f', now + ARGV[2]), ARGV[1])
 local queued, leased = redis.call('ZCARD', KEYS[2]), redis.call('ZCARD', KEYS[3])
 if queued == 0 and leased == 0 and others == 0 then redis.call('DEL', KEYS[4]) end

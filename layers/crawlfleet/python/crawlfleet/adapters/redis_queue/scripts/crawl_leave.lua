@@ -6,6 +6,7 @@
 -- KEYS[5] seen          SET   fingerprints
 -- KEYS[6] starts        SET   marks of the start requests of this run
 -- KEYS[7] fingerprints  STRING  how fingerprints are made
+-- KEYS[8] ended         STRING  1: to be forgotten when nobody is left
 -- ARGV[1] process
 -- ARGV[2] forget   never; finished: if nothing is left to do; always: whatever is left
 -- reply   1 if everything was forgotten
@@ -13,7 +14,10 @@ even_when_full(KEYS[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', server_ms())
 redis.call('ZREM', KEYS[1], ARGV[1])
 local left = redis.call('ZCARD', KEYS[2]) + redis.call('ZCARD', KEYS[3])
-if ARGV[2] == 'never' or redis.call('ZCARD', KEYS[1]) > 0 then return 0 end
-if ARGV[2] == 'finished' and left > 0 then return 0 end
-for i = 2, 7 do redis.call('UNLINK', KEYS[i]) end
+if ARGV[2] == 'never' or (ARGV[2] == 'finished' and left > 0) then return 0 end
+if redis.call('ZCARD', KEYS[1]) > 0 then
+  if left == 0 then redis.call('SET', KEYS[8], '1') end
+  return 0
+end
+for i = 2, 8 do redis.call('UNLINK', KEYS[i]) end
 return 1

@@ -1,0 +1,58 @@
+"""What joins any Scrapy project to a fleet by settings alone (SPEC.md E1, H10).
+
+::
+
+    ADDONS = {"crawlfleet.scrapy.Addon": 100}
+    CRAWLFLEET_REDIS_URL = "redis://127.0.0.1:6379/0"
+    CRAWLFLEET_BIZ = "shop"
+
+A request leaves Redis when its callback is exhausted and everything that it gave is queued; until
+then it is leased. Processes on any number of machines share a crawl, and whichever dies, at
+whatever instant, what it held is done by another. Nothing is pickled.
+
+The add-on stands for ``SCHEDULER``, ``DUPEFILTER_CLASS`` and one of ``ITEM_PIPELINES``, each of
+which may be set by itself to the class of that name here. The settings are those of
+:class:`crawlfleet.scrapy.settings.ProjectSettings`.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from crawlfleet.scrapy.addon import Addon
+    from crawlfleet.scrapy.dupefilter import DupeFilter
+    from crawlfleet.scrapy.fingerprints import Legacy26Fingerprinter, ScrapyRedisFingerprinter
+    from crawlfleet.scrapy.pipeline import Pipeline
+    from crawlfleet.scrapy.scheduler import Scheduler
+    from crawlfleet.scrapy.starts import RedisCrawlSpider, RedisMixin, RedisSpider
+
+__all__ = [
+    "Addon",
+    "DupeFilter",
+    "Legacy26Fingerprinter",
+    "Pipeline",
+    "RedisCrawlSpider",
+    "RedisMixin",
+    "RedisSpider",
+    "Scheduler",
+    "ScrapyRedisFingerprinter",
+]
+
+# Found when asked for: a project that uses one part does not import the others.
+_PLACES: Final = {
+    "Addon": "addon",
+    "DupeFilter": "dupefilter",
+    "Legacy26Fingerprinter": "fingerprints",
+    "Pipeline": "pipeline",
+    "RedisCrawlSpider": "starts",
+    "RedisMixin": "starts",
+    "RedisSpider": "starts",
+    "Scheduler": "scheduler",
+    "ScrapyRedisFingerprinter": "fingerprints",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)

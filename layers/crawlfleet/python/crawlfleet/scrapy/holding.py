@@ -1,0 +1,99 @@
+"""What a process holds of a crawl: leased and waiting for the engine, under way, or done with."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Container, Iterable
+from typing import TYPE_CHECKING
+
+from crawlfleet.adapters.redis_queue.crawl import RedisCrawl, Taken
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+_log = logging.getLogger(__name__)
+
+
+class Holding:
+    """The leases of a process and what became of each.
+
+    Args:
+        crawl: Where they are leased.
+        under_way: The requests that the engine is not done with.
+    """
+
+    def __init__(self, crawl: RedisCrawl, under_way: "Callable[[], Container[Request]]") -> None:
+        self._crawl = crawl
+        self._under_way = under_way
+        self._ready: deque[tuple[str, Request]] = deque()
+        self._handed: dict[Request, str] = {}
+        self._done: list[str] = []
+        self._spoiled: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    def lease(self, number: int) -> tuple[list[Taken], int]:
+        """Lease up to ``number``; leaves out what this process is at already."""
+        taken, inherited = self._crawl.lease(number)
+        # Its lease had ended while this process could not renew it; now it is this process's again.
+        own = {*self._handed.values(), *self._done, *(id_ for id_, _ in self._ready)}
+        return [each for each in taken if each.id not in own], inherited
+
+    def keep(self, id_: str, request: "Request") -> None:
+        """A leased request is ready for the engine."""
+        self._ready.append((id_, request))
+
+    def hand_out(self) -> "Request | None":
+        """The next one, from now on under way."""
+        if not self._ready:
+            return None
+        id_, request = self._ready.popleft()
+        self._handed[request] = id_
+        return request
+
+    def drop(self, id_: str) -> None:
+        """There is nothing to do about this one; it is done."""
+        self._done.append(id_)
+
+    def settle(self) -> None:
+        """See which ones the engine is done with. What they gave has been given by now."""
+        under_way = self._under_way()
+        for request in [each for each in self._handed if each not in under_way]:
+            self._done.append(self._handed.pop(request))
+
+    def spoil(self) -> None:
+        """What is under way has given something that is lost: it is to be done again."""
+        self._spoiled.update(self._handed.values())
+
+    def finish(self) -> None:
+        """Finish what was settled before; what was spoiled goes back into the queue."""
+        again = [id_ for id_ in self._done if id_ in self._spoiled]
+        finished = [id_ for id_ in self._done if id_ not in self._spoiled]
+        held = self._crawl.finish(finished)
+        self._crawl.give_back(again)
+        if held < len(finished):
+            _log.warning(
+                "%d requests took longer than their lease, and another process does them again: "
+                "CRAWLFLEET_LEASE_SECONDS is too short, or something blocks the reactor",
+                len(finished) - held,
+            )
+        self._done.clear()
+        self._spoiled.difference_update(again)
+
+    def renew(self) -> None:
+        """More time for everything held; what another process has by now is not begun any more."""
+        lost = self._crawl.renew(list(self._ids()))
+        if lost:
+            self._ready = deque(each for each in self._ready if each[0] not in lost)
+
+    def release(self) -> int:
+        """Give back what is not done; returns how many that were."""
+        back = self._crawl.give_back([id_ for id_, _ in self._ready] + list(self._handed.values()))
+        self._ready.clear()
+        self._handed.clear()
+        return back
+
+    def _ids(self) -> Iterable[str]:
+        yield from (id_ for id_, _ in self._ready)
+        yield from self._handed.values()
+        yield from self._done

@@ -1,0 +1,162 @@
+"""``crawlfleet.scrapy.Pipeline`` in ``ITEM_PIPELINES``: items to the data queue (SPEC.md B9).
+
+An item is sent as it is when it reaches this pipeline, under the name of the rule or spider that
+``CRAWLFLEET_RULE`` says. Items travel some together, and always before the request that they came
+of is finished.
+"""
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from scrapy import signals
+from scrapy.exceptions import DropItem
+from scrapy.http import Response
+
+from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
+from crawlfleet.errors import (
+    BacklogFullError,
+    ConfigError,
+    InvalidRequestError,
+    Problem,
+    StoreError,
+    StoreUnavailableError,
+)
+from crawlfleet.executors.scrapy_wire import NotPortableError, item_fields
+from crawlfleet.model.harvest import Item
+from crawlfleet.model.lane import Lane
+from crawlfleet.policy.items import refuse_large, wire_of
+from crawlfleet.scrapy.joint import joint_of
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+_log = logging.getLogger(__name__)
+
+#: So many are sent at once, or all that wait once the oldest has waited this long.
+_TOGETHER: Final = 200
+_TOGETHER_BYTES: Final = 4_000_000
+_SECONDS: Final = 1.0
+#: So many bytes wait for a Redis that is away; then what gives more is done again later.
+_MOST_BYTES: Final = 50_000_000
+_LONGEST_URL: Final = 8_000
+
+
+class _Waiting:
+    """An item on its way; its page is known once all pipelines have seen it."""
+
+    __slots__ = ("fields", "item", "size", "url")
+
+    def __init__(self, item: object, fields: dict[str, Any], size: int, url: str) -> None:
+        self.item = item
+        self.fields = fields
+        self.size = size
+        self.url = url
+
+
+class Pipeline:
+    """The pipeline of one crawler."""
+
+    def __init__(self, crawler: "Crawler") -> None:
+        self._joint = joint_of(crawler)
+        settings = self._joint.settings
+        if not settings.biz:
+            problem = Problem("CRAWLFLEET_BIZ", "must name the biz whose records the items become")
+            raise ConfigError([problem])
+        self._crawler = crawler
+        self._lane = Lane(settings.tenant, settings.biz, settings.queue)
+        self._queue = RedisDataQueue(self._joint.connection)
+        self._waiting: list[_Waiting] = []
+        # Those whose page is not known yet, by the identity of the item, which they keep alive.
+        self._pageless: dict[int, _Waiting] = {}
+        self._bytes = 0
+        self._since = self._away_until = 0.0
+        self._joint.flush_items = self.flush
+
+    @classmethod
+    def from_crawler(cls, crawler: "Crawler") -> Self:
+        """Made by Scrapy."""
+        pipeline = cls(crawler)
+        crawler.signals.connect(pipeline._scraped, signal=signals.item_scraped)
+        crawler.signals.connect(pipeline._try_flush, signal=signals.spider_idle)
+        return pipeline
+
+    def process_item(self, item: Any, spider: object = None) -> Any:  # noqa: ARG002  of older Scrapy
+        """Take the item, and give it on.
+
+        Raises:
+            DropItem: no record can hold it; says which field, or that it is too large.
+            StoreUnavailableError: Redis is away for too long; its page is going to be done again.
+        """
+        if self._bytes > _MOST_BYTES:
+            self._joint.spoil()
+            raise StoreUnavailableError("redis", "as many items wait as may; the page is repeated")
+        try:
+            fields = item_fields(item)
+            url = fields.get("url")
+            waiting = _Waiting(item, fields, 0, url if isinstance(url, str) else "")
+            wire = self._wire(waiting)
+            refuse_large([wire])
+        except NotPortableError as error:
+            raise self._dropped(str(error)) from error
+        except InvalidRequestError as error:
+            raise self._dropped(str(error)) from error
+        if (
+            len(self._waiting) >= _TOGETHER
+            or self._bytes >= _TOGETHER_BYTES
+            or (self._waiting and time.monotonic() - self._since > _SECONDS)
+        ):
+            self._try_flush()
+        waiting.size = len(wire)
+        self._bytes += waiting.size
+        if not self._waiting:
+            self._since = time.monotonic()
+        self._waiting.append(waiting)
+        if not waiting.url:
+            self._pageless[id(item)] = waiting
+        return item
+
+    def close_spider(self, spider: object = None) -> None:  # noqa: ARG002  of older Scrapy
+        """Send what waits. Should that fail, their requests are not finished either."""
+        self._try_flush(again=True)
+
+    def flush(self) -> None:
+        """Send what waits.
+
+        Raises:
+            StoreError: Redis is away; they still wait.
+            BacklogFullError: the biz has as many items as it may; the same.
+        """
+        while self._waiting:
+            part = self._waiting[:_TOGETHER]
+            self._queue.put(self._lane, [self._wire(each) for each in part])
+            del self._waiting[:_TOGETHER]
+            for each in part:
+                self._bytes -= each.size
+                self._pageless.pop(id(each.item), None)
+            if self._crawler.stats is not None:
+                self._crawler.stats.inc_value("crawlfleet/items", len(part))
+
+    def _try_flush(self, *, again: bool = False) -> None:
+        if not again and time.monotonic() < self._away_until:
+            return
+        try:
+            self.flush()
+        except (StoreError, BacklogFullError) as error:
+            self._away_until = time.monotonic() + _SECONDS
+            _log.warning("%d items wait: %s", len(self._waiting), error)
+
+    def _scraped(self, item: Any, response: object) -> None:
+        """Every pipeline has seen the item, and Scrapy says of which page it is."""
+        waiting = self._pageless.pop(id(item), None)
+        if waiting is not None and isinstance(response, Response):
+            waiting.url = response.url[:_LONGEST_URL]
+
+    def _wire(self, waiting: _Waiting) -> bytes:
+        url = waiting.url[:_LONGEST_URL]
+        return wire_of(Item(rule=self._joint.settings.rule, url=url, fields=waiting.fields))
+
+    def _dropped(self, why: str) -> DropItem:
+        if self._crawler.stats is not None:
+            self._crawler.stats.inc_value("crawlfleet/items_refused")
+        return DropItem(f"no record can hold it: {why}")

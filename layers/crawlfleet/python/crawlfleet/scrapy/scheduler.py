@@ -1,0 +1,356 @@
+"""``SCHEDULER``: requests in Redis, leased and not popped (SPEC.md E1).
+
+What happens to a request, step by step:
+
+1. A callback gives it. It waits here until some are together, or the engine asks for work.
+2. One script marks it as seen and queues it.
+3. Some process leases it with others and hands it to its engine. The lease is renewed while the
+   process lives; when it dies the lease ends, and the request is served to another.
+4. The engine is done with it: its callback is exhausted, or its download has become a redirect, a
+   retry or an error. What that gave, requests and items, is sent to Redis.
+5. Then, and not before, it is finished.
+
+A step that fails because Redis is away is done when it is back; the engine gets no work meanwhile.
+"""
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from scrapy import Request, signals
+from scrapy.core.scheduler import BaseScheduler
+from scrapy.exceptions import DontCloseSpider
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from crawlfleet.adapters.redis_queue.crawl import CrawlLoad, Forget, Marks, Taken
+from crawlfleet.errors import BacklogFullError, StoreError
+from crawlfleet.executors.scrapy_wire import NotPortableError, load_request
+from crawlfleet.scrapy import engine
+from crawlfleet.scrapy.dupefilter import DupeFilter
+from crawlfleet.scrapy.holding import Holding
+from crawlfleet.scrapy.joint import joint_of
+from crawlfleet.scrapy.outgoing import MOST, TOGETHER, Outgoing
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+
+_log = logging.getLogger(__name__)
+
+#: Between two looks after leases, waiting requests and a queue that others may have filled.
+_TICK_SECONDS: Final = 1.0
+#: Leases are renewed this often in their time.
+_RENEWALS: Final = 3
+#: A queue that was empty is not asked again sooner, unless this process has put something in it.
+_EMPTY_SECONDS: Final = 0.2
+#: A Redis that was away is not asked again sooner.
+_AWAY_SECONDS: Final = 1.0
+#: How often a process that ends tries to say so to a Redis that is away.
+_FAREWELLS: Final = 3
+#: In the meta of a start request that was queued, and of what middlewares make of it.
+_QUEUED: Final = "crawlfleet_queued"
+#: What a crawl closes with when Redis was away for too long.
+AWAY_REASON: Final = "redis_unavailable"
+
+
+class Scheduler(BaseScheduler):
+    """The scheduler of one crawler."""
+
+    def __init__(self, crawler: "Crawler") -> None:
+        self._crawler = crawler
+        self._joint = joint_of(crawler)
+        self._settings = self._joint.settings
+        self._crawl = self._joint.crawl
+        self._filter = self._make_filter()
+        self._holding = Holding(self._crawl, lambda: engine.under_way(crawler))
+        self._local: set[Request] = set()
+        self._loop = engine.looping(self._tick)
+        self._away_until = self._empty_until = self._renew_at = 0.0
+        self._busy_at = time.monotonic()
+        self._away = self._waited = self._ending = False
+
+    @classmethod
+    def from_crawler(cls, crawler: "Crawler") -> Self:
+        """Made by Scrapy."""
+        return cls(crawler)
+
+    def open(self, spider: "Spider") -> Any:
+        """Take part in the crawl, which may be under way.
+
+        Raises:
+            StoreError: Redis is not there.
+        """
+        self._spider = spider
+        self._outgoing = Outgoing(self._joint, spider)
+        found = self._crawl.enter(flush=self._settings.flush)
+        self._joint.fingerprints = found.fingerprints
+        self._joint.spoil = self._holding.spoil
+        if self._settings.flush and not found.flushed:
+            self._say("others take part in the crawl: SCHEDULER_FLUSH_ON_START has no effect")
+        if found.queued or found.leased:
+            self._say(
+                f"Resuming crawl ({found.queued} requests scheduled, {found.leased} leased, "
+                f"{found.others} other processes)"
+            )
+        self._renew_at = time.monotonic() + self._settings.lease_seconds / _RENEWALS
+        self._crawler.signals.connect(self._on_idle, signal=signals.spider_idle)
+        self._loop.start(_TICK_SECONDS, now=False)
+        return self._filter.open()
+
+    def close(self, reason: str) -> Any:
+        """Give back what is leased; forget the crawl if it has come to its end."""
+        if self._loop.running:
+            self._loop.stop()
+        if self._outgoing.local or self._local:
+            left = len(self._outgoing.local) + len(self._local)
+            _log.warning("%d requests that only this process had are lost", left)
+        forget = self._settings.forget
+        if forget is Forget.FINISHED and reason != "finished":
+            forget = Forget.NEVER
+        for _ in range(_FAREWELLS):
+            try:
+                self._exchange()
+                self._holding.release()
+                if self._crawl.leave(forget):
+                    self._outgoing.forget()
+                break
+            except (StoreError, BacklogFullError) as error:
+                last: Exception = error
+        else:
+            _log.error("what this process holds is free when its leases end: %s", last)
+        self._joint.connection.close()
+        return self._filter.close(reason)
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Take a request from the engine; False if it is a duplicate as far as is known here."""
+        if len(self._outgoing) >= MOST:
+            return self._overflow(request)
+        marks, mark = self._mark(request)
+        if marks is None:
+            return self._refuse(request)
+        if marks is Marks.STARTS:
+            request.meta[_QUEUED] = True
+        try:
+            if not self._outgoing.add(request, marks, mark):
+                return self._refuse(request)
+        except NotPortableError as reason:
+            return self._enqueue_here(request, marks, mark, reason)
+        if len(self._outgoing) >= TOGETHER:
+            self._try_exchange()
+        return True
+
+    def next_request(self) -> Request | None:
+        """A request to be done, or None if there is none for now."""
+        if self._outgoing.local:
+            request = self._outgoing.local.popleft()
+            self._local.add(request)
+            return self._counted(request)
+        if not self._holding and not self._lease():
+            return None
+        request_or_none = self._holding.hand_out()
+        return None if request_or_none is None else self._counted(request_or_none)
+
+    def has_pending_requests(self) -> bool:
+        """Whether anything is left, here or with others: what they hold may come to this one."""
+        if len(self):
+            return True
+        load = self._load()
+        if load is None or load.queued:
+            return True
+        if load.leased and not self._waited:
+            self._waited = True
+            self._say(f"nothing is queued; waiting for {load.leased} requests under way elsewhere")
+        return load.leased > 0
+
+    def __len__(self) -> int:
+        return len(self._outgoing) + len(self._outgoing.local) + len(self._holding)
+
+    # ---- what comes in ----------------------------------------------------------------------
+
+    def _make_filter(self) -> Any:
+        """The project's dupefilter; ours where it says nothing."""
+        settings = self._crawler.settings
+        if not settings.getpriority("DUPEFILTER_CLASS"):
+            return DupeFilter.from_crawler(self._crawler)
+        return build_from_crawler(load_object(settings["DUPEFILTER_CLASS"]), self._crawler)
+
+    def _mark(self, request: Request) -> tuple[Marks | None, bytes]:
+        """By what a request is known; None if a filter of somebody else's knows it."""
+        ours = self._filter if isinstance(self._filter, DupeFilter) else None
+        if not request.dont_filter:
+            if ours is not None:
+                return Marks.SEEN, ours.mark(request)
+            return (None if self._filter.request_seen(request) else Marks.NONE), b""
+        meta = request.meta
+        if ours is None or not self._settings.start_once or not meta.get("is_start_request"):
+            return Marks.NONE, b""
+        # A retry or a redirect of it has the same meta, and must not be taken for it.
+        return (Marks.NONE, b"") if meta.get(_QUEUED) else (Marks.STARTS, ours.mark(request))
+
+    def _refuse(self, request: Request) -> bool:
+        self._filter.log(request, self._spider)
+        return False
+
+    def _enqueue_here(
+        self, request: Request, marks: Marks, mark: bytes, reason: NotPortableError
+    ) -> bool:
+        self._count("scheduler/unserializable")
+        if marks is Marks.SEEN:
+            try:
+                if not self._crawl.learn([mark]):
+                    return self._refuse(request)
+            except StoreError as error:
+                self._note_away(error)
+        return self._outgoing.keep_here(request, reason)
+
+    def _overflow(self, request: Request) -> bool:
+        """Redis is away and no more can be kept: end in good order; nothing is finished."""
+        self._try_exchange()
+        if len(self._outgoing) < MOST:
+            return self.enqueue_request(request)
+        self._holding.spoil()
+        if not self._ending:
+            self._ending = True
+            _log.error("Redis is away and %d requests wait for it; the crawl ends", MOST)
+            engine.close_spider(self._crawler, AWAY_REASON)
+        return False
+
+    # ---- what goes out ----------------------------------------------------------------------
+
+    def _lease(self) -> bool:
+        """Get more work; tells whether there is any."""
+        now = time.monotonic()
+        if not self._try_exchange() or now < self._empty_until:
+            return False
+        try:
+            self._take(self._settings.batch)
+            wanted = self._settings.batch - len(self._holding)
+            if wanted > 0 and self._settings.start_urls_key and self._absorb(wanted):
+                self._take(wanted)
+        except StoreError as error:
+            self._note_away(error)
+        if not self._holding:
+            self._empty_until = now + _EMPTY_SECONDS
+        return len(self._holding) > 0
+
+    def _absorb(self, wanted: int) -> int:
+        number = getattr(self._spider, "redis_batch_size", None) or wanted
+        return self._crawl.absorb(self._settings.start_urls_key or "", int(number))
+
+    def _take(self, number: int) -> None:
+        taken, inherited = self._holding.lease(number)
+        if inherited:
+            self._say(f"took over {inherited} requests whose process has ended")
+            self._count("scheduler/inherited", inherited)
+        for each in taken:
+            try:
+                self._take_start(each) if each.start else self._take_request(each)
+            except Exception as error:  # noqa: BLE001  the spider's own code may raise anything
+                _log.error("a request cannot be read and is put aside: %s", error)
+                self._count("scheduler/unreadable")
+                self._crawl.bury(each.id, f"{type(error).__name__}: {error}")
+
+    def _take_request(self, taken: Taken) -> None:
+        self._holding.keep(taken.id, load_request(taken.content, self._spider))
+
+    def _take_start(self, taken: Taken) -> None:
+        """A start URL: the one request that it stands for is done under its lease."""
+        if len(taken.content) > self._settings.max_request_bytes:
+            raise NotPortableError("start URL", f"has {len(taken.content):,} bytes")
+        spider: Any = self._spider
+        made = spider.make_request_from_data(taken.content)
+        requests = [made] if isinstance(made, Request) else list(made or ())
+        if not all(isinstance(each, Request) for each in requests):
+            raise TypeError("make_request_from_data gave something that is no request")
+        if len(requests) == 1 and requests[0].dont_filter:
+            self._holding.keep(taken.id, requests[0])
+            return
+        for each in requests:
+            self.enqueue_request(each)
+        self._holding.drop(taken.id)
+
+    def _counted(self, request: Request) -> Request:
+        self._busy_at = time.monotonic()
+        self._waited = False
+        self._count("scheduler/dequeued")
+        self._count("scheduler/dequeued/redis")
+        return request
+
+    # ---- Redis ------------------------------------------------------------------------------
+
+    def _exchange(self) -> None:
+        """Send what was given, then finish what gave it.
+
+        Raises:
+            StoreError: Redis is away; nothing was finished whose gifts it does not have.
+            BacklogFullError: the biz has as many items as it may; the same.
+        """
+        under_way = engine.under_way(self._crawler)
+        self._local = {each for each in self._local if each in under_way}
+        self._holding.settle()
+        queued, known = self._outgoing.flush()
+        if queued:
+            self._empty_until = 0.0
+            self._count("scheduler/enqueued", queued)
+            self._count("scheduler/enqueued/redis", queued)
+        for request in known:
+            self._refuse(request)
+            self._crawler.signals.send_catch_log(
+                signals.request_dropped, request=request, spider=self._spider
+            )
+        self._joint.flush_items()
+        self._holding.finish()
+
+    def _try_exchange(self) -> bool:
+        """Do so unless Redis was away a moment ago; tells whether it was done."""
+        if time.monotonic() < self._away_until:
+            return False
+        try:
+            self._exchange()
+        except (StoreError, BacklogFullError) as error:
+            self._note_away(error)
+            return False
+        if self._away:
+            self._away = False
+            self._say("Redis takes what is given again")
+        return True
+
+    def _load(self) -> CrawlLoad | None:
+        if not self._try_exchange():
+            return None
+        try:
+            return self._crawl.load()
+        except StoreError as error:
+            self._note_away(error)
+            return None
+
+    def _note_away(self, error: Exception) -> None:
+        self._away_until = time.monotonic() + _AWAY_SECONDS
+        if not self._away:
+            self._away = True
+            _log.warning("no more work until this has passed: %s", error)
+
+    def _tick(self) -> None:
+        """What has to be done although nobody asks."""
+        if time.monotonic() >= self._renew_at:
+            try:
+                self._holding.renew()
+                self._renew_at = time.monotonic() + self._settings.lease_seconds / _RENEWALS
+            except StoreError as error:
+                self._note_away(error)
+        self._try_exchange()
+        engine.wake(self._crawler)
+
+    def _on_idle(self) -> None:
+        """Stay while more may come: start URLs, or as long as the project says."""
+        if time.monotonic() - self._busy_at < self._settings.idle_seconds:
+            raise DontCloseSpider
+
+    # ---- words ------------------------------------------------------------------------------
+
+    def _say(self, sentence: str) -> None:
+        _log.info(sentence, extra={"spider": self._spider})
+
+    def _count(self, stat: str, number: int = 1) -> None:
+        if self._crawler.stats is not None:
+            self._crawler.stats.inc_value(stat, number)

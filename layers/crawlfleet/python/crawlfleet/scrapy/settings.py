@@ -1,0 +1,155 @@
+"""The settings of a Scrapy project that joins, all mistakes at once."""
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from crawlfleet.adapters.redis_queue.crawl import Forget, Order
+from crawlfleet.errors import ConfigError, Problem
+from crawlfleet.executors.scrapy_wire import MOST_BYTES
+from crawlfleet.names import DEFAULT_TENANT, ENV_REDIS_URL
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.settings import BaseSettings
+
+#: The password of Redis, where the address carries none: settings are committed, this is not.
+ENV_REDIS_PASSWORD: Final = "CRAWLFLEET_REDIS_PASSWORD"  # noqa: S105  the variable's name
+#: Where start URLs are, unless the spider or the project says it: as with scrapy-redis.
+START_URLS_KEY: Final = "%(name)s:start_urls"
+
+_SLUG: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+_CRAWL: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
+_RULE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
+
+
+class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a project says, each as ``CRAWLFLEET_`` and the name in capitals.
+
+    ``redis_url`` may also be in the environment; or ``REDIS_URL``, as with scrapy-redis. ``biz``
+    is where items go; only the pipeline needs it. ``crawl`` is what processes share, by default
+    the spider's name; ``rule`` is what records are filed under, by default that too.
+    ``lease_seconds`` after a process has died its requests are done by another. ``batch`` requests
+    are leased at once, by default as many as ``CONCURRENT_REQUESTS``. Of equal priority the
+    ``oldest`` is served first, or the ``newest`` by ``order``. With ``start_once`` a start request
+    is queued once a run, however many processes take part and however often they are started.
+
+    ``forget``, from ``SCHEDULER_PERSIST``: unset, a crawl that has come to its end is forgotten and
+    one that was interrupted goes on; true, nothing ever is; false, everything is when the last
+    process ends, for whatever reason. ``flush`` is ``SCHEDULER_FLUSH_ON_START``. ``idle_seconds``
+    is how long a spider with nothing to do waits for more: ``SCHEDULER_IDLE_BEFORE_CLOSE``, and
+    ``MAX_IDLE_TIME_BEFORE_CLOSE`` for one that reads start URLs from Redis, where 0 is forever.
+    """
+
+    redis_url: str
+    password: str | None = None
+    tenant: str = DEFAULT_TENANT
+    biz: str = ""
+    queue: str = "main"
+    crawl: str
+    rule: str
+    lease_seconds: float = 60.0
+    batch: int = 16
+    order: Order = Order.OLDEST
+    start_once: bool = True
+    max_request_bytes: int = MOST_BYTES
+    forget: Forget = Forget.FINISHED
+    flush: bool = False
+    idle_seconds: float = 0.0
+    start_urls_key: str | None = None
+
+
+def read_settings(given: "BaseSettings", spider: "Spider") -> ProjectSettings:
+    """The settings of a project for a spider of it.
+
+    Raises:
+        ConfigError: names every setting that is wrong.
+    """
+    problems = list(_problems(given, spider))
+    if problems:
+        raise ConfigError(problems)
+    reads_starts = hasattr(spider, "make_request_from_data")
+    return ProjectSettings(
+        redis_url=_address(given),
+        password=given.get(ENV_REDIS_PASSWORD) or os.environ.get(ENV_REDIS_PASSWORD) or None,
+        tenant=given.get("CRAWLFLEET_TENANT", DEFAULT_TENANT),
+        biz=given.get("CRAWLFLEET_BIZ", ""),
+        queue=given.get("CRAWLFLEET_QUEUE", "main"),
+        crawl=_crawl(given, spider),
+        rule=given.get("CRAWLFLEET_RULE") or spider.name,
+        lease_seconds=given.getfloat("CRAWLFLEET_LEASE_SECONDS", 60.0),
+        batch=given.getint("CRAWLFLEET_BATCH") or given.getint("CONCURRENT_REQUESTS", 16),
+        order=Order(given.get("CRAWLFLEET_ORDER", Order.OLDEST)),
+        start_once=given.getbool("CRAWLFLEET_START_ONCE", default=True),
+        max_request_bytes=given.getint("CRAWLFLEET_MAX_REQUEST_BYTES", MOST_BYTES),
+        forget=_forget(given),
+        flush=given.getbool("SCHEDULER_FLUSH_ON_START"),
+        idle_seconds=_idle_seconds(given, spider, reads_starts=reads_starts),
+        start_urls_key=_start_urls_key(given, spider) if reads_starts else None,
+    )
+
+
+def _address(given: "BaseSettings") -> str:
+    for found in (given.get(ENV_REDIS_URL), os.environ.get(ENV_REDIS_URL), given.get("REDIS_URL")):
+        if found:
+            return str(found)
+    return ""
+
+
+def _crawl(given: "BaseSettings", spider: "Spider") -> str:
+    return str(given.get("CRAWLFLEET_CRAWL") or spider.name)
+
+
+def _forget(given: "BaseSettings") -> Forget:
+    if given.get("SCHEDULER_PERSIST") is None:
+        return Forget.FINISHED
+    return Forget.NEVER if given.getbool("SCHEDULER_PERSIST") else Forget.ALWAYS
+
+
+def _idle_seconds(given: "BaseSettings", spider: "Spider", *, reads_starts: bool) -> float:
+    if not reads_starts:
+        return given.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE")
+    own = getattr(spider, "max_idle_time", None)
+    longest = float(own) if own is not None else given.getfloat("MAX_IDLE_TIME_BEFORE_CLOSE")
+    return longest or math.inf
+
+
+def _start_urls_key(given: "BaseSettings", spider: "Spider") -> str:
+    key = getattr(spider, "redis_key", None) or given.get("REDIS_START_URLS_KEY", START_URLS_KEY)
+    return str(key) % {"name": spider.name}
+
+
+def _problems(given: "BaseSettings", spider: "Spider") -> Iterator[Problem]:
+    if not _address(given):
+        yield Problem(ENV_REDIS_URL, "must be the address of the fleet's Redis: redis://...")
+    names = (
+        ("CRAWLFLEET_TENANT", given.get("CRAWLFLEET_TENANT", DEFAULT_TENANT), _SLUG),
+        ("CRAWLFLEET_BIZ", given.get("CRAWLFLEET_BIZ") or "unset", _SLUG),
+        ("CRAWLFLEET_CRAWL", _crawl(given, spider), _CRAWL),
+        ("CRAWLFLEET_RULE", given.get("CRAWLFLEET_RULE") or spider.name, _RULE),
+    )
+    for name, value, pattern in names:
+        if not isinstance(value, str) or not pattern.match(value):
+            yield Problem(name, f"must match {pattern.pattern[:-2]}, not {value!r}")
+    if given.get("CRAWLFLEET_ORDER", Order.OLDEST) not in set(Order):
+        yield Problem("CRAWLFLEET_ORDER", f"must be one of {', '.join(Order)}")
+    numbers = {
+        "CRAWLFLEET_LEASE_SECONDS": (1.0, 86_400.0),
+        "CRAWLFLEET_BATCH": (0, 10_000),
+        "CRAWLFLEET_MAX_REQUEST_BYTES": (1_000, 50_000_000),
+        "SCHEDULER_IDLE_BEFORE_CLOSE": (0, math.inf),
+        "MAX_IDLE_TIME_BEFORE_CLOSE": (0, math.inf),
+    }
+    for name, (least, most) in numbers.items():
+        if (value := given.get(name)) is None:
+            continue
+        try:
+            fits = least <= float(value) <= most
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            yield Problem(name, f"must be a number from {least:g} to {most:g}, not {value!r}")

@@ -1,0 +1,33 @@
+"""Follows every link of the site, and one item a page."""
+
+import scrapy
+
+from crawlfleet.scrapy import RedisSpider
+
+
+class PagesSpider(scrapy.Spider):
+    """Begins at the front page, which is given as ``-a site=http://...``."""
+
+    name = "pages"
+
+    def __init__(self, site: str = "", **options: object) -> None:
+        super().__init__(**options)
+        self.start_urls = [site]
+
+    def parse(self, response, depth=0):
+        yield {
+            "page": int(response.css("h1::text").get()),
+            "url": response.url,
+            "depth": depth,
+        }
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href, self.parse, cb_kwargs={"depth": depth + 1})
+
+
+class FedSpider(RedisSpider):
+    """Waits for pages that somebody pushes."""
+
+    name = "fed"
+
+    def parse(self, response):
+        yield {"page": int(response.css("h1::text").get()), "mark": response.meta.get("mark")}
