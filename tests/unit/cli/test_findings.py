@@ -273,3 +273,40 @@ def test_stats_tell_how_much_was_submitted(crawlfleet, api):
 
     assert "submitted" in crawlfleet("stats", BIZ).out
     assert crawlfleet("stats", BIZ, "--json").json()["submitted"] == 2
+
+
+# ---- visits --------------------------------------------------------------------------------------
+
+
+def test_a_page_is_shown_with_its_next_visit_and_what_was_saved(crawlfleet, api):
+    api.findings.visit(URL)
+    api.findings.visit(f"{URL}2", next_at=None, etag="\x1b[2J")
+
+    done = crawlfleet("visit", BIZ, URL)
+    other = crawlfleet("visit", BIZ, f"{URL}2")
+
+    for part in ("2026-01-01", "8 times", "5 (62 %)", "2.0 days", "2026-01-03", 'W/"7"'):
+        assert part in done.out
+    assert "never by itself" in other.out
+    assert "\x1b" not in other.out
+    assert crawlfleet("visit", BIZ, URL, "--json").json()["saved"] == 5
+
+
+def test_all_pages_are_shown_together(crawlfleet, api):
+    none = crawlfleet("visit", BIZ)
+    api.findings.visit(URL)
+
+    done = crawlfleet("visit", BIZ)
+
+    assert (none.code, none.out) == (0, "")
+    assert "no page is known" in none.err
+    assert "5 (62 %)" in done.out
+    assert crawlfleet("visit", BIZ, "--json").json()["visits"] == 8
+
+
+def test_a_page_that_is_not_known_is_told_how_pages_come_to_be(crawlfleet, api):
+    done = crawlfleet("visit", BIZ, URL)
+
+    assert (done.code, done.out) == (4, "")
+    assert "nothing is known of the page" in done.err
+    assert "Pages are remembered once they are read" in done.err

@@ -6,20 +6,28 @@ from msgspec.structs import replace
 
 from crawlfleet.adapters.memory.queue import MemoryQueue
 from crawlfleet.adapters.memory.visits import MemoryVisits
-from crawlfleet.errors import BacklogFullError, StoreUnavailableError
+from crawlfleet.errors import (
+    BacklogFullError,
+    InvalidRequestError,
+    NotFoundError,
+    StoreUnavailableError,
+    UnknownBizError,
+)
 from crawlfleet.flows import recrawling
 from crawlfleet.flows.recrawling import (
     GRACE,
     Recollection,
     RecrawlPorts,
+    look_at,
     prepare,
     resubmit,
     resubmit_due,
     seen,
+    totals,
 )
 from crawlfleet.model.biz import IntakeLimits
 from crawlfleet.model.outcome import Page
-from crawlfleet.model.recrawl import RecrawlPolicy, Validators, Visit
+from crawlfleet.model.recrawl import RecrawlPolicy, Validators, Visit, VisitTotals
 from crawlfleet.model.request import Body, Claim, Entry, Inserted, Request
 from tests.unit.flows.world import DOCS, RULE, START, Broken, Failing, World, make_biz, make_tree
 
@@ -423,3 +431,48 @@ def test_a_page_lives_from_visit_to_visit(place):
 
     assert len(place.requests) == 30
     assert gaps[16] < 14 < gaps[-1]
+
+
+# ---- what people ask -----------------------------------------------------------------------------
+
+
+def test_a_page_is_looked_at_by_any_of_its_urls(place):
+    place.visits.saw(DOCS, place.world.biz, [known(1)])
+
+    def look(address: str, biz: str = "docs") -> Visit:
+        return look_at(place.visits, place.world.tree, "default", biz, address, key_of)
+
+    assert look("http://another.example/1") == known(1)
+    for address in (url(2), "http://a.example/22"):
+        with pytest.raises(NotFoundError, match="nothing is known"):
+            look(address)
+    for address in ("", "javascript:x", "no url"):
+        with pytest.raises(InvalidRequestError) as caught:
+            look(address)
+        assert caught.value.problems[0].field == "url"
+    with pytest.raises(UnknownBizError):
+        look(url(1), "none")
+    place.world.tree = make_tree(make_biz())
+    with pytest.raises(NotFoundError, match="has no recrawl"):
+        look(url(2))
+
+
+def test_all_pages_are_told_together(place):
+    place.know(1, 2, saved=3, visits=4)
+    place.know(3, next_at=START + DAY)
+
+    told = totals(place.visits, place.world.tree, "default", "docs", START)
+
+    assert told == VisitTotals(pages=3, visits=9, changes=0, saved=6, due=2)
+    other = totals(place.visits, place.world.tree, "acme", "docs", START)
+    assert other == VisitTotals()
+
+
+def test_a_url_that_no_key_can_be_made_of_stops_no_other(place):
+    def picky(address: str) -> bytes:
+        if address.endswith("/1"):
+            raise InvalidRequestError.of("url", "is none")
+        return key_of(address)
+
+    given = place.visits, DOCS, place.world.biz, [claim(1), claim(2)], picky, place.world.warn
+    assert list(prepare(*given)) == [2]

@@ -17,6 +17,7 @@ class Findings:
         self.skipped = 0
         self.ledger: dict[str, Any] = {}
         self.workers: list[dict[str, Any]] = []
+        self.visits: dict[str, dict[str, Any]] = {}
 
     def letter(self, number: int, **changes: Any) -> str:
         """Keep a letter; its id."""
@@ -124,6 +125,41 @@ class Findings:
             ],
             "missing": "only the last 50 changes are kept",
         }
+
+    def visit(self, url: str, **changes: Any) -> None:
+        """Keep what is known of a page."""
+        self.visits[url] = {
+            "url": url,
+            "key": "ab" * 16,
+            "rule": "article",
+            "rule_version": "v1",
+            "depth": 0,
+            "visited_at": "2026-01-01T00:00:00.000Z",
+            "changed_at": "2025-12-24T00:00:00.000Z",
+            "next_at": "2026-01-03T00:00:00.000Z",
+            "interval_seconds": 172_800.0,
+            "visits": 8,
+            "changes": 2,
+            "saved": 5,
+            "etag": 'W/"7"',
+            "last_modified": None,
+            "content": "cd" * 16,
+            **changes,
+        }
+
+    def seen(self, url: str | None) -> tuple[int, dict[str, Any]]:
+        """What is known of one page, or of all."""
+        if url is None:
+            counts = {
+                name: sum(each[name] for each in self.visits.values())
+                for name in ("visits", "changes", "saved")
+            }
+            return 200, {"visit": None, "totals": {"pages": len(self.visits), **counts, "due": 0}}
+        if url in self.visits:
+            return 200, {"visit": self.visits[url], "totals": None}
+        detail = "nothing is known of the page"
+        found = {"type": "urn:crawlfleet:problem:not-found", "title": "", "status": 404}
+        return 404, {**found, "detail": detail}
 
     def account(self, requests: dict[str, dict[str, Any]], job: str | None) -> dict[str, Any]:
         of_job = [each for each in requests.values() if job in {None, each.get("job")}]

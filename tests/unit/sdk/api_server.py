@@ -102,6 +102,8 @@ class ApiServer:
                 return self.dead_letters(method, rest, call)
             case ("GET", "ledger"):
                 return 200, self.findings.account(self.requests, call.params.get("job"))
+            case ("GET", "visits"):
+                return self.findings.seen(call.params.get("url"))
             case ("GET", "workers"):
                 return 200, {"workers": self.findings.workers}
         return 404, problem("not-found", 404, "no such path")

@@ -150,3 +150,21 @@ def test_workers_are_listed_with_what_they_hold(client, api):
     [found] = client.workers(BIZ)
 
     assert (found.worker, found.health, found.held, found.since) == ("w", "alive", 3, None)
+
+
+# ---- what is known of pages ----------------------------------------------------------------------
+
+
+def test_a_page_is_told_by_any_url_and_all_pages_by_their_sums(client, api):
+    odd = "https://example.org/a?b=1&c=ü#x"
+    api.findings.visit(odd)
+    api.findings.visit(URL, next_at=None, visits=2, saved=0)
+
+    found, other, totals = client.visit(BIZ, odd), client.visit(BIZ, URL), client.visits(BIZ)
+
+    assert (found.url, found.interval_seconds, found.saved) == (odd, 172_800, 5)
+    assert (found.next_at - found.visited_at).days == 2
+    assert other.next_at is None
+    assert (totals.pages, totals.visits, totals.changes, totals.saved) == (2, 10, 4, 5)
+    with pytest.raises(NotFoundError):
+        client.visit(BIZ, "https://example.org/unknown")

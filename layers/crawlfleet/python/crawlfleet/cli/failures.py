@@ -38,6 +38,10 @@ class UnknownJobError(NotFoundError):
     """Nothing was submitted under the job that was asked for, or too long ago."""
 
 
+class UnknownPageError(NotFoundError):
+    """Nothing is known of the page that was asked for."""
+
+
 _SERVICE: Final = (
     "Is it up? `crawlfleet up` starts a local one; --api-url or CRAWLFLEET_API_URL says where "
     "another one is."
@@ -87,6 +91,14 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
             (
                 "A job is what `submit --job` or the fire of a schedule named. Its counters are "
                 f"kept for {JOB_LIFE.days} days after its requests."
+            ),
+        ),
+        (
+            UnknownPageError,
+            Exit.NOT_FOUND,
+            (
+                "Pages are remembered once they are read, where the biz's document has a "
+                "`recrawl`: submit it, and ask again when it is done."
             ),
         ),
         (

@@ -58,6 +58,7 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "stats": Place("figures", "stats", "Show totals, queue, rates and where the time goes."),
     "ledger": Place("insight", "ledger", "Tell where everything is that was ever submitted."),
     "workers": Place("insight", "workers", "List the workers and what they hold of a biz."),
+    "visit": Place("visits", "visit", "Show what is known of a page since it was last read."),
     "schedule": Place("schedules", "schedule", "Manage timed collections."),
     "config": Place(
         "config", "config", "Check, push, pull and compare the configuration of a stage."

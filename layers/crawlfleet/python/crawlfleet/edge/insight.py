@@ -1,14 +1,15 @@
-"""The API's calls about why, whether everything is there, and who works."""
+"""The API's calls about why, whether everything is there, who works, and what is known of pages."""
 
 from aws_lambda_powertools.event_handler import Response
 
 from crawlfleet.edge import inputs, insight_views
 from crawlfleet.edge.answers import shown
 from crawlfleet.edge.call import Call
+from crawlfleet.edge.visit_views import VisitsView, totals_view, visit_view
 
 
 class InsightCalls(Call):
-    """Explain, ledger, workers."""
+    """Explain, ledger, workers, visits."""
 
     def _explain_request(self, tenant: str, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
         explained = self._operations.explain(tenant, biz, id)
@@ -27,3 +28,11 @@ class InsightCalls(Call):
                 workers=[insight_views.worker_view(status) for status in found]
             ),
         )
+
+    def _get_visits(self, tenant: str, biz: str) -> Response[str]:
+        url = self._query().get("url")
+        if url is not None:
+            visit = visit_view(self._operations.visit(tenant, biz, url))
+            return shown(200, VisitsView(visit=visit, totals=None))
+        totals = totals_view(self._operations.visit_totals(tenant, biz))
+        return shown(200, VisitsView(visit=None, totals=totals))

@@ -8,6 +8,7 @@ from crawlfleet.errors import InvalidRequestError
 from crawlfleet.model.explanation import Explanation
 from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.letter import LetterFilter
+from crawlfleet.model.recrawl import Visit, VisitTotals
 from crawlfleet.model.request import Tracked
 from crawlfleet.model.schedule import Schedule
 from crawlfleet.model.submission import Receipt, Submission
@@ -157,6 +158,14 @@ class Operations(Protocol):
 
     def workers(self, tenant: str, biz: str) -> list[WorkerStatus]:
         """The fleet's workers, each with what it holds of this biz."""
+        ...
+
+    def visit(self, tenant: str, biz: str, url: str) -> Visit:
+        """What is known of a page since it was last read."""
+        ...
+
+    def visit_totals(self, tenant: str, biz: str) -> VisitTotals:
+        """What is known of all pages together."""
         ...
 
     def label(self, tenant: str, biz: str) -> Callable[[int], str]:

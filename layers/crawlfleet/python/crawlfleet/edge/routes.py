@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.edge import insight_views, letter_views, views
+from crawlfleet.edge import insight_views, letter_views, views, visit_views
 from crawlfleet.edge.inputs import (
     IDEMPOTENCY_KEY,
     LARGEST_PAGE,
@@ -88,6 +88,11 @@ _REPEATED: Final = Parameter(
     name=REPLAYED,
     meaning="`true` when all of it had been accepted before, under this key or its client ids.",
     shape={"type": "string", "const": "true"},
+)
+_PAGE_URL: Final = Parameter(
+    name="url",
+    meaning="The page, by any URL that is the same page to the biz.",
+    shape={"type": "string", "minLength": 1, "maxLength": 8_000},
 )
 _JOB: Final = Parameter(
     name="job",
@@ -258,6 +263,15 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/v1/{biz}/workers",
         summary="The fleet's workers: how they are, and what they hold of this biz.",
         answers={200: insight_views.WorkersView},
+        problems=_ANY,
+    ),
+    Route(
+        operation="getVisits",
+        method="GET",
+        path="/v1/{biz}/visits",
+        summary="What is known of a page since it was last read, or of all pages together.",
+        parameters=(_PAGE_URL,),
+        answers={200: visit_views.VisitsView},
         problems=_ANY,
     ),
     Route(

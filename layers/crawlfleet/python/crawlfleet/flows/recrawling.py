@@ -8,6 +8,7 @@ request is done, what was seen of the page says when it is due next.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -15,18 +16,20 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from crawlfleet.errors import BacklogFullError, InvalidRequestError, StoreError
+from crawlfleet.errors import BacklogFullError, InvalidRequestError, NotFoundError, StoreError
+from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.submission import SubmissionPorts, make_room, persist_and_enqueue
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Page
-from crawlfleet.model.recrawl import Validators, Visit
+from crawlfleet.model.recrawl import Validators, Visit, VisitTotals
 from crawlfleet.model.request import Body, Claim, Request
 from crawlfleet.model.submission import Accepted, Refused, Submission
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy import recrawl
 from crawlfleet.policy.admission import Admission
+from crawlfleet.policy.target import problem_with
 from crawlfleet.ports import Visits
 
 #: Pages submitted in one step, and steps of one lane in one tick.
@@ -192,9 +195,12 @@ def prepare(
     if biz.recrawl is None:
         return {}
     bodies = {claim.request.id: claim.request.body for claim in claims}
-    keys = {
-        an_id: key_of(body.url).hex() for an_id, body in bodies.items() if recrawl.is_visit(body)
-    }
+    keys = {}
+    for an_id, body in bodies.items():
+        # A URL that no key can be made of fails by itself, once it is asked for.
+        with suppress(InvalidRequestError):
+            if recrawl.is_visit(body):
+                keys[an_id] = key_of(body.url).hex()
     if not keys:
         return {}
     try:
@@ -232,3 +238,33 @@ def seen(
         content,
         now,
     )
+
+
+# ---- what people ask -----------------------------------------------------------------------------
+
+
+def look_at(
+    visits: Visits, tree: Tree, tenant: str, biz_name: str, url: str, key_of: KeyOf
+) -> Visit:
+    """What is known of one page, by any URL of it.
+
+    Raises:
+        InvalidRequestError: it is no URL.
+        NotFoundError: the page was never read, or is forgotten, or the biz remembers none.
+    """
+    lane, biz = biz_of(tree, tenant, biz_name)
+    if fault := problem_with(url):
+        raise InvalidRequestError.of("url", fault)
+    key = key_of(url).hex()
+    found = visits.known(lane, biz, [key]).get(key)
+    if found is not None:
+        return found
+    if biz.recrawl is None:
+        raise NotFoundError(f"biz {lane.biz} remembers no pages: its document has no recrawl")
+    raise NotFoundError("nothing is known of the page: it was not read yet, or is forgotten")
+
+
+def totals(visits: Visits, tree: Tree, tenant: str, biz_name: str, now: datetime) -> VisitTotals:
+    """What is known of all pages of a biz together."""
+    lane, biz = biz_of(tree, tenant, biz_name)
+    return visits.totals(lane, biz, now)

@@ -39,6 +39,8 @@ from crawlfleet.sdk.findings import (
     SiteAnswer,
     Standing,
     Step,
+    Visit,
+    VisitTotals,
     WorkerState,
 )
 from crawlfleet.sdk.letters import DeadLetters
@@ -102,6 +104,8 @@ __all__ = [
     "UnknownRuleError",
     "UnknownTenantError",
     "UnreachableError",
+    "Visit",
+    "VisitTotals",
     "WaitTimeoutError",
     "WorkerState",
     "find_address",

@@ -10,7 +10,16 @@ import msgspec
 from crawlfleet import __version__
 from crawlfleet.errors import ConflictError, NotFoundError
 from crawlfleet.sdk.address import find_address
-from crawlfleet.sdk.findings import Explanation, Ledger, WorkersAnswer, WorkerState
+from crawlfleet.sdk.findings import (
+    Explanation,
+    Ledger,
+    Visit,
+    VisitAnswer,
+    VisitTotals,
+    VisitTotalsAnswer,
+    WorkersAnswer,
+    WorkerState,
+)
 from crawlfleet.sdk.letters import Letters
 from crawlfleet.sdk.pages import Pages
 from crawlfleet.sdk.paths import moment_of, parameters, path_of
@@ -206,6 +215,18 @@ class Client(Submissions, Letters):
     def workers(self, biz: str) -> list[WorkerState]:
         """The fleet's workers, and what each holds of this biz; the dead and suspected first."""
         return list(self._get(path_of(biz, "workers"), WorkersAnswer).workers)
+
+    def visit(self, biz: str, url: str) -> Visit:
+        """What is known of a page since it was last read, by any URL of it.
+
+        Raises:
+            NotFoundError: it was not read yet, or the biz remembers no pages.
+        """
+        return self._get(path_of(biz, "visits"), VisitAnswer, parameters(url=url)).visit
+
+    def visits(self, biz: str) -> VisitTotals:
+        """What is known of all pages of a biz together, saved downloads among it."""
+        return self._get(path_of(biz, "visits"), VisitTotalsAnswer).totals
 
     # ---- records -------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the API answers about dead letters, reasons, the ledger and workers, typed."""
+"""What the API answers about dead letters, reasons, the ledger, workers and visits, typed."""
 
 import base64
 from datetime import datetime
@@ -151,6 +151,41 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     held: int = 0
 
 
+class Visit(msgspec.Struct, frozen=True, kw_only=True):
+    """A page as it was last read.
+
+    ``visits`` counts the times it was read, ``changes`` those in which it had changed, ``saved``
+    those that were answered with 304, without a download. It is read again at ``next_at``, or never
+    by itself; ``interval_seconds`` follows how often it changes.
+    """
+
+    url: str
+    rule: str
+    visited_at: datetime
+    changed_at: datetime
+    next_at: datetime | None = None
+    interval_seconds: float = 0.0
+    visits: int = 1
+    changes: int = 0
+    saved: int = 0
+    etag: str | None = None
+    last_modified: str | None = None
+    content: str = ""
+    key: str = ""
+    rule_version: str = ""
+    depth: int = 0
+
+
+class VisitTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """All pages that are known, and the sums of their counts; ``due`` are to be read again now."""
+
+    pages: int = 0
+    visits: int = 0
+    changes: int = 0
+    saved: int = 0
+    due: int = 0
+
+
 class LettersPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of dead letters, as it travels."""
 
@@ -181,3 +216,15 @@ class WorkersAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """All workers, as they travel."""
 
     workers: tuple[WorkerState, ...]
+
+
+class VisitAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One page, as it travels."""
+
+    visit: Visit
+
+
+class VisitTotalsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The totals, as they travel."""
+
+    totals: VisitTotals
