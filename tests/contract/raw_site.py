@@ -72,6 +72,12 @@ async def site(answer: bytes | Handler, **options: object) -> AsyncIterator[Site
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def passing(seconds: float) -> None:
+    """What a site does that takes its time."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.Event().wait(), seconds)
+
+
 def reply(body: bytes = b"", *, status: int = 200, **headers: str) -> bytes:
     """A proper answer; ``Content_Type`` writes ``Content-Type``."""
     lines = [f"HTTP/1.1 {status} Said"]

@@ -55,10 +55,9 @@ class MemoryFetcher:
         answer = self.answers.get(url)
         hops = answer.redirects if isinstance(answer, Page) else ()
         if passage is not None:
-            for place in (hop.asked, *hops[1:]):
-                await passage(place)
-            if hops and isinstance(answer, Page):
-                await passage(answer.url)
+            later = (*hops[1:], answer.url) if isinstance(answer, Page) and hops else ()
+            for place in (hop.asked, *later):
+                await passage(place.partition("#")[0])
         self.asked.append(body)
         self.errands.append(errand)
         if answer is None:
