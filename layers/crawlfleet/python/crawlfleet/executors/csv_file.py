@@ -21,7 +21,7 @@ from crawlfleet.executors.csv_text import (
     find_delimiter,
     reader_of,
 )
-from crawlfleet.executors.following import Follow, with_followed
+from crawlfleet.executors.following import LinkField, with_links
 from crawlfleet.model.harvest import Skipped
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.rule import Name
@@ -48,7 +48,7 @@ class CsvParameters(Parameters, frozen=True, kw_only=True):
     columns: Annotated[dict[Name, Column], Meta(max_length=500)] = {}  # noqa: RUF012  structs copy it
     decimal: Decimal = Decimal.POINT
     bad_rows: BadRecords = BadRecords.FAIL
-    follow: Follow | None = None
+    link: LinkField | None = None
 
 
 class CsvFile(Executor[CsvParameters]):
@@ -59,7 +59,7 @@ class CsvFile(Executor[CsvParameters]):
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
         """In the file's order; a row's place is the line it begins at."""
-        yield from with_followed(self._rows(page, context), self.parameters.follow, context)
+        yield from with_links(self._rows(page, context), self.parameters.link, context)
 
     def _rows(self, page: Page, context: Context) -> Iterator[Found]:
         table = _Table(self.parameters, page, context)
@@ -114,8 +114,8 @@ class CsvFile(Executor[CsvParameters]):
             if column.required and column.default is not None:
                 yield Problem(f"columns.{name}.default", "never applies to a required column")
         fields = cls.fields(parameters)
-        if parameters.follow is not None and fields is not None:
-            yield from parameters.follow.problems(fields)
+        if parameters.link is not None and fields is not None:
+            yield from parameters.link.problems(fields)
 
     @classmethod
     def fields(cls, parameters: CsvParameters) -> Iterable[str] | None:

@@ -5,6 +5,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 _LONGEST: Final = 64
+_RFC_2822: Final = re.compile(
+    r"(?:[A-Za-z]{3,9},?\s*)?\d{1,2}\s+[A-Za-z]{3,9}\s+(?:\d{2}|\d{4})\s+\d{1,2}:\d{2}(?::\d{2})?"
+    r"(?:\s*(?:[+-]\d{4}|UTC?|GMT|Z|[ECMP][SD]T))?(?:\s*\([^()]*\))?\Z",
+    re.ASCII,
+)
 _YEAR_OR_MONTH: Final = re.compile(r"\d{4}(-\d{2})?\Z", re.ASCII)
 
 
@@ -27,6 +32,9 @@ def read_date(text: str | None) -> datetime | None:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
+        # What reads these reads nearly anything: 8:30 PM as half past eight in the morning.
+        if not _RFC_2822.match(text):
+            return None
         from email.utils import parsedate_to_datetime
 
         try:

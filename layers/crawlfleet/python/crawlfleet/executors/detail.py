@@ -7,21 +7,22 @@ from msgspec import Meta
 
 from crawlfleet.errors import Problem
 from crawlfleet.executors.base import Context, Executor, Found, Parameters, UsedRule
-from crawlfleet.executors.following import Follow, with_followed
+from crawlfleet.executors.following import LinkField, of_harvest
 from crawlfleet.model.outcome import Page
-from crawlfleet.model.rule import Field, Name, Rule, Source
+from crawlfleet.model.rule import Field, Follow, Name, Rule, Source
 
 
 class DetailParameters(Parameters, frozen=True, kw_only=True):
-    """``source`` and ``fields`` are as in a rule. ``follow`` names a field that holds links."""
+    """``source``, ``fields`` and ``follow`` are as in a rule; ``link`` names a field with links."""
 
     source: Source = Source.HTML
     fields: Annotated[dict[Name, Field], Meta(min_length=1, max_length=200)]
-    follow: Follow | None = None
+    follow: Annotated[tuple[Follow, ...], Meta(max_length=20)] = ()
+    link: LinkField | None = None
 
     def rule(self) -> Rule:
         """What reads the page."""
-        return Rule(source=self.source, fields=self.fields)
+        return Rule(source=self.source, fields=self.fields, follow=self.follow)
 
 
 class Detail(Executor[DetailParameters]):
@@ -33,13 +34,12 @@ class Detail(Executor[DetailParameters]):
     def read(self, page: Page, context: Context) -> Iterator[Found]:
         """The record, and the links that it is to be followed by."""
         harvest = self.rules.harvest(self.parameters.rule(), page, context.depth)
-        yield from with_followed(harvest.records, self.parameters.follow, context)
-        yield from harvest.links
+        yield from of_harvest(harvest, self.parameters.link, context)
 
     @classmethod
     def problems(cls, parameters: DetailParameters) -> Iterable[Problem]:
         """A field to follow has to be one."""
-        return parameters.follow.problems(parameters.fields) if parameters.follow else ()
+        return parameters.link.problems(parameters.fields) if parameters.link else ()
 
     @classmethod
     def used_rules(cls, parameters: DetailParameters) -> Iterable[UsedRule]:

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Final
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from crawlfleet.errors import Problem
 from crawlfleet.executors.base import Context, Found
 from crawlfleet.model.document import Document, RuleName
-from crawlfleet.model.harvest import Link, Skipped
+from crawlfleet.model.harvest import Harvest, Link, Skipped
 from crawlfleet.model.rule import Name
 from crawlfleet.policy.mistakes import named
 
@@ -18,7 +19,7 @@ PAGE_META: Final = "list_page"
 MaxPages = Annotated[int, Meta(ge=1, le=100_000)]
 
 
-class Follow(Document, frozen=True, kw_only=True):
+class LinkField(Document, frozen=True, kw_only=True):
     """The field whose value is a link, and the rule or spider that is to read that page."""
 
     field: Name
@@ -28,24 +29,29 @@ class Follow(Document, frozen=True, kw_only=True):
         """What is wrong where records have these fields."""
         there = list(fields)
         if self.field not in there:
-            yield Problem("follow.field", f"is none of the fields: {named(there, self.field)}")
+            yield Problem("link.field", f"is none of the fields: {named(there, self.field)}")
 
 
-def with_followed(
-    found: Iterable[Found], follow: Follow | None, context: Context
-) -> Iterator[Found]:
+def with_links(found: Iterable[Found], link: LinkField | None, context: Context) -> Iterator[Found]:
     """The same, each record followed by the link in it."""
     for item in found:
         yield item
-        if follow is not None and isinstance(item, Mapping):
-            yield from _links(item.get(follow.field), follow.rule, context)
+        if link is not None and isinstance(item, Mapping):
+            yield from _links(item.get(link.field), link.rule, context)
 
 
 def _links(value: object, rule: str, context: Context) -> Iterator[Link]:
     for url in value if isinstance(value, list | tuple) else (value,):
-        link = context.link(url, rule) if isinstance(url, str) and url else None
-        if link is not None:
-            yield link
+        found = context.link(url, rule) if isinstance(url, str) and url else None
+        if found is not None:
+            yield found
+
+
+def of_harvest(harvest: Harvest, link: LinkField | None, context: Context) -> Iterator[Found]:
+    """What a rule gave; a link that it does not say the reader of is read by this spider."""
+    yield from with_links(harvest.records, link, context)
+    for found in harvest.links:
+        yield found if found.rule else replace(found, rule=context.rule)
 
 
 def page_number(context: Context) -> int:

@@ -7,7 +7,7 @@ there are; any other one is left to the rules' reader whole, with its bound on m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated, Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -22,15 +22,17 @@ from crawlfleet.executors.bodies import open_body, open_text
 from crawlfleet.executors.bounds import RECORD_BYTES_MAX
 from crawlfleet.executors.chunks import BadRecords, Chunks, Piece
 from crawlfleet.executors.following import (
-    Follow,
+    LinkField,
     MaxPages,
     further_page,
     page_number,
-    with_followed,
+    with_links,
 )
 from crawlfleet.model.harvest import Skipped
 from crawlfleet.model.outcome import Page
-from crawlfleet.model.rule import Cast, Expression, Field, Name, Rule, Selector, Source
+from crawlfleet.model.rule import Cast, Field, Name, Rule, Selector, Source
+from crawlfleet.model.step import Expression
+from crawlfleet.ports.web import Extractor
 
 #: Values of a document, counted by its commas: each takes some sixty bytes while it is cut up.
 _VALUES_MAX: Final = 2_000_000
@@ -38,6 +40,7 @@ _PLAIN_PATH: Final = re.compile(r"\$((?:\.[A-Za-z_]\w*|\['[^'\\]*'\]|\[\"[^\"\\]
 _NAME: Final = re.compile(r"\.(\w+)|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 _NEXT: Final = "next_page"
 _WHOLE: Final = "record"
+_NO_OBJECT: Final = "is no object, and there are no fields"
 
 
 class JsonFormat(StrEnum):
@@ -65,7 +68,7 @@ class JsonParameters(Parameters, frozen=True, kw_only=True):
     cursor_parameter: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
     max_pages: MaxPages = 100
     bad_records: BadRecords = BadRecords.FAIL
-    follow: Follow | None = None
+    link: LinkField | None = None
 
     def rule(self, records: str) -> Rule:
         """What reads the records."""
@@ -84,13 +87,17 @@ class JsonFile(Executor[JsonParameters]):
     name = "json"
     Parameters = JsonParameters
 
+    def __init__(self, parameters: JsonParameters, rules: Extractor) -> None:
+        super().__init__(parameters, rules)
+        self._chunks = Chunks(rules, parameters.rule("$[*]"), _array, parameters.bad_records)
+
     def read(self, page: Page, context: Context) -> Iterator[Found]:
         """Records first, then the next page."""
         lines = self._is_lines(page)
         if not lines:
             page = _unpacked(page)
         found = self._lines(page, context) if lines else self._values(page, context)
-        yield from with_followed(self._objects(found), self.parameters.follow, context)
+        yield from with_links(found, self.parameters.link, context)
         if not lines and page_number(context) < self.parameters.max_pages:
             yield from self._further(page, context)
 
@@ -108,35 +115,40 @@ class JsonFile(Executor[JsonParameters]):
         if plain is None:
             rule = self.parameters.rule(self.parameters.records)
             harvest = self.rules.harvest(rule, page, context.depth)
-            yield from harvest.records
-            yield from harvest.links
+            yield from self._objects(harvest.records)
             return
         names = ["".join(found) for found in _NAME.findall(plain[1])]
-        pieces = (
-            Piece(f"records[{number}]", bytes(value))
-            for number, value in enumerate(_cut(page.body, names))
-        )
-        yield from self._chunks().read(pieces, page, context)
+        values = enumerate(_cut(page.body, names))
+        pieces = (Piece(f"records[{number}]", bytes(value)) for number, value in values)
+        yield from self._chunked(pieces, page, context)
 
     def _lines(self, page: Page, context: Context) -> Iterator[Found]:
-        chunks = self._chunks()
-        yield from chunks.read(_line_pieces(page, chunks), page, context)
+        pieces = _line_pieces(page, self._chunks.bad)
+        yield from self._chunked(pieces, page, context)
 
-    def _chunks(self) -> Chunks:
-        bad = self.parameters.bad_records
-        return Chunks(self.rules, self.parameters.rule("$[*]"), _array, bad)
+    def _chunked(
+        self, pieces: Iterable[Piece | Skipped], page: Page, context: Context
+    ) -> Iterator[Found]:
+        if self.parameters.fields:
+            yield from self._chunks.read(pieces, page, context)
+            return
+        objects = (
+            piece
+            if isinstance(piece, Skipped) or piece.written.startswith(b"{")
+            else self._chunks.bad(piece.place, _NO_OBJECT)
+            for piece in pieces
+        )
+        for item in self._chunks.read(objects, page, context):
+            yield item[_WHOLE] if isinstance(item, dict) else item
 
-    def _objects(self, found: Iterable[Found]) -> Iterator[Found]:
+    def _objects(self, records: Iterable[dict[str, object]]) -> Iterator[Found]:
         """Without ``fields`` the record is what the one field of it holds."""
-        for number, item in enumerate(found):
-            if self.parameters.fields or not isinstance(item, dict):
-                yield item
-            elif isinstance(item[_WHOLE], dict):
-                yield item[_WHOLE]
-            elif self.parameters.bad_records is BadRecords.FAIL:
-                raise ExtractError(f"records[{number}]", "is no object, and there are no fields")
+        for number, record in enumerate(records):
+            whole = record if self.parameters.fields else record[_WHOLE]
+            if isinstance(whole, dict):
+                yield whole
             else:
-                yield Skipped(f"records[{number}]", "is no object, and there are no fields")
+                yield self._chunks.bad(f"records[{number}]", _NO_OBJECT)
 
     def _further(self, page: Page, context: Context) -> Iterator[Found]:
         rule = self.parameters.next_rule()
@@ -159,8 +171,8 @@ class JsonFile(Executor[JsonParameters]):
             yield Problem("cursor_parameter", "goes with cursor, and cursor with it")
         if parameters.format is JsonFormat.NDJSON and parameters.records != "$[*]":
             yield Problem("records", "in ndjson each line is a record: leave it out")
-        if parameters.follow is not None and parameters.fields:
-            yield from parameters.follow.problems(parameters.fields)
+        if parameters.link is not None and parameters.fields:
+            yield from parameters.link.problems(parameters.fields)
 
     @classmethod
     def used_rules(cls, parameters: JsonParameters) -> Iterable[UsedRule]:
@@ -218,7 +230,7 @@ def _begins(value: msgspec.Raw, mark: bytes) -> bool:
     return memoryview(value)[:1] == mark
 
 
-def _line_pieces(page: Page, chunks: Chunks) -> Iterator[Piece | Skipped]:
+def _line_pieces(page: Page, bad: Callable[[str, str], Skipped]) -> Iterator[Piece | Skipped]:
     stream = open_body(page)
     number = 0
     while line := stream.readline(RECORD_BYTES_MAX + 2):
@@ -227,12 +239,12 @@ def _line_pieces(page: Page, chunks: Chunks) -> Iterator[Piece | Skipped]:
         if len(line) > RECORD_BYTES_MAX:
             while line and not line.endswith(b"\n"):
                 line = stream.readline(RECORD_BYTES_MAX)
-            yield chunks.bad(f"line {number}", f"is longer than {RECORD_BYTES_MAX:,} bytes")
+            yield bad(f"line {number}", f"is longer than {RECORD_BYTES_MAX:,} bytes")
         elif text:
             try:
                 msgspec.json.decode(text, type=msgspec.Raw)
             except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-                yield chunks.bad(f"line {number}", f"no JSON: {error}")
+                yield bad(f"line {number}", f"no JSON: {error}")
             else:
                 yield Piece(f"line {number}", text)
 

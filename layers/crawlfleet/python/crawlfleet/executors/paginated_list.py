@@ -9,14 +9,14 @@ from msgspec import Meta
 from crawlfleet.errors import Problem
 from crawlfleet.executors.base import Context, Executor, Found, Parameters, UsedRule
 from crawlfleet.executors.following import (
-    Follow,
+    LinkField,
     MaxPages,
     further_page,
+    of_harvest,
     page_number,
-    with_followed,
 )
 from crawlfleet.model.outcome import Page
-from crawlfleet.model.rule import Field, Name, Rule, Selector, Source
+from crawlfleet.model.rule import Field, Follow, Name, Rule, Selector, Source
 from crawlfleet.policy.target import problem_with
 from crawlfleet.ports.web import Extractor
 
@@ -29,12 +29,12 @@ _NEXT: Final = "next_page"
 
 
 class ListParameters(Parameters, frozen=True, kw_only=True):
-    """``source``, ``items`` and ``fields`` are as in a rule.
+    """``source``, ``items``, ``fields`` and ``follow`` are as in a rule.
 
     ``next_page`` finds the link to the next page: by ``css`` or ``xpath`` the element whose
     ``href`` it is, or by XPath the attribute or text itself, or by ``json`` the link. Where it
-    finds nothing the list ends, or after ``max_pages`` pages. ``follow`` names a field whose link
-    leads to a record's own page.
+    finds nothing the list ends, or after ``max_pages`` pages. ``link`` names a field that holds the
+    link to a record's own page.
     """
 
     start_url: str | None = None
@@ -43,11 +43,12 @@ class ListParameters(Parameters, frozen=True, kw_only=True):
     fields: Annotated[dict[Name, Field], Meta(min_length=1, max_length=200)]
     next_page: Selector | None = None
     max_pages: MaxPages = 100
-    follow: Follow | None = None
+    follow: Annotated[tuple[Follow, ...], Meta(max_length=20)] = ()
+    link: LinkField | None = None
 
     def rule(self) -> Rule:
         """What reads the records of a page."""
-        return Rule(source=self.source, items=self.items, fields=self.fields)
+        return Rule(source=self.source, items=self.items, fields=self.fields, follow=self.follow)
 
     def next_rule(self) -> Rule | None:
         """What reads the link to the next page."""
@@ -80,8 +81,7 @@ class PaginatedList(Executor[ListParameters]):
     def read(self, page: Page, context: Context) -> Iterator[Found]:
         """Records first; the page's number goes along in the link's ``meta``."""
         harvest = self.rules.harvest(self._rule, page, context.depth)
-        yield from with_followed(harvest.records, self.parameters.follow, context)
-        yield from harvest.links
+        yield from of_harvest(harvest, self.parameters.link, context)
         if self._next is None or page_number(context) >= self.parameters.max_pages:
             return
         [found] = self.rules.harvest(self._next, page, context.depth).records
@@ -94,8 +94,8 @@ class PaginatedList(Executor[ListParameters]):
         """A start that can be requested, a field to follow that is one."""
         if parameters.start_url is not None and (why := problem_with(parameters.start_url)):
             yield Problem("start_url", why)
-        if parameters.follow is not None:
-            yield from parameters.follow.problems(parameters.fields)
+        if parameters.link is not None:
+            yield from parameters.link.problems(parameters.fields)
 
     @classmethod
     def used_rules(cls, parameters: ListParameters) -> Iterable[UsedRule]:

@@ -16,7 +16,7 @@ from crawlfleet.executors.patterns import Patterns, pattern_problems
 from crawlfleet.model.document import RuleName
 from crawlfleet.model.harvest import Skipped
 from crawlfleet.model.outcome import Page
-from crawlfleet.model.rule import Expression
+from crawlfleet.model.step import Expression
 from crawlfleet.ports.web import Extractor
 
 if TYPE_CHECKING:

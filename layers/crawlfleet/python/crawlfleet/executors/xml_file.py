@@ -11,7 +11,7 @@ from msgspec import Meta
 from crawlfleet.errors import Problem
 from crawlfleet.executors.base import Context, Executor, Found, Parameters, UsedRule
 from crawlfleet.executors.chunks import BadRecords, Chunks, Piece
-from crawlfleet.executors.following import Follow, with_followed
+from crawlfleet.executors.following import LinkField, with_links
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.rule import Field, Name, Rule, Selector, Source
 
@@ -33,7 +33,7 @@ class XmlParameters(Parameters, frozen=True, kw_only=True):
     records: ElementPath
     fields: Annotated[dict[Name, Field], Meta(min_length=1, max_length=200)]
     bad_records: BadRecords = BadRecords.FAIL
-    follow: Follow | None = None
+    link: LinkField | None = None
 
     def rule(self) -> Rule:
         """What reads the elements, some at a time."""
@@ -52,7 +52,7 @@ class XmlFile(Executor[XmlParameters]):
         found = Chunks(self.rules, rule, _document, bad).read(
             self._pieces(page, context), page, context
         )
-        yield from with_followed(found, self.parameters.follow, context)
+        yield from with_links(found, self.parameters.link, context)
 
     def _pieces(self, page: Page, context: Context) -> Iterator[Piece]:
         from lxml import etree
@@ -71,7 +71,7 @@ class XmlFile(Executor[XmlParameters]):
     @classmethod
     def problems(cls, parameters: XmlParameters) -> Iterable[Problem]:
         """A field to follow has to be one."""
-        return parameters.follow.problems(parameters.fields) if parameters.follow else ()
+        return parameters.link.problems(parameters.fields) if parameters.link else ()
 
     @classmethod
     def used_rules(cls, parameters: XmlParameters) -> Iterable[UsedRule]:
