@@ -16,7 +16,7 @@ Position: TypeAlias = tuple[int, str]
 SETTLING: Final = timedelta(seconds=5)
 
 _POSITION = re.compile(
-    r"([0-9]{1,15})\.((?:[0-9]{1,19}|[0-9a-f]{24}|[0-9a-f]{32})(-[0-9]{1,9})?)\Z"
+    r"([0-9]{1,15})\.((?:[0-9]{1,19}|[0-9a-f]{24}|[0-9a-f]{32})(-[0-9]{1,9})?|([0-9a-f]{40}))\Z"
 )
 #: 9999-12-31, the last moment that a datetime holds, and the largest id.
 _LATEST_MS: Final = 253_402_300_799_999
@@ -57,8 +57,8 @@ def _position(text: str, *, records: bool) -> Position | None:
     owner, _, _ = match[2].partition("-")
     if len(owner) < 20 and int(owner) > _LARGEST_ID:
         return None
-    # A record's id ends in its index.
-    fits = match[2] == _BEFORE_ALL or records == (match[3] is not None)
+    # A record's id ends in its index, or is its own key.
+    fits = match[2] == _BEFORE_ALL or records == (match[3] is not None or match[4] is not None)
     return (int(match[1]), match[2]) if fits else None
 
 

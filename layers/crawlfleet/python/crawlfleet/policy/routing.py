@@ -111,6 +111,27 @@ def all_shards(biz: Biz) -> tuple[Shard, ...]:
     return _shards(biz.generations)
 
 
+def keyed_home(biz: Biz, moment: datetime) -> Shard:
+    """Where a record with a key of its own is written: one place for all of a biz.
+
+    A key has to meet itself wherever its pages are routed, or a repeat would not replace. It moves
+    only with a new generation: to the first node and database of the one in force.
+    """
+    return _home(generation_at(biz.generations, moment))
+
+
+def keyed_homes(biz: Biz) -> tuple[Shard, ...]:
+    """Every place of records with keys of their own, that of the newest generation first.
+
+    What an older one holds too was replaced since.
+    """
+    return tuple(dict.fromkeys(_home(generation) for generation in reversed(biz.generations)))
+
+
+def _home(generation: Generation) -> Shard:
+    return Shard(generation.nodes[0], generation.databases[0], 0)
+
+
 def _shards(generations: Sequence[Generation]) -> tuple[Shard, ...]:
     found: dict[Shard, None] = {}
     for generation in generations:

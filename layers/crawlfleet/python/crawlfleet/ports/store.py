@@ -79,9 +79,10 @@ class RequestStore(Protocol):
     ) -> bool:
         """Store records of a page that is still being read; those under the same keys are replaced.
 
-        False, and nothing is written, when the token no longer owns the request. When it ends, what
-        an attempt has stored and the last one has not is removed; a dead request leaves none of
-        these. Records with keys of their own stay whatever becomes of it.
+        False, and nothing is written, when the token no longer owns the request. When it is done,
+        what an earlier attempt has stored and the last one has not is removed; a request that ends
+        in any other way leaves none of these. Records with keys of their own stay whatever becomes
+        of it.
 
         Raises:
             StoreError: the store cannot hold one of them; none of these is stored.

@@ -6,6 +6,7 @@ same one, and hold its lock while they work.
 
 import threading
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -33,6 +34,7 @@ class Kept:
     token: str | None = None
     error: str | None = None
     records: int = 0
+    parts: int = 0
     due_at: datetime | None = None
     reason: str | None = None
     answer: Answer | None = None
@@ -42,6 +44,12 @@ class Kept:
         self.state = state
         self.log.append(Event(at=at, state=state, by=by, why=why[:500]))
         del self.log[:-_LOG_LENGTH]
+
+    def leave_nothing(self, lane: "KeptLane") -> None:
+        """A page that was read in part only leaves no records behind, but for those with keys."""
+        if self.parts:
+            self.parts = 0
+            lane.drop(self.request.id)
 
     def tracked(self) -> Tracked:
         """The request as the read API shows it."""
@@ -68,11 +76,12 @@ class KeptLane:
 
     ``counters`` are the terms of the ledger that are counted for ever (``submitted``, ``done``,
     ``dead``, ``cancelled``, ``expired``): of the whole biz under None, and of each job by its name.
-    ``swept`` is when recovery last completed.
+    ``swept`` is when recovery last completed. ``keyed`` are the records with keys of their own.
     """
 
     requests: dict[RequestId, Kept] = field(default_factory=dict)
     records: dict[tuple[RequestId, int], Record] = field(default_factory=dict)
+    keyed: dict[str, Record] = field(default_factory=dict)
     counters: dict[str | None, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     swept: datetime | None = None
 
@@ -80,6 +89,21 @@ class KeptLane:
         """Count a request of the job, or of none, for the biz and for the job."""
         for whose in {None, job}:
             self.counters[whose][term] += by
+
+    def keep(self, records: Iterable[Record]) -> None:
+        """Store records; of two under one key of their own the one that was stored later stays."""
+        for record in records:
+            if record.key is None:
+                self.records[record.request_id, record.index] = record
+                continue
+            before = self.keyed.get(record.key)
+            if before is None or before.stored_at <= record.stored_at:
+                self.keyed[record.key] = record
+
+    def drop(self, request_id: RequestId, first: int = 0) -> None:
+        """Remove the records of a request from the index ``first`` on, but for those with keys."""
+        for key in [key for key in self.records if key[0] == request_id and key[1] >= first]:
+            del self.records[key]
 
 
 class KeptState:

@@ -1,12 +1,13 @@
 """What MongoDB could hold of an outcome, judged without one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from crawlfleet.model.outcome import Dead, Done, Outcome
+from crawlfleet.model.record import Record
 from crawlfleet.policy.retry import UNSTORABLE
 
 _LONGEST_INTEGER: Final = 2**63 - 1
@@ -19,12 +20,18 @@ def storable(outcome: Outcome) -> Outcome:
     """A record that MongoDB could not hold costs its request its life here, too."""
     if not isinstance(outcome, Done):
         return outcome
-    for record in outcome.records:
+    problem = why_not(outcome.records)
+    return outcome if problem is None else Dead(f"no records stored: {problem}", UNSTORABLE)
+
+
+def why_not(records: Iterable[Record]) -> str | None:
+    """Why MongoDB could not hold one of the records, or None."""
+    for record in records:
         for problem in _problems(record.fields, 0):
-            return Dead(f"no records stored: {problem}", UNSTORABLE)
+            return problem
         if len(msgspec.msgpack.encode(record.fields)) > _LARGEST_RECORD:
-            return Dead("no records stored: it is too large", UNSTORABLE)
-    return outcome
+            return "it is too large"
+    return None
 
 
 def _problems(value: object, depth: int) -> Iterator[str]:

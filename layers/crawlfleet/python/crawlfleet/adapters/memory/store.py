@@ -19,13 +19,13 @@ from crawlfleet.adapters.memory.kept import (
     place,
     typed,
 )
+from crawlfleet.adapters.memory.records import MemoryRecords
 from crawlfleet.adapters.memory.storable import storable
 from crawlfleet.errors import StoreError
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Dead, Done, Outcome
-from crawlfleet.model.record import Record
 from crawlfleet.model.request import (
     FINAL_STATES,
     Claim,
@@ -36,16 +36,18 @@ from crawlfleet.model.request import (
     Tracked,
 )
 from crawlfleet.model.times import to_ms
+from crawlfleet.policy.finishing import done_with
 
+_NOT_MODIFIED = 304
 _CANCELLABLE = (State.PENDING, State.WAITING)
 _UNFINISHED = (State.PENDING, State.WAITING, State.LEASED)
 
 
-class MemoryRequestStore:
+class MemoryRequestStore(MemoryRecords):
     """ports.RequestStore in memory."""
 
     def __init__(self, state: KeptState | None = None) -> None:
-        self.state = state or KeptState()
+        super().__init__(state or KeptState())
 
     def insert(
         self,
@@ -129,7 +131,7 @@ class MemoryRequestStore:
         lost: set[RequestId] = set()
         with self.state.lock:
             for claim in claims:
-                kept = self._owned(lane, claim)
+                kept = self.owned(lane, claim)
                 if kept is None:
                     lost.add(claim.request.id)
                 else:
@@ -149,7 +151,7 @@ class MemoryRequestStore:
         once = {(claim.request.id, claim.token): (claim, end) for claim, end in outcomes}
         with self.state.lock:
             for claim, outcome in once.values():
-                kept = self._owned(lane, claim)
+                kept = self.owned(lane, claim)
                 if kept is None:
                     lost.add(claim.request.id)
                     continue
@@ -161,17 +163,16 @@ class MemoryRequestStore:
     def _end(lane: KeptLane, kept: Kept, outcome: Outcome, worker: str, now: datetime) -> None:
         if isinstance(outcome, Done):
             lane.count(kept.request.job, "done")
-            count = len(outcome.records)
-            request_id = kept.request.id
-            if outcome.records:
-                for key in [key for key in lane.records if key[0] == request_id]:
-                    del lane.records[key]
-            lane.records.update({(request_id, r.index): r for r in outcome.records})
-            kept.records, kept.error, kept.due_at = count, None, None
+            if outcome.records or (kept.parts and outcome.status != _NOT_MODIFIED):
+                lane.drop(kept.request.id, outcome.stored)
+            lane.keep(outcome.records)
+            kept.records = outcome.stored + len(outcome.records)
+            kept.parts, kept.error, kept.due_at = 0, None, None
             kept.reason = kept.answer = None
-            kept.note(now, State.DONE, worker, f"HTTP {outcome.status}, records: {count}")
+            kept.note(now, State.DONE, worker, done_with(outcome))
         elif isinstance(outcome, Dead):
             lane.count(kept.request.job, "dead")
+            kept.leave_nothing(lane)
             kept.error, kept.due_at = clean(outcome.error), None
             kept.reason, kept.answer = clean(outcome.reason), outcome.answer
             kept.note(now, State.DEAD, worker, kept.error)
@@ -186,7 +187,7 @@ class MemoryRequestStore:
         """See ports.RequestStore.release."""
         with self.state.lock:
             for claim in claims:
-                kept = self._owned(lane, claim)
+                kept = self.owned(lane, claim)
                 if kept is not None:
                     kept.attempts -= 1
                     kept.token = kept.due_at = None
@@ -209,6 +210,7 @@ class MemoryRequestStore:
                 return None
             if kept.state in _CANCELLABLE:
                 mine.count(kept.request.job, "cancelled")
+                kept.leave_nothing(mine)
                 kept.due_at = None
                 kept.note(now, State.CANCELLED, by, "cancelled")
             return kept.tracked()
@@ -238,37 +240,6 @@ class MemoryRequestStore:
         )
         floor = None if after is None else place(after[0], typed(after[1]))
         return [one for at, one in placed if floor is None or at > floor][:limit]
-
-    def records(
-        self,
-        lane: Lane,
-        biz: Biz,
-        *,
-        request_id: RequestId | None,
-        after: tuple[int, str] | None,
-        limit: int,
-    ) -> list[Record]:
-        """See ports.RequestStore.records."""
-        with self.state.lock:
-            found = [
-                record
-                for record in self.state.of(lane).records.values()
-                if request_id is None or record.request_id == request_id
-            ]
-        placed = sorted(
-            (((*place(to_ms(r.stored_at), r.request_id), r.index), r) for r in found),
-            key=lambda pair: pair[0],
-        )
-        floor = None
-        if after is not None:
-            owner, _, index = after[1].partition("-")
-            floor = (*place(after[0], typed(owner)), int(index) if index else -1)
-        return [one for at, one in placed if floor is None or at > floor][:limit]
-
-    def record_count(self, lane: Lane, biz: Biz) -> int:
-        """See ports.RequestStore.record_count."""
-        with self.state.lock:
-            return len(self.state.of(lane).records)
 
     def unqueued(
         self, lane: Lane, biz: Biz, *, before: datetime, now: datetime, limit: int
@@ -315,6 +286,7 @@ class MemoryRequestStore:
                     kept.error = "not processed within its time to live"
                     kept.note(now, State.EXPIRED, "recovery", "time to live passed")
                     mine.count(kept.request.job, "expired")
+                    kept.leave_nothing(mine)
                     marked += 1
             mine.requests = {
                 key: kept
@@ -324,9 +296,5 @@ class MemoryRequestStore:
             if biz.records_ttl_seconds is not None:
                 first = now - timedelta(seconds=biz.records_ttl_seconds)
                 mine.records = {k: r for k, r in mine.records.items() if r.stored_at > first}
+                mine.keyed = {k: r for k, r in mine.keyed.items() if r.stored_at > first}
         return marked
-
-    def _owned(self, lane: Lane, claim: Claim) -> Kept | None:
-        kept = self.state.of(lane).requests.get(claim.request.id)
-        owns = kept is not None and kept.state == State.LEASED and kept.token == claim.token
-        return kept if owns else None

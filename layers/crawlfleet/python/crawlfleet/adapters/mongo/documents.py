@@ -1,6 +1,6 @@
-"""How a request and a record look in MongoDB.
+"""How a request looks in MongoDB; records are in mongo.record_documents.
 
-A request::
+::
 
     _id      id: int64, or hex for UUID and ObjectId
     tenant   who owns it
@@ -12,6 +12,7 @@ A request::
     error, reason, answer    of the last attempt that failed; answer is {url, status, headers as
              [[name, value]], seconds, sample}, the sample only of dead letters
     host, url, rule   of a dead letter: what it is found by, as nothing looks into data
+    parts    how many parts of its records were stored while its page was still being read
     log      the timeline after submission: [{at, flag, by, why}], the last 50
 
 ``due`` is when recovery shall look at it: the end of the lease, or the time of the next attempt.
@@ -20,7 +21,7 @@ A request::
 from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -28,7 +29,6 @@ from crawlfleet.adapters.mongo.connection import Document
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.letter import host_of
 from crawlfleet.model.outcome import SAMPLE_BYTES, Answer, Dead, Retry
-from crawlfleet.model.record import Record
 from crawlfleet.model.request import Body, Event, Request, State, Tracked
 
 #: Events kept of a request's timeline.
@@ -188,43 +188,3 @@ def _answer_of(stored: Document) -> Answer:
         seconds=float(stored["seconds"]),
         sample=bytes(stored["sample"]),
     )
-
-
-def record_document(tenant: str, record: Record) -> Document:
-    """A record as it is stored; its key makes a second copy impossible."""
-    return {
-        "_id": {"r": record.request_id, "i": record.index},
-        "tenant": tenant,
-        "biz": record.biz,
-        "at": record.stored_at,
-        "url": record.url,
-        "rule": record.rule,
-        "version": record.rule_version,
-        "fields": record.fields,
-    }
-
-
-def record_of(document: Document) -> Record:
-    """The record in a document."""
-    key: dict[str, Any] = document["_id"]
-    return Record(
-        request_id=key["r"],
-        index=key["i"],
-        biz=document["biz"],
-        url=document["url"],
-        rule=document["rule"],
-        rule_version=document["version"],
-        stored_at=document["at"],
-        fields=_plain(document["fields"]),
-    )
-
-
-def _plain(value: Any) -> Any:
-    """What was read without the driver's class of integers."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return int(value)
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return value

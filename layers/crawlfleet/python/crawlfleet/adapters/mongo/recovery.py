@@ -12,6 +12,7 @@ from pymongo.client_session import ClientSession
 from crawlfleet.adapters.mongo.connection import Document, border
 from crawlfleet.adapters.mongo.counting import book, count_submitted, tally_of
 from crawlfleet.adapters.mongo.documents import event, pushed, read_id
+from crawlfleet.adapters.mongo.record_documents import keys_of
 from crawlfleet.adapters.mongo.shards import BY_COUNTING, BY_DUE, BY_ID, BY_STATE, Shards
 from crawlfleet.adapters.mongo.transactions import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.errors import StoreError
@@ -97,6 +98,7 @@ class _Expiring:
         self._biz = biz
         self._now = now
         self._requests = shards.requests(lane, biz, shard, made_sure=True)
+        self._records = shards.records(lane, biz, shard)
         self._counts = shards.counts(lane, biz, shard, made_sure=True)
         self._client = shards.client(shard)
 
@@ -134,7 +136,7 @@ class _Expiring:
     def _mark(self, session: ClientSession) -> int:
         found = list(
             self._requests.find(
-                self._overage(), projection=["job"], hint=BY_STATE, session=session
+                self._overage(), projection=["job", "parts"], hint=BY_STATE, session=session
             ).limit(BATCH)
         )
         if found:
@@ -148,6 +150,10 @@ class _Expiring:
             }
             chosen = {"_id": {"$in": [document["_id"] for document in found]}}
             self._requests.update_many(chosen, change, hint=BY_ID, session=session)
+            for document in found:
+                if "parts" in document:  # a page that was read in part leaves nothing
+                    remains = {"_id": keys_of(document["_id"])}
+                    self._records.delete_many(remains, hint=BY_ID, session=session)
             tally = tally_of((document.get("job") for document in found), "expired")
             book(self._counts, tally, self._now, session)
         return len(found)

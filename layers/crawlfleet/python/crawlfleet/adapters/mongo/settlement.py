@@ -3,10 +3,14 @@
 Outcomes, the records that come with them and what the ledger counts of them are one transaction of
 the node's replica set, so a worker whose lease has ended writes nothing, and one that dies half-way
 has written nothing.
+
+Records with keys of their own are a part of it where their home is on the same node. Where it is on
+another one they are written first, and only of requests that their tokens own at that moment: they
+replace each other, so writing them again does no harm.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final, TypeAlias
 
@@ -28,22 +32,29 @@ from crawlfleet.adapters.mongo.documents import (
     found_by,
     no_failure,
     pushed,
-    record_document,
+    read_id,
 )
+from crawlfleet.adapters.mongo.keyed_records import KeyedRecords
 from crawlfleet.adapters.mongo.parts import ByShard, by_node, on_nodes
+from crawlfleet.adapters.mongo.record_documents import keys_of, record_document
 from crawlfleet.adapters.mongo.shards import BY_ID, Shards
 from crawlfleet.adapters.mongo.transactions import TRANSACTION_SECONDS, in_transaction
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Dead, Done, Outcome
+from crawlfleet.model.outcome import Dead, Done, Outcome, Retry
+from crawlfleet.model.record import Record
 from crawlfleet.model.request import Claim, State
+from crawlfleet.policy.finishing import done_with
 from crawlfleet.policy.retry import UNSTORABLE
 from crawlfleet.policy.routing import Shard
 
 Pair: TypeAlias = tuple[Claim, Outcome]
 
 _DUPLICATE_KEY: Final = 11000
+_NOT_MODIFIED: Final = 304
+#: What a request has while it is worked on.
+_ENDED: Final = {"due": "", "token": "", "parts": ""}
 
 
 class _SomeLostError(Exception):
@@ -100,6 +111,7 @@ class _Settling:
         self._biz = biz
         self._worker = worker
         self._now = now
+        self._keyed = KeyedRecords(shards, lane, biz)
 
     def settle(self, parts: ByShard[Pair]) -> set[RequestId]:
         """Settle: straight on first, with care where that turns out to be needed."""
@@ -134,15 +146,20 @@ class _Settling:
     def _write(self, parts: ByShard[Pair], *, look_first: bool, replace: bool) -> set[RequestId]:
         with border(TRANSACTION_SECONDS):
             for shard, part in parts.items():
-                if _kept(part):
+                if any(_unkeyed(outcome) for _, outcome in part):
                     self._shards.records(self._lane, self._biz, shard, made_sure=True)
+            home = self._write_ahead(parts)
 
             def write(session: ClientSession) -> set[RequestId]:
                 lost: set[RequestId] = set()
                 ended: dict[str, tuple[Shard, Tally]] = {}
                 for shard, part in parts.items():
+                    partial = self._with_parts(session, shard, part)
                     lost |= self._write_shard(session, shard, part, look_first=look_first)
-                    self._write_records(session, shard, part, lost, replace=replace)
+                    kept = [pair for pair in part if pair[0].request.id not in lost]
+                    self._write_records(session, shard, kept, partial, replace=replace)
+                    if home is not None:
+                        self._keyed.write(home, _keyed(kept), session)
                     _, tally = ended.setdefault(shard.database, (shard, Tally()))
                     tally.update(_ends(part, lost))
                 for shard, tally in ended.values():
@@ -170,34 +187,60 @@ class _Settling:
                 raise _SomeLostError
         return lost
 
+    def _write_ahead(self, parts: ByShard[Pair]) -> Shard | None:
+        """Write keyed records whose home is on another node; the home, where it is on this one.
+
+        None, too, where there are no such records.
+        """
+        if not any(_keyed(part) for part in parts.values()):
+            return None
+        home = self._keyed.home(self._now)
+        if home.node in {shard.node for shard in parts}:
+            return home
+        for shard, part in parts.items():
+            requests = self._shards.requests(self._lane, self._biz, shard)
+            mine = [pair for pair in part if _keyed([pair])]
+            lost = missing(requests, [claim for claim, _ in mine]) if mine else set()
+            self._keyed.write(home, _keyed(p for p in mine if p[0].request.id not in lost))
+        return None
+
+    def _with_parts(
+        self, session: ClientSession, shard: Shard, part: Sequence[Pair]
+    ) -> set[RequestId]:
+        """Requests of which some records were stored while their page was being read."""
+        requests = self._shards.requests(self._lane, self._biz, shard)
+        ids = [claim.request.id for claim, end in part if not isinstance(end, Retry)]
+        match = {"_id": {"$in": ids}, "parts": {"$exists": True}}
+        found = requests.find(match, projection=["_id"], hint=BY_ID, session=session)
+        return {read_id(document["_id"]) for document in found}
+
     def _write_records(
         self,
         session: ClientSession,
         shard: Shard,
         part: Sequence[Pair],
-        lost: set[RequestId],
+        partial: set[RequestId],
         *,
         replace: bool,
     ) -> None:
-        kept = [pair for pair in _kept(part) if pair[0].request.id not in lost]
-        if not kept:
-            return
+        """Insert the records, and remove what an earlier attempt has left beyond the last one's."""
         records = self._shards.records(self._lane, self._biz, shard)
         documents = [
             record_document(self._lane.tenant, record)
-            for _, outcome in kept
-            for record in outcome.records
+            for _, outcome in part
+            for record in _unkeyed(outcome)
+        ]
+        remains = [
+            DeleteMany({"_id": keys_of(claim.request.id, _first(outcome))}, hint=BY_ID)
+            for claim, outcome in part
+            if (claim.request.id in partial and _ends_parts(outcome))
+            or (replace and _unkeyed(outcome))
         ]
         try:
-            if replace:
-                records.bulk_write(
-                    [
-                        DeleteMany({"_id": keys_of(claim.request.id)}, hint=BY_ID)
-                        for claim, _ in kept
-                    ],
-                    session=session,
-                )
-            records.insert_many(documents, session=session)
+            if remains:
+                records.bulk_write(remains, session=session)
+            if documents:
+                records.insert_many(documents, session=session)
         except BulkWriteError as error:
             codes = {fault["code"] for fault in error.details["writeErrors"]}
             if codes == {_DUPLICATE_KEY} and not replace:
@@ -205,13 +248,34 @@ class _Settling:
             raise
 
 
-def keys_of(request_id: RequestId) -> Document:
-    """The range of the keys of a request's records."""
-    return {"$gte": {"r": request_id, "i": 0}, "$lte": {"r": request_id, "i": 2**31 - 1}}
+def _keyed(part: Iterable[Pair]) -> list[Record]:
+    """The records with keys of their own."""
+    return [
+        record
+        for _, outcome in part
+        if isinstance(outcome, Done)
+        for record in outcome.records
+        if record.key is not None
+    ]
 
 
-def _kept(part: Sequence[Pair]) -> list[tuple[Claim, Done]]:
-    return [(c, outcome) for c, outcome in part if isinstance(outcome, Done) and outcome.records]
+def _unkeyed(outcome: Outcome) -> list[Record]:
+    """The records that their request and place are the key of."""
+    if not isinstance(outcome, Done):
+        return []
+    return [record for record in outcome.records if record.key is None]
+
+
+def _first(outcome: Outcome) -> int:
+    """The first index that is not a part's of this attempt; a dead request keeps none."""
+    return outcome.stored if isinstance(outcome, Done) else 0
+
+
+def _ends_parts(outcome: Outcome) -> bool:
+    """Whether what parts have left beyond this attempt's is to go; not for a page as it was."""
+    return isinstance(outcome, Dead) or (
+        isinstance(outcome, Done) and outcome.status != _NOT_MODIFIED
+    )
 
 
 def _ends(part: Sequence[Pair], lost: set[RequestId]) -> Iterator[tuple[str | None, str]]:
@@ -232,7 +296,7 @@ def _changes(
     done: dict[tuple[object, ...], tuple[Pair, list[Claim]]] = {}
     for claim, outcome in outcomes:
         if isinstance(outcome, Done):
-            key = claim.token, len(outcome.records), outcome.status
+            key = claim.token, done_with(outcome), outcome.status
             done.setdefault(key, ((claim, outcome), []))[1].append(claim)
         else:
             yield _change(claim, outcome, worker, now), [claim]
@@ -242,18 +306,17 @@ def _changes(
 
 def _change(claim: Claim, outcome: Outcome, worker: str, now: datetime) -> Document:
     if isinstance(outcome, Done):
-        count = len(outcome.records)
-        line = event(now, State.DONE, worker, f"HTTP {outcome.status}, records: {count}")
+        line = event(now, State.DONE, worker, done_with(outcome))
         return {
-            "$set": {"flag": int(State.DONE), "records": count},
-            "$unset": {"due": "", "error": "", "reason": "", "answer": "", "token": ""},
+            "$set": {"flag": int(State.DONE), "records": outcome.stored + len(outcome.records)},
+            "$unset": {**_ENDED, "error": "", "reason": "", "answer": ""},
             "$push": pushed(line),
         }
     why, gone = failure(outcome), no_failure(outcome)
     if isinstance(outcome, Dead):
         return {
             "$set": {"flag": int(State.DEAD), **why, **found_by(claim.request.body)},
-            "$unset": {"due": "", "token": "", **gone},
+            "$unset": {**_ENDED, **gone},
             "$push": pushed(event(now, State.DEAD, worker, outcome.error)),
         }
     return {

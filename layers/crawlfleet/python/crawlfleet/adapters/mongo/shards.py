@@ -11,7 +11,7 @@ from crawlfleet.adapters.mongo.connection import Document, MongoNodes
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.ledger import JOB_LIFE
-from crawlfleet.policy.routing import Shard
+from crawlfleet.policy.routing import Shard, keyed_homes
 
 _Lives: TypeAlias = tuple[int, int | None]
 
@@ -22,6 +22,7 @@ BY_DUE: Final = "due"
 BY_STORING: Final = "by_storing"
 BY_JOB: Final = "by_job"
 BY_COUNTING: Final = "uncounted"
+BY_REQUEST: Final = "by_request"
 
 BY_TIME: Final = "ttl"
 
@@ -53,6 +54,10 @@ _REQUEST_INDEXES: Final = [
     ),
 ]
 _RECORD_INDEXES: Final = [IndexModel([("at", ASCENDING), ("_id", ASCENDING)], name=BY_STORING)]
+_KEYED_INDEXES: Final = [
+    *_RECORD_INDEXES,
+    IndexModel([("request", ASCENDING), ("_id", ASCENDING)], name=BY_REQUEST),
+]
 
 
 class Shards:
@@ -92,6 +97,15 @@ class Shards:
             self._make_sure(lane, shard, collection, _RECORD_INDEXES, _records_ttl(biz))
         return collection
 
+    def keyed(
+        self, lane: Lane, biz: Biz, home: Shard, *, made_sure: bool = False
+    ) -> Collection[Document]:
+        """The records that have keys of their own, at one of their homes (policy.routing)."""
+        collection = self._collection(lane, biz, home, "keyed")
+        if made_sure:
+            self._make_sure(lane, home, collection, _KEYED_INDEXES, _records_ttl(biz))
+        return collection
+
     def counts(
         self, lane: Lane, biz: Biz, shard: Shard, *, made_sure: bool = False
     ) -> Collection[Document]:
@@ -112,6 +126,8 @@ class Shards:
         _keep_ttl(self.requests(lane, biz, shard, made_sure=True), _requests_ttl(biz))
         _keep_ttl(self.counts(lane, biz, shard, made_sure=True), _counts_ttl(biz))
         _keep_ttl(self.records(lane, biz, shard, made_sure=True), _records_ttl(biz))
+        if shard in keyed_homes(biz):
+            _keep_ttl(self.keyed(lane, biz, shard, made_sure=True), _records_ttl(biz))
         self._lives[(lane.tenant, lane.biz, shard)] = _lives(biz)
 
     def _collection(self, lane: Lane, biz: Biz, shard: Shard, part: str) -> Collection[Document]:

@@ -6,10 +6,13 @@ from crawlfleet.adapters.mongo.insertion import MongoInsertion
 from crawlfleet.adapters.mongo.recovery import MongoRecovery
 from crawlfleet.adapters.mongo.settlement import MongoSettlement
 from crawlfleet.adapters.mongo.shards import Shards
+from crawlfleet.adapters.mongo.streaming import MongoStreaming
 from crawlfleet.adapters.mongo.tracking import MongoTracking
 
 
-class MongoRequestStore(MongoInsertion, MongoClaims, MongoSettlement, MongoTracking, MongoRecovery):
+class MongoRequestStore(
+    MongoInsertion, MongoClaims, MongoSettlement, MongoStreaming, MongoTracking, MongoRecovery
+):
     """Requests and records in the shards of their biz."""
 
     def __init__(self, nodes: MongoNodes) -> None:
@@ -18,5 +21,6 @@ class MongoRequestStore(MongoInsertion, MongoClaims, MongoSettlement, MongoTrack
         MongoInsertion.__init__(self, shards)
         MongoClaims.__init__(self, shards)
         MongoSettlement.__init__(self, nodes, shards)
+        MongoStreaming.__init__(self, shards)
         MongoTracking.__init__(self, shards)
         MongoRecovery.__init__(self, shards)

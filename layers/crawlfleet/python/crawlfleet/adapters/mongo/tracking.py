@@ -10,9 +10,10 @@ from pymongo.collection import Collection
 
 from crawlfleet.adapters.mongo.connection import Document, border
 from crawlfleet.adapters.mongo.counting import book, tally_of
-from crawlfleet.adapters.mongo.documents import event, pushed, record_of, tracked_of
+from crawlfleet.adapters.mongo.documents import event, pushed, tracked_of
+from crawlfleet.adapters.mongo.keyed_records import KeyedRecords
 from crawlfleet.adapters.mongo.paging import order, ordered, ranges_of, typed
-from crawlfleet.adapters.mongo.settlement import keys_of
+from crawlfleet.adapters.mongo.record_documents import keys_of, record_of
 from crawlfleet.adapters.mongo.shards import BY_ID, BY_STATE, BY_STORING, Shards
 from crawlfleet.adapters.mongo.transactions import in_transaction
 from crawlfleet.model.biz import Biz
@@ -20,7 +21,8 @@ from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import State, Tracked
-from crawlfleet.model.times import to_ms
+from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.record_keys import KEY_BYTES
 from crawlfleet.policy.routing import all_shards, candidates, live_shards
 
 
@@ -58,6 +60,7 @@ class MongoTracking:
         with border():
             for shard in candidates(biz, request_id):
                 requests = self._shards.requests(lane, biz, shard)
+                records = self._shards.records(lane, biz, shard)
                 if requests.find_one(match, projection=["_id"], hint=BY_ID) is None:
                     continue
                 counts = self._shards.counts(lane, biz, shard, made_sure=True)
@@ -66,6 +69,7 @@ class MongoTracking:
                     session: ClientSession,
                     requests: Collection[Document] = requests,
                     counts: Collection[Document] = counts,
+                    records: Collection[Document] = records,
                 ) -> Document | None:
                     document = requests.find_one_and_update(
                         match,
@@ -76,6 +80,9 @@ class MongoTracking:
                     )
                     if document is not None:
                         book(counts, tally_of([document.get("job")], "cancelled"), now, session)
+                        if "parts" in document:  # a page that was read in part leaves nothing
+                            found = {"_id": keys_of(request_id)}
+                            records.delete_many(found, hint=BY_ID, session=session)
                     return document
 
                 document = in_transaction(self._shards.client(shard), write)
@@ -121,47 +128,57 @@ class MongoTracking:
     ) -> list[Record]:
         """See ports.RequestStore.records: one indexed query a shard, merged."""
         match: Document = {"tenant": lane.tenant, "biz": lane.biz}
+        keyed = KeyedRecords(self._shards, lane, biz)
         if request_id is not None:
-            return self._records_of(lane, biz, request_id, match, after, limit)
-        key = None
-        if after is not None:
-            owner, index = _split(after[1])
-            key = after[0], {"r": owner, "i": index}
+            with border():
+                return self._records_of(lane, biz, keyed, request_id, match, after, limit)
+        at, key = (None, None) if after is None else (after[0], _key_in(after[1]))
+        if at is None:
+            ranges: list[Document] = [{}]
+        elif key is not None:  # keyed records come after the others of their millisecond
+            ranges = [{"at": {"$gt": from_ms(at)}}]
+        else:
+            owner, index = _split(after[1] if after else "")
+            ranges = ranges_of("at", None, (at, {"r": owner, "i": index}))
         found: list[list[Record]] = []
         with border():
             for shard in all_shards(biz):
                 collection = self._shards.records(lane, biz, shard)
-                ranges = ranges_of("at", None, key)
                 documents = ordered(collection, match, ranges, "at", BY_STORING, limit)
                 found.append([record_of(document) for document in documents])
+            found.append(keyed.stored_after(None if at is None else (at, key), limit))
         return list(islice(merge(*found, key=_record_place), limit))
 
     def _records_of(
         self,
         lane: Lane,
         biz: Biz,
+        keyed: KeyedRecords,
         request_id: RequestId,
         match: Document,
         after: tuple[int, str] | None,
         limit: int,
     ) -> list[Record]:
-        """The records of one request: they are of one time and one shard."""
-        match = {**match, "_id": keys_of(request_id)}
-        if after is not None and _split(after[1])[0] == request_id:
-            match["_id"] = {**match["_id"], "$gt": {"r": request_id, "i": _split(after[1])[1]}}
-        with border():
+        """The records of one request: those of its place, of one shard, then the keyed ones."""
+        key = None if after is None else _key_in(after[1])
+        found: list[Record] = []
+        if key is None:
+            match = {**match, "_id": keys_of(request_id)}
+            if after is not None and _split(after[1])[0] == request_id:
+                match["_id"] = {**match["_id"], "$gt": {"r": request_id, "i": _split(after[1])[1]}}
             for shard in candidates(biz, request_id):
                 collection = self._shards.records(lane, biz, shard)
                 cursor = collection.find(match, hint=BY_ID).sort("_id", ASCENDING).limit(limit)
                 found = [record_of(document) for document in cursor]
                 if found:
-                    return found
-        return []
+                    break
+        left = limit - len(found)
+        return found + keyed.of_request(request_id, key, left) if left > 0 else found
 
     def record_count(self, lane: Lane, biz: Biz) -> int:
         """See ports.RequestStore.record_count: what the collections know of themselves."""
         with border():
-            return sum(
+            return KeyedRecords(self._shards, lane, biz).count() + sum(
                 self._shards.records(lane, biz, shard).estimated_document_count()
                 for shard in all_shards(biz)
             )
@@ -177,5 +194,13 @@ def _split(record_id: str) -> tuple[RequestId, int]:
     return typed(owner), int(index) if index else -1
 
 
+def _key_in(record_id: str) -> str | None:
+    """The key that a record's id is, or None for one that is made of its request and place."""
+    return record_id if len(record_id) == 2 * KEY_BYTES else None
+
+
 def _record_place(record: Record) -> tuple[int, str, int, str, int]:
-    return (*order(to_ms(record.stored_at), record.request_id), record.index)
+    if record.key is not None:
+        return to_ms(record.stored_at), "k", 0, record.key, 0
+    ms, kind, number, text = order(to_ms(record.stored_at), record.request_id)
+    return ms, f"a{kind}", number, text, record.index
