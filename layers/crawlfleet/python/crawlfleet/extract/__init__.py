@@ -2,26 +2,31 @@
 
 One subject a file: ``document`` decodes and parses a page (``encoding``, ``guard``, ``tree``),
 ``compile`` turns a rule into a ``plan`` (``combinations`` says what cannot be), ``engines`` gives
-``css``, ``xpath`` and ``jsonpath`` one shape beside ``regex``, ``values`` takes and narrows,
-``casts`` and ``links`` finish, ``bounds`` says what a page may cost. Parsers are loaded by the
-first rule that needs them.
+``css``, ``xpath`` and ``jsonpath`` one shape beside ``regex``, ``structured`` and ``visible`` read
+pages in ways of their own, ``values`` takes and narrows, ``transforms`` (``times``), ``casts`` and
+``links`` finish, ``follow`` finds where to go on, ``bounds`` says what a page may cost; ``trial``
+tries a rule on a page. Parsers are loaded by the first rule that needs them.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 from crawlfleet.errors import ExtractError, Problem
 from crawlfleet.extract.bounds import UnreadableError
 from crawlfleet.extract.compile import Compiled, compile_rule
 from crawlfleet.extract.document import Document
 from crawlfleet.extract.values import Facts
+from crawlfleet.model.harvest import Coverage, Harvest
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.rule import Rule
+
+#: Values all the same, though they are false in Python.
+_VALUES: Final = (0, False)
 
 #: Compiled rules kept, the least recently used going first.
 RULES_KEPT: Final = 256
@@ -51,20 +56,50 @@ class RuleExtractor:
         self._last: tuple[Rule, Compiled] | None = None
         self._lock = Lock()
 
-    def extract(self, rule: Rule, page: Page) -> list[dict[str, object]]:
-        """The records' fields, one mapping per record; a rule without ``items`` gives one.
+    def harvest(
+        self, rule: Rule, page: Page, depth: int = 0, meta: Mapping[str, Any] | None = None
+    ) -> Harvest:
+        """The records' fields and the links to follow of a page ``depth`` links into a crawl.
+
+        A rule without ``items`` gives one record. ``meta`` is the request's; where the page is one
+        of a list it says which one (policy.following). Links to be read by this rule name none.
 
         Raises:
             ExtractError: names the field (``items[3].offers[0].price``) that could not be read, or
                 ``page`` where the page as a whole was refused, or the rule's own mistake.
         """
+        return self.trial(rule, page, depth, meta)[0]
+
+    def trial(
+        self, rule: Rule, page: Page, depth: int = 0, meta: Mapping[str, Any] | None = None
+    ) -> tuple[Harvest, dict[str, int]]:
+        """The same, and how many of the page's links are not followed, by reason."""
         plan, problems = self._compile(rule)
         if plan is None:
             raise ExtractError(problems[0].field, problems[0].message)
+        refused: dict[str, int] = {}
+        document = Document(page, rule.source)
         try:
-            return plan.run(Document(page, rule.source))
+            records = plan.run(document)
+            links = plan.links(document, depth, meta or {}, refused) if plan.followers else ()
         except UnreadableError as error:
             raise ExtractError(error.path or "page", error.message) from error
+        coverage = Coverage(
+            pages=1, records=len(records), fields=_filled(plan.group.names, records)
+        )
+        return Harvest(records=tuple(records), links=links, coverage=coverage), refused
+
+    def extract(self, rule: Rule, page: Page) -> list[dict[str, object]]:
+        """The records alone, for those who follow no links.
+
+        Raises:
+            ExtractError: as from :meth:`harvest`.
+        """
+        return list(self.harvest(rule, page).records)
+
+    def prepare(self, rule: Rule) -> None:
+        """Compile the rule now, so that its first page does not wait for it."""
+        self._compile(rule)
 
     def _compile(self, rule: Rule) -> Compiled:
         last = self._last
@@ -84,6 +119,18 @@ class RuleExtractor:
                     self._compiled.popitem(last=False)
         self._last = (rule, compiled)
         return compiled
+
+
+def _filled(names: Sequence[str], records: Sequence[Mapping[str, object]]) -> dict[str, int]:
+    """Of how many records each field has a value, nothing being one: null, "", [], {}.
+
+    >>> _filled(("a", "b"), ({"a": 0, "b": []}, {"a": False, "b": None}))
+    {'a': 2, 'b': 0}
+    """
+    return {
+        name: sum(bool(value := record[name]) or value in _VALUES for record in records)
+        for name in names
+    }
 
 
 def check_rule(rule: Rule, prefix: str = "") -> list[Problem]:

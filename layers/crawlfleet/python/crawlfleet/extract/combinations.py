@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from crawlfleet.errors import Problem
 from crawlfleet.extract.bounds import UnreadableError
 from crawlfleet.extract.casts import cast
-from crawlfleet.extract.engines import READS, EngineName, Place, engine_of
-from crawlfleet.model.rule import Cast, Field, Selector, Source, Take
+from crawlfleet.extract.engines import READS, EngineName, Place, place_inside
+from crawlfleet.model.rule import Cast, Field, Follow, Selector, Source, Take
+from crawlfleet.policy.step_shape import step_problems
 
+_FINDERS: Final = {"data": "json"}
 _ENGINES: tuple[EngineName, ...] = ("css", "xpath", "json")
 
 
@@ -18,24 +21,57 @@ def combination_problems(
 ) -> Iterator[Problem]:
     """Every impossible combination of a field, or of ``items``."""
     named: list[EngineName] = [e for e in _ENGINES if getattr(selector, e) is not None]
-    fact = isinstance(selector, Field) and selector.fact is not None
-    if len(named) + fact > 1:
-        chosen = [*named, *(["fact"] if fact else [])]
+    other = _elsewhere(selector)
+    if len(named) + len(other) > 1:
+        chosen = [*named, *other]
         yield Problem(path, f"says {' and '.join(chosen)}: one of them can be meant")
+    if selector.structured is not None:
+        yield from _of_structured(selector, source, place, path)
     for engine in named:
+        if selector.structured is not None:
+            continue
         if place == "page" and engine not in READS[source]:
             yield Problem(f"{path}.{engine}", f"cannot read a page whose source is {source}")
-        elif place not in {"page", engine}:
-            found = "a text" if place == "text" else f"what {place} found"
+        elif place not in {"page", engine} and not (place == "data" and engine == "json"):
+            found = "a text" if place == "text" else f"what {_FINDERS.get(place, place)} found"
             yield Problem(f"{path}.{engine}", f"cannot look inside {found}")
-    if not named and not fact and selector.regex is None and place == "page":
+    if not named and not other and selector.regex is None and place == "page":
         yield Problem(path, "says nowhere to look: css, xpath, json, regex or fact is missing")
     if isinstance(selector, Field):
-        yield from _of_field(selector, engine_of(selector) or place, path)
+        yield from _of_field(selector, source, place_inside(selector, place), path)
+        several = selector.list or selector.count
+        yield from step_problems(selector.transforms, f"{path}.transforms", several=several)
+    elif isinstance(selector, Follow):
+        yield from step_problems(selector.transforms, f"{path}.transforms", several=True)
 
 
-def _of_field(field: Field, found: Place, path: str) -> Iterator[Problem]:
+def _elsewhere(selector: Selector) -> list[str]:
+    """What a field says instead of a selector."""
+    if not isinstance(selector, Field):
+        return []
+    fact = ["fact"] if selector.fact is not None else []
+    return [*fact, "main_text"] if selector.main_text else fact
+
+
+def _of_structured(
+    selector: Selector, source: Source, place: Place, path: str
+) -> Iterator[Problem]:
+    if selector.json is None:
+        yield Problem(f"{path}.structured", "is read by json, which is missing")
+    if source is not Source.HTML:
+        yield Problem(f"{path}.structured", f"cannot be on a page whose source is {source}")
+    elif place != "page":
+        yield Problem(f"{path}.structured", "is of a whole page, not of what is inside an item")
+
+
+def _of_field(field: Field, source: Source, found: Place, path: str) -> Iterator[Problem]:
     elements = found in {"css", "xpath"} and field.fact is None
+    if field.main_text and source is not Source.HTML:
+        yield Problem(f"{path}.main_text", f"cannot be on a page whose source is {source}")
+    elif field.main_text and (field.list or field.count):
+        yield Problem(f"{path}.main_text", "is one text")
+    if field.transforms and field.type is Cast.JSON and found in {"json", "data"}:
+        yield Problem(f"{path}.transforms", "change texts: this is JSON, which type json keeps")
     if field.attribute is not None and not elements:
         yield Problem(f"{path}.attribute", "only elements have attributes")
     if field.attribute == "":
@@ -68,6 +104,7 @@ def _of_count(field: Field, path: str) -> Iterator[Problem]:
         "required": field.required,
         "default": field.default is not None,
         "fields": bool(field.fields),
+        "transforms": bool(field.transforms),
     }
     for key, clash in clashes.items():
         if clash:
@@ -82,6 +119,10 @@ def _of_nested(field: Field, path: str) -> Iterator[Problem]:
             yield Problem(f"{path}.attribute", "there are no fields inside an attribute")
         if field.take is not Take.TEXT:
             yield Problem(f"{path}.take", "nested fields take for themselves")
+        if field.transforms:
+            yield Problem(f"{path}.transforms", "change texts: nested fields have their own")
+    if field.main_text:
+        yield Problem(f"{path}.main_text", "there are no fields inside a text")
     if field.absolute:
         yield Problem(f"{path}.absolute", "nested fields are no link")
     if field.default is not None:

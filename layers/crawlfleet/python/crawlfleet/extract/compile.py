@@ -6,7 +6,7 @@ Every expression is compiled once; what a field says is turned into one function
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from crawlfleet.errors import Problem
 from crawlfleet.extract.bounds import FIELDS_MAX, LEVELS_MAX
@@ -16,11 +16,14 @@ from crawlfleet.extract.engines import (
     Query,
     compile_query,
     engine_of,
+    place_inside,
     source_text,
     taker,
 )
-from crawlfleet.extract.plan import Group, Named, Plan, Read, ReadMany
+from crawlfleet.extract.follow import Follower, Found, anchors
+from crawlfleet.extract.plan import Given, Group, Named, Plan, Read, ReadMany
 from crawlfleet.extract.regex import RegexQuery
+from crawlfleet.extract.transforms import Chain, Transformed, compile_steps
 from crawlfleet.extract.values import (
     Facts,
     Values,
@@ -32,7 +35,12 @@ from crawlfleet.extract.values import (
     read_list,
     read_one,
 )
-from crawlfleet.model.rule import Cast, Field, Rule, Selector, Source, Take
+from crawlfleet.model.rule import Cast, Field, Follow, Rule, Selector, Source, Take
+from crawlfleet.policy.rule_shape import rule_problems
+from crawlfleet.policy.step_shape import gathers
+
+#: Where values are JSON's own.
+_JSON: Final = frozenset({"json", "data"})
 
 
 class Compiled(NamedTuple):
@@ -50,9 +58,14 @@ def compile_rule(rule: Rule, facts: Facts, prefix: str = "") -> Compiled:
     if rule.items is not None:
         items, place = compiler.items(rule.items, f"{prefix}items")
     group = compiler.group(rule.fields, place, f"{prefix}fields", 1)
-    if compiler.problems:
-        return Compiled(None, tuple(compiler.problems))
-    return Compiled(Plan(items, group), ())
+    followers = tuple(
+        compiler.follow(follow, f"{prefix}follow[{number}]")
+        for number, follow in enumerate(rule.follow)
+    )
+    problems = (*compiler.problems, *rule_problems(rule, prefix))
+    if problems:
+        return Compiled(None, problems)
+    return Compiled(Plan(items, group, followers), ())
 
 
 class _Compiler:
@@ -67,7 +80,7 @@ class _Compiler:
         self._combinations(selector, "page", path)
         query, regex = self._queries(selector, "page", path)
         if regex is None:
-            place: Place = engine or "text"
+            place: Place = place_inside(selector, "text")
             return (query.matches if query is not None else lambda _document, _context: []), place
         written = taker(engine, Take.TEXT, None, self.source) if engine else str
         return Values(query, written, regex, source_text("page", self.source)).several, "text"
@@ -91,16 +104,20 @@ class _Compiler:
     def field(self, field: Field, place: Place, path: str, level: int) -> Read:
         self._combinations(field, place, path)
         query, regex = self._queries(field, place, path)
-        engine = engine_of(field)
-        found: Place = engine or place
+        found = place_inside(field, place)
         if field.count and regex is None and query is not None:
             return read_count(query)
-        values = self._values(field, query, regex, found, place)
+        values: Given = self._values(field, query, regex, found, place)
+        chain = self.steps(field, f"{path}.transforms")
+        if chain is not None:
+            joins = gathers(field.transforms) and not field.list
+            values = Transformed(values, chain, gathers=joins, strip=field.strip)
         if field.count:
             return read_count_of(values)
         if field.fields:
             return self._nested(field, values, query, regex, found, path, level)
-        finish = finisher(field, from_json=found == "json" and regex is None)
+        from_json = found in _JSON and regex is None and not field.transforms
+        finish = finisher(field, from_json=from_json)
         return (read_list if field.list else read_one)(field, values, finish)
 
     def _values(
@@ -114,6 +131,8 @@ class _Compiler:
         if field.fact is not None:
             fact = self.facts.reader(field.fact)
             return Values(None, str, regex, fact)
+        if field.main_text:
+            return Values(None, str, regex, lambda document, _: document.main_text)
         take: Any = taker(found, field.take, field.attribute, self.source)
         if regex is not None and query is None and field.attribute is None:
             return Values(None, str, regex, source_text(place, self.source))
@@ -122,7 +141,7 @@ class _Compiler:
     def _nested(
         self,
         field: Field,
-        values: Values,
+        values: Given,
         query: Query | None,
         regex: RegexQuery | None,
         found: Place,
@@ -130,7 +149,7 @@ class _Compiler:
         level: int,
     ) -> Read:
         below: Place = found
-        if field.type is Cast.JSON and found != "json":
+        if field.type is Cast.JSON and (found not in _JSON or field.transforms):
             below = "json"
             finish = finisher(field, from_json=False)
             values = values.finished(finish)
@@ -140,6 +159,48 @@ class _Compiler:
             values = Values(query, lambda match: match, None, None)
         group = self.group(field.fields, below, f"{path}.fields", level + 1)
         return (read_groups if field.list else read_group)(field, values, group)
+
+    def steps(self, said: Field | Follow, path: str) -> Chain | None:
+        """The steps that texts go through, if there are any."""
+        chain, problems = compile_steps(said.transforms, path)
+        self.problems.extend(problems)
+        return chain if said.transforms else None
+
+    def follow(self, follow: Follow, path: str) -> Follower:
+        """What finds the links of a page and judges them."""
+        self._combinations(follow, "page", path)
+        query, regex = self._queries(follow, "page", path)
+        engine = engine_of(follow)
+        if query is None:
+            text = source_text("page", self.source)
+            found: Found = lambda document: ((text(document, None), False),)  # noqa: E731
+        else:
+            found = anchors(engine, query, follow.attribute)
+        patterns = {
+            name: self._any(expressions, f"{path}.{name}")
+            for name, expressions in (("allow", follow.allow), ("deny", follow.deny))
+        }
+        meta = self.group(follow.meta, "page", f"{path}.meta", 1) if follow.meta else None
+        return Follower(
+            follow, found, regex, self.steps(follow, f"{path}.transforms"), meta, **patterns
+        )
+
+    def _any(self, expressions: tuple[str, ...], path: str) -> RegexQuery | None:
+        """One expression that finds what any of them does."""
+        sound = True
+        for number, expression in enumerate(expressions):
+            try:
+                RegexQuery(expression)
+            except ValueError as error:
+                sound = False
+                self.problems.append(Problem(f"{path}[{number}]", str(error)))
+        if not expressions or not sound:
+            return None
+        try:
+            return RegexQuery("|".join(f"(?:{expression})" for expression in expressions))
+        except ValueError as error:
+            self.problems.append(Problem(path, f"too much at once: {error}"))
+            return None
 
     def _combinations(self, selector: Selector, place: Place, path: str) -> None:
         self.problems.extend(combination_problems(selector, self.source, place, path))
@@ -154,7 +215,7 @@ class _Compiler:
             if expression is None:
                 continue
             try:
-                query = compile_query(engine, expression, self.source, place)
+                query = compile_query(engine, expression, self.source, place, selector.structured)
             except ValueError as error:
                 self.problems.append(Problem(f"{path}.{engine}", str(error)))
         if selector.regex is not None:

@@ -65,6 +65,10 @@ class CssQuery:
         """How many there are."""
         return len(self._all(document, within))
 
+    def some(self, document: Document, within: LexborNode | None, most: int) -> list[LexborNode]:
+        """The first of them."""
+        return self._all(document, within)[:most]
+
     def _all(self, document: Document, within: LexborNode | None) -> list[LexborNode]:
         if self._descents > 1 or self._sideways:
             self._charge(document)

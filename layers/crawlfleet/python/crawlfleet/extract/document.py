@@ -9,11 +9,13 @@ from crawlfleet.extract.bounds import Meter, UnreadableError
 from crawlfleet.extract.encoding import decode
 from crawlfleet.extract.guard import guard_html
 from crawlfleet.model.outcome import Page
-from crawlfleet.model.rule import Source
+from crawlfleet.model.rule import Source, Structured
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
     from selectolax.lexbor import LexborHTMLParser
+
+    from crawlfleet.extract.links import Addresses
 
 _DEPTHS: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -25,6 +27,7 @@ class Document:
         self.page = page
         self.source = source
         self.meter = Meter()
+        self._structured: dict[Structured, list[Any]] = {}
 
     @cached_property
     def text(self) -> str:
@@ -39,7 +42,12 @@ class Document:
         return self.text.encode("utf-8", "replace")
 
     @cached_property
-    def _guarded(self) -> bytes:
+    def guarded(self) -> bytes:
+        """The body as UTF-8, fit for a parser of HTML.
+
+        Raises:
+            UnreadableError: it is built to exhaust one.
+        """
         guard_html(self.utf8)
         return self.utf8
 
@@ -49,7 +57,7 @@ class Document:
         from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
         try:
-            return LexborHTMLParser(self._guarded)
+            return LexborHTMLParser(self.guarded)
         except (SelectolaxError, ValueError) as error:
             raise UnreadableError(f"the page cannot be parsed: {error}") from error
 
@@ -62,7 +70,7 @@ class Document:
         """
         from crawlfleet.extract.tree import parse_html, parse_xml
 
-        return parse_xml(self.utf8) if self.source == "xml" else parse_html(self._guarded)
+        return parse_xml(self.utf8) if self.source == "xml" else parse_html(self.guarded)
 
     @cached_property
     def json(self) -> Any:
@@ -75,12 +83,45 @@ class Document:
 
         return parse_json(self.utf8)
 
+    def structured(self, kind: Structured) -> list[Any]:
+        """What the page says of itself for machines, one kind of it.
+
+        Raises:
+            UnreadableError: there is too much of it.
+        """
+        if kind not in self._structured:
+            from crawlfleet.extract.structured import structured_of
+
+            self._structured[kind] = structured_of(self, kind)
+        return self._structured[kind]
+
+    @cached_property
+    def main_text(self) -> str:
+        """What people read on the page."""
+        from crawlfleet.extract.visible import main_text_of
+
+        return main_text_of(self)
+
     @cached_property
     def base(self) -> str:
         """What links on the page are relative to: its URL, or what its first ``<base>`` says."""
         from crawlfleet.extract.links import base_of
 
         return base_of(self)
+
+    @cached_property
+    def addresses(self) -> Addresses:
+        """What makes URLs of the page's links."""
+        from crawlfleet.extract.links import Addresses
+
+        return Addresses(self.base)
+
+    @cached_property
+    def nofollow(self) -> bool:
+        """Whether the page asks that none of its links is followed."""
+        from crawlfleet.extract.links import asks_nofollow
+
+        return asks_nofollow(self)
 
     @cached_property
     def nodes(self) -> int:

@@ -10,15 +10,16 @@ from collections.abc import Callable
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from crawlfleet.extract.bounds import UnreadableError
+from crawlfleet.extract.bounds import MATCHES_MAX, UnreadableError, bounded
 from crawlfleet.extract.casts import to_string
-from crawlfleet.model.rule import Selector, Source, Take
+from crawlfleet.model.rule import Selector, Source, Structured, Take
 
 if TYPE_CHECKING:
     from crawlfleet.extract.document import Document
 
 #: What a context is.
-Place = Literal["page", "css", "xpath", "json", "text"]
+#: ``data`` is JSON in which one value and a list of values mean the same.
+Place = Literal["page", "css", "xpath", "json", "data", "text"]
 #: What is taken of a match.
 Taker = Callable[[Any], object]
 EngineName = Literal["css", "xpath", "json"]
@@ -47,6 +48,18 @@ class Query(Protocol):
         """How many there are."""
         ...
 
+    def some(self, document: Document, within: Any, most: int) -> list[Any]:
+        """The first of them, where more than are kept may be there."""
+        ...
+
+
+def place_inside(selector: Selector, place: Place) -> Place:
+    """What a context is inside of a match of the selector."""
+    engine = engine_of(selector)
+    if engine == "json" and (selector.structured is not None or place == "data"):
+        return "data"
+    return engine or place
+
 
 def engine_of(selector: Selector) -> EngineName | None:
     """The engine that a selector names, ``regex`` aside."""
@@ -57,8 +70,14 @@ def engine_of(selector: Selector) -> EngineName | None:
     return "json" if selector.json is not None else None
 
 
-def compile_query(engine: EngineName, expression: str, source: Source, place: Place) -> Query:
-    """The engine's query for one place.
+def compile_query(
+    engine: EngineName,
+    expression: str,
+    source: Source,
+    place: Place,
+    structured: Structured | None = None,
+) -> Query:
+    """The engine's query for one place, or for the ``structured`` data of a page.
 
     Raises:
         ValueError: says what is wrong with the expression.
@@ -75,6 +94,10 @@ def compile_query(engine: EngineName, expression: str, source: Source, place: Pl
     from crawlfleet.extract.jsonpath import JsonPathQuery
 
     json_query = JsonPathQuery(expression)
+    if structured is not None:
+        return _Spread(_OfStructured(json_query, structured))
+    if place == "data":
+        return _Spread(json_query)
     return _OfJsonPage(json_query) if place == "page" else json_query
 
 
@@ -95,6 +118,9 @@ class _InElements:
     def count(self, document: Document, within: Any) -> int:
         return self._query.count(document, _element(within))
 
+    def some(self, document: Document, within: Any, most: int) -> list[Any]:
+        return self._query.some(document, _element(within), most)
+
 
 def _element(within: Any) -> Any:
     if isinstance(within, str):
@@ -108,14 +134,58 @@ class _OfJsonPage:
     def __init__(self, query: Query) -> None:
         self._query = query
 
+    def _page(self, document: Document) -> Any:
+        return document.json
+
     def first(self, document: Document, within: Any) -> Any:  # noqa: ARG002
-        return self._query.first(document, document.json)
+        return self._query.first(document, self._page(document))
 
     def matches(self, document: Document, within: Any) -> list[Any]:  # noqa: ARG002
-        return self._query.matches(document, document.json)
+        return self._query.matches(document, self._page(document))
 
     def count(self, document: Document, within: Any) -> int:  # noqa: ARG002
-        return self._query.count(document, document.json)
+        return self._query.count(document, self._page(document))
+
+    def some(self, document: Document, within: Any, most: int) -> list[Any]:  # noqa: ARG002
+        return self._query.some(document, self._page(document), most)
+
+
+class _OfStructured(_OfJsonPage):
+    __slots__ = ("_kind",)
+
+    def __init__(self, query: Query, kind: Structured) -> None:
+        super().__init__(query)
+        self._kind = kind
+
+    def _page(self, document: Document) -> Any:
+        return document.structured(self._kind)
+
+
+class _Spread:
+    """What is a list counts as its members."""
+
+    __slots__ = ("_query",)
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+
+    def first(self, document: Document, within: Any) -> Any:
+        return next(iter(self.matches(document, within)), None)
+
+    def matches(self, document: Document, within: Any) -> list[Any]:
+        return bounded(self.some(document, within, MATCHES_MAX + 1))
+
+    def count(self, document: Document, within: Any) -> int:
+        return len(self.matches(document, within))
+
+    def some(self, document: Document, within: Any, most: int) -> list[Any]:
+        found: list[Any] = []
+        for match in self._query.some(document, within, most):
+            if isinstance(match, list):
+                found += match[: most - len(found)]
+            else:
+                found.append(match)
+        return found[:most]
 
 
 def taker(place: Place, take: Take, attribute: str | None, source: Source) -> Taker:

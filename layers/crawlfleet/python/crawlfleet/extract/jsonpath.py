@@ -65,6 +65,10 @@ class JsonPathQuery:
         """How many there are."""
         return len(self._some(document, within, None))
 
+    def some(self, document: Document, within: object, most: int) -> list[object]:
+        """The first of them."""
+        return self._some(document, within, most)
+
     def _some(self, document: Document, within: object, limit: int | None) -> list[object]:
         if not isinstance(within, dict | list):
             # The library would take a text for a document.

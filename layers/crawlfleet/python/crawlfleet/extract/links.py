@@ -1,12 +1,29 @@
-"""Links made absolute."""
+"""Links made absolute, and fit to be requested."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-from urllib.parse import urljoin
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urldefrag, urljoin
+
+from crawlfleet.policy.target import MAX_URL_LENGTH, problem_with
 
 if TYPE_CHECKING:
     from crawlfleet.extract.document import Document
+
+#: What most links are: a path from the root, or a whole URL, in characters that stand for
+#: themselves and without dots that lead up. The others are taken apart by the standard library.
+_PATH: Final = re.compile(r"(/(?![/.])(?:[\w\-~:@!$&'()*+,;=%.?]|/(?![/.]))*)(?:#.*)?", re.ASCII)
+_WHOLE: Final = re.compile(
+    r"(https?://[a-z0-9.-]+)(/(?:[\w\-~:@!$&'()*+,;=%.?]|/(?!\.))*)(?:#.*)?", re.ASCII
+)
+_NOT_PLAIN: Final = re.compile(r"[^!-~]|[\"<>\\^`{|}]")
+_AUTHORITY: Final = re.compile(r"(https?)://([^/?#]*)", re.IGNORECASE)
+#: Links that lead to nothing that could be requested; most pages have some.
+_NOWHERE: Final = ("#", "javascript:", "mailto:", "tel:", "data:")
+_NOFOLLOW: Final = frozenset({"nofollow", "none"})
+_ROBOTS: Final = re.compile(rb"<meta[^>]{0,400}robots", re.IGNORECASE)
 
 
 def join(base: str, link: str) -> str | None:
@@ -21,6 +38,108 @@ def join(base: str, link: str) -> str | None:
         return urljoin(base, link.strip())
     except ValueError:
         return None
+
+
+class Addresses:
+    """Links of one page as URLs that can be requested: absolute, http(s), without fragment.
+
+    The host is in lower case, an internationalised one in ASCII; what has to be escaped is.
+
+    >>> addresses = Addresses("https://Shop.example/a/b?c")
+    >>> addresses.of("../d e#f"), addresses.of("/g"), addresses.of("HTTP://B.example")
+    ('https://shop.example/d%20e', 'https://shop.example/g', 'http://b.example/')
+    >>> addresses.of("mailto:me@b.example") is None
+    True
+    """
+
+    __slots__ = ("_base", "_origin", "_sound")
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        found = _AUTHORITY.match(base)
+        self._origin = f"{found[1].lower()}://{found[2].lower()}" if found else ""
+        self._sound = bool(found) and problem_with(self._origin) is None
+
+    def of(self, link: str) -> str | None:
+        """The URL, or None where nothing could be requested by it."""
+        link = link.strip()
+        if len(link) > MAX_URL_LENGTH:
+            return None
+        if self._sound and (path := _PATH.fullmatch(link)) is not None:
+            url = self._origin + path[1]
+            return url if len(url) <= MAX_URL_LENGTH else None
+        if (whole := _WHOLE.fullmatch(link)) is not None:
+            return whole[1] + whole[2] if _sound_origin(whole[1]) else None
+        return self._carefully(link)
+
+    def _carefully(self, link: str) -> str | None:
+        joined = join(self._base, link)
+        if joined is None or _AUTHORITY.match(joined) is None:
+            return None
+        url = urldefrag(joined).url
+        if _NOT_PLAIN.search(url):
+            from w3lib.url import safe_url_string
+
+            try:
+                url = safe_url_string(url)
+            except (ValueError, UnicodeError):
+                return None
+        found = _AUTHORITY.match(url)
+        if found is None or problem_with(url) is not None:
+            return None
+        rest = url[found.end() :]
+        slash = "" if rest.startswith("/") else "/"
+        whole = f"{found[1].lower()}://{found[2].lower()}{slash}{rest}"
+        return whole if len(whole) <= MAX_URL_LENGTH else None
+
+
+@lru_cache(maxsize=4096)
+def _sound_origin(origin: str) -> bool:
+    return problem_with(origin) is None
+
+
+def host_of(url: str) -> str:
+    """The host of an absolute URL, in lower case.
+
+    >>> host_of("https://Shop.example:8080/a"), host_of("http://[::1]:80/")
+    ('shop.example', '[::1]')
+    """
+    authority = url.partition("://")[2]
+    for end in "/?#":
+        authority = authority.partition(end)[0]
+    authority = authority.rpartition("@")[2].lower()
+    if authority.startswith("["):
+        return authority.partition("]")[0] + "]"
+    return authority.partition(":")[0]
+
+
+def is_nowhere(link: str) -> bool:
+    """Whether a link is not meant to be requested.
+
+    >>> is_nowhere("#top"), is_nowhere(" JavaScript:void(0)"), is_nowhere("/top")
+    (True, True, False)
+    """
+    begin = link[:32].lstrip().lower()
+    return not begin or begin.startswith(_NOWHERE)
+
+
+def asks_nofollow(document: Document) -> bool:
+    """Whether the page as a whole asks that its links are not followed."""
+    header = document.page.headers.get("x-robots-tag", "")
+    # A header may be for one robot only: "otherbot: nofollow".
+    if ":" not in header and _NOFOLLOW & _directives(header):
+        return True
+    if document.source != "html" or not _ROBOTS.search(document.utf8):
+        return False
+    return any(
+        (node.attributes.get("name") or "").strip().lower() == "robots"
+        and bool(_NOFOLLOW & _directives(node.attributes.get("content") or ""))
+        for node in document.lexbor.css("meta[name][content]")
+    )
+
+
+def _directives(text: str) -> set[str]:
+    return {part.strip().lower() for part in text.split(",")}
 
 
 def base_of(document: Document) -> str:

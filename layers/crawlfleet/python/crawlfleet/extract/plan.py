@@ -6,13 +6,15 @@ or a text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from crawlfleet.extract.bounds import CONTEXT_UNITS, UnreadableError
+from crawlfleet.model.harvest import Link
 
 if TYPE_CHECKING:
     from crawlfleet.extract.document import Document
+    from crawlfleet.extract.follow import Follower, Refusals
 
 #: The context of a page's own fields.
 PAGE: Final = None
@@ -25,6 +27,22 @@ ReadMany = Callable[["Document", Context], Sequence[object]]
 Finish = Callable[["Document", object], object]
 
 
+class Given(Protocol):
+    """The values that a field finds, before it makes of them what it keeps."""
+
+    def single(self, document: Document, context: Context) -> object:
+        """The first value, or None."""
+        ...
+
+    def several(self, document: Document, context: Context) -> Sequence[object]:
+        """All values; one match without a value is a None among them."""
+        ...
+
+    def finished(self, finish: Finish) -> Given:
+        """The same values, each in its final form."""
+        ...
+
+
 class Named(NamedTuple):
     """A field of a group."""
 
@@ -35,10 +53,11 @@ class Named(NamedTuple):
 class Group:
     """Fields that are read together; ``scoped`` ones search the branch of each context."""
 
-    __slots__ = ("fields", "scoped")
+    __slots__ = ("fields", "names", "scoped")
 
     def __init__(self, fields: Sequence[Named], scoped: int) -> None:
         self.fields = tuple(fields)
+        self.names = tuple(field.name for field in fields)
         self.scoped = scoped
 
     def read(self, document: Document, context: Context) -> dict[str, object]:
@@ -84,6 +103,23 @@ class Plan(NamedTuple):
 
     items: ReadMany | None
     group: Group
+    followers: tuple[Follower, ...] = ()
+
+    def links(
+        self, document: Document, depth: int, meta: Mapping[str, Any], refused: Refusals
+    ) -> tuple[Link, ...]:
+        """The links to follow, in the page's order and without repeats.
+
+        Raises:
+            UnreadableError: names what could not be read.
+        """
+        found: dict[tuple[str, str], Link] = {}
+        for number, follower in enumerate(self.followers):
+            try:
+                follower.collect(document, depth, meta, found, refused)
+            except UnreadableError as error:
+                raise error.within(f"follow[{number}]") from error.__cause__
+        return tuple(found.values())
 
     def run(self, document: Document) -> list[dict[str, object]]:
         """The records of the page.
@@ -91,6 +127,8 @@ class Plan(NamedTuple):
         Raises:
             UnreadableError: names the field.
         """
+        if not self.group.fields:
+            return []
         if self.items is None:
             return [self.group.read(document, PAGE)]
         try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from crawlfleet.extract.bounds import MATCH_UNITS, MATCHES_MAX, UnreadableError
 from crawlfleet.extract.casts import CASTS, to_string
 from crawlfleet.extract.links import join
-from crawlfleet.extract.plan import Context, Finish, Group, Read
+from crawlfleet.extract.plan import Context, Finish, Given, Group, Read
 from crawlfleet.extract.regex import RegexQuery
 from crawlfleet.model.rule import Cast, Field, PageFact
 
@@ -137,7 +137,7 @@ def finisher(field: Field, *, from_json: bool) -> Finish:
     return finish
 
 
-def read_one(field: Field, values: Values, finish: Finish) -> Read:
+def read_one(field: Field, values: Given, finish: Finish) -> Read:
     """A field of one value."""
     required, default = field.required, field.default
     single = values.single
@@ -156,7 +156,7 @@ def read_one(field: Field, values: Values, finish: Finish) -> Read:
     return read
 
 
-def read_list(field: Field, values: Values, finish: Finish) -> Read:
+def read_list(field: Field, values: Given, finish: Finish) -> Read:
     """A field of all values; matches without one are left out."""
     if field.type is Cast.STRING and not field.absolute:
         return _read_texts(field, values)
@@ -179,7 +179,7 @@ def read_list(field: Field, values: Values, finish: Finish) -> Read:
     return read
 
 
-def _read_texts(field: Field, values: Values) -> Read:
+def _read_texts(field: Field, values: Given) -> Read:
     strip, required = field.strip, field.required
 
     def read(document: Document, context: Context) -> object:
@@ -206,7 +206,7 @@ def read_count(query: Query) -> Read:
     return read
 
 
-def read_count_of(values: Values) -> Read:
+def read_count_of(values: Given) -> Read:
     """A field that is the number of values after narrowing."""
 
     def read(document: Document, context: Context) -> object:
@@ -216,7 +216,7 @@ def read_count_of(values: Values) -> Read:
     return read
 
 
-def read_group(field: Field, values: Values, group: Group) -> Read:
+def read_group(field: Field, values: Given, group: Group) -> Read:
     """A nested item, or None."""
 
     def read(document: Document, context: Context) -> object:
@@ -231,7 +231,7 @@ def read_group(field: Field, values: Values, group: Group) -> Read:
     return read
 
 
-def read_groups(field: Field, values: Values, group: Group) -> Read:
+def read_groups(field: Field, values: Given, group: Group) -> Read:
     """All nested items."""
 
     def read(document: Document, context: Context) -> object:

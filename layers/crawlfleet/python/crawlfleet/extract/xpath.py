@@ -52,6 +52,15 @@ class XPathQuery:
         found = self._evaluate(document, within)
         if isinstance(found, list):
             bounded(found)
+        return self._listed(found)
+
+    def some(self, document: Document, within: etree._Element | None, most: int) -> list[Match]:
+        """The first of them."""
+        found = self._evaluate(document, within)
+        return self._listed(found[:most] if isinstance(found, list) else found)
+
+    def _listed(self, found: Any) -> list[Match]:
+        if isinstance(found, list):
             return [item for item in found if isinstance(item, str | etree._Element)]  # noqa: SLF001
         if isinstance(found, bool):
             return ["true" if found else "false"]

@@ -100,12 +100,12 @@ class Field(Selector, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
 
     Inside an item a field may say nowhere to look and then means the item itself. ``fact`` takes a
     fact of the fetch instead, ``main_text`` what people read on an HTML page, without navigation
-    and the like. Of an element its text is taken, all text below it included, with
-    inner white space as it is; or its markup (``take``), or an ``attribute``. ``regex`` narrows
-    what was found to its first group, or the whole match; what does not match is left out.
-    ``strip`` removes white space at both ends, before and after ``transforms``, which the text goes
-    through then (see :mod:`crawlfleet.model.step`). ``absolute`` joins a link with the page's URL (and
-    its ``<base>``). ``type`` casts, strictly (see ``crawlfleet.extract.casts``).
+    and the like. Of an element its text is taken, all text below it included, with inner white
+    space as it is; or its markup (``take``), or an ``attribute``. ``regex`` narrows what was found
+    to its first group, or the whole match; what does not match is left out. ``strip`` removes white
+    space at both ends, before and after ``transforms``, which the text goes through then (see
+    :mod:`crawlfleet.model.step`). ``type`` casts, strictly (see ``crawlfleet.extract.casts``).
+    ``absolute`` joins a link with the page's URL (and its ``<base>``).
 
     The first match counts; ``list`` keeps every match that has a value, each cast; ``count`` keeps
     their number instead; where ``transforms`` join or pick before they split, they do so with all

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from crawlfleet.errors import Problem
-from crawlfleet.model.rule import Cast, Field, Rule, Selector, Source, Take
-from crawlfleet.policy.mistakes import join
+from crawlfleet.model.rule import Cast, Field, Follow, Rule, Selector, Source, Take
+from crawlfleet.policy.mistakes import join, named
+from crawlfleet.policy.step_shape import step_problems
 
 #: Nested items inside nested items, counted from the rule's own fields.
 MAX_DEPTH: Final = 5
@@ -29,21 +30,56 @@ _DEFAULTS: Final[dict[Cast, tuple[type, ...]]] = {
 
 def shape_problems(rule: Rule) -> list[Problem]:
     """What is wrong with the rule's composition; field paths start at it (``fields.price``)."""
-    found = list(_fields_problems(rule.fields, rule.source, "fields", 1))
+    inner = _source_inside(rule.items, rule.source) if rule.items is not None else rule.source
+    inside = rule.items is not None
+    found = list(_fields_problems(rule.fields, inner, "fields", 1, inside=inside))
     if rule.items is not None:
         kinds = _kinds(rule.items)
         if len(kinds) != 1:
             found.insert(
                 0, Problem("items", f"needs exactly one of css, xpath, json, regex{_but(kinds)}")
             )
-        found[0:0] = _source_problems(kinds, rule.source, "items")
+        found[0:0] = _source_problems(rule.items, kinds, rule.source, "items")
     if _count(rule.fields) > MAX_FIELDS:
         found.append(Problem("fields", f"are more than {MAX_FIELDS} over all levels"))
+    found += rule_problems(rule)
+    for number, follow in enumerate(rule.follow):
+        found += _follow_problems(follow, rule.source, f"follow[{number}]")
     return found
 
 
+def rule_problems(rule: Rule, prefix: str = "") -> Iterator[Problem]:
+    """What is wrong between the parts of a rule."""
+    if not rule.fields and not rule.follow:
+        yield Problem(f"{prefix}fields", "has none, and there is nothing to follow")
+    if rule.items is not None and not rule.fields:
+        yield Problem(f"{prefix}items", "gives no records: there are no fields")
+    for number, name in enumerate(rule.key):
+        if name not in rule.fields:
+            there = named(rule.fields, name) or "there are none"
+            yield Problem(f"{prefix}key[{number}]", f"is no field of this rule: {there}")
+
+
+def _follow_problems(follow: Follow, source: Source, place: str) -> Iterator[Problem]:
+    kinds = _kinds(follow)
+    if len(kinds) != 1:
+        yield Problem(place, f"needs exactly one of css, xpath, json, regex{_but(kinds)}")
+    yield from _source_problems(follow, kinds, source, place)
+    yield from step_problems(follow.transforms, f"{place}.transforms", several=True)
+    if follow.meta:
+        yield from _fields_problems(follow.meta, source, f"{place}.meta", 1, inside=False)
+
+
+def _source_inside(selector: Selector, source: Source) -> Source:
+    """What is read inside of a match."""
+    json = selector.structured is not None and selector.json is not None
+    if isinstance(selector, Field) and selector.type is Cast.JSON:
+        json = True
+    return Source.JSON if json else source
+
+
 def _fields_problems(
-    fields: dict[str, Field], source: Source, path: str, depth: int
+    fields: dict[str, Field], source: Source, path: str, depth: int, *, inside: bool
 ) -> Iterator[Problem]:
     if depth > MAX_DEPTH:
         yield Problem(path, f"is nested more than {MAX_DEPTH} deep")
@@ -51,35 +87,46 @@ def _fields_problems(
     for name, field in fields.items():
         place = join(path, name)
         kinds = _kinds(field)
-        yield from _source_problems(kinds, source, place)
+        yield from _source_problems(field, kinds, source, place)
+        yield from step_problems(
+            field.transforms, f"{place}.transforms", several=field.list or field.count
+        )
         if field.fields:
             yield from _nested_problems(field, kinds, place)
-            yield from _fields_problems(field.fields, source, f"{place}.fields", depth + 1)
+            inner = _source_inside(field, source)
+            below = f"{place}.fields"
+            yield from _fields_problems(field.fields, inner, below, depth + 1, inside=True)
         else:
-            yield from _value_problems(field, kinds, place)
+            yield from _value_problems(field, kinds, place, inside=inside)
 
 
 def _nested_problems(field: Field, kinds: list[str], place: str) -> Iterator[Problem]:
     """A nested item: at most a selector of where it is, and nothing that makes a single value."""
     if len(kinds) > 1:
         yield Problem(place, f"a nested item takes one of css, xpath, json at most{_but(kinds)}")
-    unfit = [name for name in ("regex", "fact", "attribute", "default") if _is_set(field, name)]
-    unfit += [name for name in ("count", "absolute") if getattr(field, name)]
-    unfit += ["take"] if field.take is not Take.TEXT else []
-    unfit += ["type"] if field.type is not Cast.STRING else []
+    unfit = [name for name in ("fact", "default") if _is_set(field, name)]
+    unfit += [name for name in ("count", "absolute", "main_text") if getattr(field, name)]
+    unfit += ["type"] if field.type not in {Cast.STRING, Cast.JSON} else []
+    if field.type is not Cast.JSON:  # JSON in a text has things inside, wherever the text is from
+        unfit += [name for name in ("regex", "attribute") if _is_set(field, name)]
+        unfit += ["take"] if field.take is not Take.TEXT else []
+        unfit += ["transforms"] if field.transforms else []
     for name in unfit:
         yield Problem(
             join(place, name), "does not go with fields: a nested item is no single value"
         )
 
 
-def _value_problems(field: Field, kinds: list[str], place: str) -> Iterator[Problem]:
-    wanted = "needs exactly one of css, xpath, json, regex, fact, or fields"
+def _value_problems(
+    field: Field, kinds: list[str], place: str, *, inside: bool
+) -> Iterator[Problem]:
+    wanted = "needs exactly one of css, xpath, json, regex, fact, main_text, or fields"
     if field.fact is not None:
-        kinds = [*kinds, "fact"]
-        if field.regex is not None and "regex" not in kinds:
-            kinds.append("regex")
-    if len(kinds) != 1:
+        kinds = [*(kind for kind in kinds if kind != "regex"), "fact"]
+    if field.main_text:
+        kinds = [*(kind for kind in kinds if kind != "regex"), "main_text"]
+    # Inside an item a field that says nowhere to look means the item itself.
+    if len(kinds) > 1 or not (kinds or inside):
         yield Problem(place, wanted + _but(kinds))
     markup = "css" in kinds or "xpath" in kinds
     if kinds and not markup:
@@ -91,6 +138,8 @@ def _value_problems(field: Field, kinds: list[str], place: str) -> Iterator[Prob
         yield Problem(join(place, "take"), "does not go with attribute: it is one or the other")
     if field.fact is not None and (field.list or field.count):
         yield Problem(place, "a fact is one value: neither list nor count goes with it")
+    if field.count and field.transforms:
+        yield Problem(join(place, "transforms"), "changes no number of matches")
     if field.count and field.list:
         yield Problem(join(place, "count"), "does not go with list: it is one or the other")
     if field.count and field.type not in (Cast.STRING, Cast.INTEGER):
@@ -111,7 +160,19 @@ def _default_problems(field: Field, place: str) -> Iterator[Problem]:
         yield Problem(join(place, "default"), f"is no {field.type.value}")
 
 
-def _source_problems(kinds: list[str], source: Source, place: str) -> Iterator[Problem]:
+def _source_problems(
+    selector: Selector, kinds: list[str], source: Source, place: str
+) -> Iterator[Problem]:
+    if selector.structured is not None:
+        if "json" not in kinds:
+            yield Problem(join(place, "structured"), "is read by json, which is missing")
+        elif source is not Source.HTML:
+            what = f"is on html pages; this rule's source is {source.value}"
+            yield Problem(join(place, "structured"), what)
+        return
+    if isinstance(selector, Field) and selector.main_text and source is not Source.HTML:
+        what = f"is on html pages; this rule's source is {source.value}"
+        yield Problem(join(place, "main_text"), what)
     for kind in kinds:
         if kind in ("css", "xpath") and source not in _MARKUP:
             yield Problem(
