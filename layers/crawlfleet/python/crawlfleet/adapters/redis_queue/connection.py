@@ -42,13 +42,14 @@ Argument: TypeAlias = str | bytes | int | float
 
 
 class Script:
-    """A Lua script of ``scripts/`` by its name, with the prelude before it."""
+    """A Lua script of ``scripts/`` by its name, with the prelude before it, or with two."""
 
     __slots__ = ("digest", "name", "source")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, second_prelude: str | None = None) -> None:
         self.name = name
-        self.source = _prelude() + _read(name)
+        second = b"" if second_prelude is None else _read(second_prelude)
+        self.source = _prelude() + second + _read(name)
         self.digest = sha1(self.source, usedforsecurity=False).hexdigest()
 
 
@@ -102,11 +103,18 @@ class RedisConnection:
         self, script: Script, each: Sequence[Sequence[str]], *arguments: Argument
     ) -> list[object]:
         """Run a repeatable script on several sets of keys, in one round trip."""
+        return self.again_with_each(script, [(keys, arguments) for keys in each])
+
+    def again_with_each(
+        self, script: Script, each: Sequence[tuple[Sequence[str], Sequence[Argument]]]
+    ) -> list[object]:
+        """Run a repeatable script on several sets of keys and arguments, in one round trip."""
 
         def run() -> list[object]:
             pipe = self.client.pipeline(transaction=False)
-            for keys in each:
-                pipe.evalsha(script.digest, len(keys), *keys, *arguments)
+            put = cast("Callable[..., object]", pipe.execute_command)
+            for keys, arguments in each:
+                put("EVALSHA", script.digest, len(keys), *keys, *arguments)
             return cast("list[object]", pipe.execute())
 
         def load_and_run() -> list[object]:

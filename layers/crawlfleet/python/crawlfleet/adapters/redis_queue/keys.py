@@ -6,6 +6,10 @@ key                                       type    TTL   holds
 ``cf:{tenant:biz}:queue:<queue>``         LIST    no    entries as JSON, newest first, served last
 ``cf:{tenant:biz}:leases:<queue>``        ZSET    no    ``token:entry`` by the lease's end, epoch ms
 ``cf:{tenant:biz}:delayed:<queue>``       ZSET    no    entry by its due time, epoch ms
+``cf:{tenant:biz}:at_host:<queue>:<host>``  LIST    no    entries that wait for a host, newest first
+``cf:{tenant:biz}:parked:<queue>``        HASH    no    host -> its list in figures, see below
+``cf:{tenant:biz}:parked_due:<queue>``    ZSET    no    host by when to look at it, epoch ms
+``cf:{tenant:biz}:parked_low:<queue>``    ZSET    no    host by the least ``ts`` of its list
 ``cf:{tenant:biz}:filled:<queue>``        STRING  no    ``reached:nonce`` of a filling, see below
 ``cf:{tenant:biz}:intake``                STRING  yes   when the rate's bucket is full, epoch us
 ``cf:{tenant:biz}:submitted``             HASH    yes   epoch second -> requests submitted in it
@@ -18,6 +22,12 @@ key                                       type    TTL   holds
 ``cf:{tenant:biz}:item_tries``            HASH    no    id -> how often the item was handed out
 ``cf:{tenant:biz}:item_bytes``            STRING  no    bytes of all items
 ``cf:{tenant:biz}:cookies:<job>``         STRING  yes   a job's cookies, as its workers encode them
+``cf:{tenant:biz}:seeds:<segment>``       HASH    yes   plan of the segment's filter, keys in it
+``cf:{tenant:biz}:bits<n>:<segment>``     STRING  yes   bits of that filter, 64 MB at most
+``cf:{host:<host>}:host_turns``           HASH    yes   tenants and ``*`` -> numbers (policy.turns)
+``cf:{host:<host>}:host_permits``         ZSET    yes   ``worker tenant`` by its end, server's us
+``cf:{host:<host>}:host_held``            HASH    yes   ``worker tenant`` -> ``count granted``
+``cf:{<origin>}:robots``                  STRING  yes   a site's robots.txt: status, time, text
 ``cf:{fleet}:workers``                    ZSET    no    worker id by its last beat, epoch ms
 ``cf:{fleet}:wakes``                      ZSET    no    wake-up not yet a worker, by its time
 ``cf:{fleet}:pulses``                     ZSET    no    worker id by its last beat, server's ms
@@ -36,6 +46,14 @@ tag: on a cluster, all keys that one script touches live in one slot. A lane's t
 the fleet's has none, so neither can be taken for the other; slugs hold neither colons nor braces.
 Statistics belong to the biz and outlive a change of the queue's name; so do its rate of intake and
 its items. Of coverage at most 100 versions of rules are kept, the latest counted ones.
+Hosts and sites are shared by all tenants and fleets on the Redis. Their tags have a colon too, but
+nothing behind them is named as a key of a lane is. An idle host is forgotten after an hour, though
+never before its next turn or the end of its back-off, a robots.txt within a day.
+
+``parked`` holds of each host ``count old least_of_old least_of_new``: how many entries wait for it,
+how many of those were there when the least was taken anew, and the least ``ts`` of these and of the
+others. Its field ``*`` is how many wait for all hosts. Where one of these keys is lost the others
+tell what it said; what a lost list held is found by recovery.
 
 ``filled`` tells whether the queue is whole: ``1767225600000:nonce`` while it is being filled and
 has come so far, ``:nonce`` when it is filled, no key when Redis has lost it. ``workers`` is by the
@@ -55,6 +73,9 @@ class LaneKeys(NamedTuple):
     queue: str
     leases: str
     delayed: str
+    parked: str
+    parked_due: str
+    parked_low: str
     filled: str
     intake: str
     submitted: str
@@ -66,6 +87,14 @@ class LaneKeys(NamedTuple):
     item_leases: str
     item_tries: str
     item_bytes: str
+
+
+class HostKeys(NamedTuple):
+    """The keys of one host. A site's robots.txt stands alone (:func:`robots_key`)."""
+
+    host_turns: str
+    host_permits: str
+    host_held: str
 
 
 class FleetKeys(NamedTuple):
@@ -96,6 +125,9 @@ def lane_keys(lane: Lane) -> LaneKeys:
         queue=f"{stem}:queue:{lane.queue}",
         leases=f"{stem}:leases:{lane.queue}",
         delayed=f"{stem}:delayed:{lane.queue}",
+        parked=f"{stem}:parked:{lane.queue}",
+        parked_due=f"{stem}:parked_due:{lane.queue}",
+        parked_low=f"{stem}:parked_low:{lane.queue}",
         filled=f"{stem}:filled:{lane.queue}",
         intake=f"{stem}:intake",
         submitted=f"{stem}:submitted",
@@ -119,6 +151,16 @@ def cookies_key(lane: Lane, job: str) -> str:
     return f"cf:{{{lane.tenant}:{lane.biz}}}:cookies:{job}"
 
 
+def filter_keys(lane: Lane, segment: str, parts: int) -> list[str]:
+    """The keys of a segment's filter of so many strings; a biz's bits begin with ``bits0``.
+
+    >>> filter_keys(Lane("acme", "docs", "main"), "2026-03-01", 1)
+    ['cf:{acme:docs}:seeds:2026-03-01', 'cf:{acme:docs}:bits0:2026-03-01']
+    """
+    stem = f"cf:{{{lane.tenant}:{lane.biz}}}"
+    return [f"{stem}:seeds:{segment}", *(f"{stem}:bits{n}:{segment}" for n in range(parts))]
+
+
 def fleet_keys(fleet: str = "fleet") -> FleetKeys:
     """The stage-wide keys; another name keeps a second fleet apart on the same Redis.
 
@@ -126,3 +168,30 @@ def fleet_keys(fleet: str = "fleet") -> FleetKeys:
     'cf:{fleet}:workers'
     """
     return FleetKeys(*(f"cf:{{{fleet}}}:{name}" for name in FleetKeys._fields))
+
+
+def host_list(lane: Lane, host: str) -> str:
+    """The key of what waits for a host.
+
+    >>> host_list(Lane("acme", "docs", "main"), "example.org")
+    'cf:{acme:docs}:at_host:main:example.org'
+    """
+    return f"cf:{{{lane.tenant}:{lane.biz}}}:at_host:{lane.queue}:{host}"
+
+
+def host_keys(host: str) -> HostKeys:
+    """The keys of a host.
+
+    >>> host_keys("example.org").host_turns
+    'cf:{host:example.org}:host_turns'
+    """
+    return HostKeys(*(f"cf:{{host:{host}}}:{name}" for name in HostKeys._fields))
+
+
+def robots_key(origin: str) -> str:
+    """The key of a site's robots.txt.
+
+    >>> robots_key("https://example.org")
+    'cf:{https://example.org}:robots'
+    """
+    return f"cf:{{{origin}}}:robots"

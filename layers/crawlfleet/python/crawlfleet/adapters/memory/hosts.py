@@ -1,0 +1,68 @@
+"""Whose turn it is at hosts, in memory: what :mod:`crawlfleet.adapters.redis_queue.hosts` does."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Final
+
+from crawlfleet.model.politeness import HostAsk, HostGrant, HostReport, HostState
+from crawlfleet.model.times import to_ms
+from crawlfleet.policy.strain import reported
+from crawlfleet.policy.turns import HostTurns, kept_until, reserve, state_of
+
+#: With more hosts than that, those whose time is over are looked for with each new one.
+_ROOM: Final = 10_000
+
+
+def _wall() -> datetime:
+    return datetime.now(UTC)
+
+
+class MemoryHosts:
+    """A :class:`~crawlfleet.ports.Hosts` that lives as long as it is held; thread-safe.
+
+    Args:
+        clock: Stands for the server's.
+    """
+
+    def __init__(self, *, clock: Callable[[], datetime] = _wall) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._hosts: dict[str, tuple[HostTurns, int]] = {}
+
+    def reserve(self, asks: Sequence[HostAsk], worker: str) -> list[HostGrant]:
+        """Turns for each ask, in order. What is granted is spent, used or not."""
+        grants = []
+        with self._lock:
+            for ask in asks:
+                now = self._now()
+                host, grant = reserve(self._of(ask.host, now), ask, worker, now)
+                self._keep(ask.host, host, now)
+                grants.append(grant)
+        return grants
+
+    def report(self, reports: Sequence[HostReport], worker: str) -> None:
+        """What was seen since the last report: answers, strain, and how much is under way."""
+        with self._lock:
+            for one in reports:
+                now = self._now()
+                self._keep(one.host, reported(self._of(one.host, now), one, worker, now), now)
+
+    def states(self, hosts: Sequence[str]) -> list[HostState]:
+        """How hosts are treated now; one that nothing is known of has an empty state."""
+        with self._lock:
+            now = self._now()
+            return [state_of(self._of(host, now), host, now) for host in hosts]
+
+    def _of(self, name: str, now: int) -> HostTurns:
+        host, until = self._hosts.get(name, (HostTurns(), 0))
+        return host if until > now else HostTurns()
+
+    def _keep(self, name: str, host: HostTurns, now: int) -> None:
+        if len(self._hosts) >= _ROOM and name not in self._hosts:
+            for other in [one for one, (_, until) in self._hosts.items() if until <= now]:
+                del self._hosts[other]
+        self._hosts[name] = (host, kept_until(host, now))
+
+    def _now(self) -> int:
+        return to_ms(self._clock()) * 1_000

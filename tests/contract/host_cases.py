@@ -1,0 +1,80 @@
+"""Hosts over either twin, by a clock that tests set."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from crawlfleet.adapters.memory.hosts import MemoryHosts
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.hosts import RedisHosts
+from crawlfleet.model.politeness import HostAsk, HostGrant, HostLimits, HostReport, HostState
+from crawlfleet.ports import Hosts
+
+BEGINNING = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@dataclass
+class Time:
+    """Seconds since the beginning."""
+
+    seconds: float = 0.0
+
+    def __call__(self) -> datetime:
+        return BEGINNING + timedelta(seconds=self.seconds)
+
+
+@dataclass
+class Street:
+    """One host, and how workers of tenants ask for it. ``turns`` are all that were given."""
+
+    hosts: Hosts
+    time: Time
+    host: str
+    limits: HostLimits = field(default_factory=HostLimits)
+    turns: list[tuple[float, str, str]] = field(default_factory=list)
+
+    def ask(
+        self,
+        worker: str = "w1",
+        tenant: str = "acme",
+        count: int = 1,
+        running: int = 0,
+        per_second: float | None = None,
+        concurrency: int | None = None,
+    ) -> HostGrant:
+        ask = HostAsk(
+            host=self.host,
+            tenant=tenant,
+            count=count,
+            running=running,
+            interval_seconds=1 / (per_second or self.limits.per_second),
+            concurrency=concurrency or self.limits.concurrency,
+        )
+        (grant,) = self.hosts.reserve([ask], worker)
+        at = self.time.seconds + grant.wait_seconds
+        self.turns += [
+            (at + n * grant.interval_seconds, tenant, worker) for n in range(grant.count)
+        ]
+        return grant
+
+    def report(self, worker: str = "w1", tenant: str = "acme", running: int = 0, **seen) -> None:
+        told = HostReport(
+            host=self.host, tenant=tenant, running=running, **({"limits": self.limits} | seen)
+        )
+        self.hosts.report([told], worker)
+
+    @property
+    def state(self) -> HostState:
+        (state,) = self.hosts.states([self.host])
+        return state
+
+    def wait(self, seconds: float) -> None:
+        self.time.seconds += seconds
+
+
+def in_memory(host: str, time: Time) -> Street:
+    return Street(MemoryHosts(clock=time), time, host)
+
+
+def on_redis(connection: RedisConnection, host: str, time: Callable[[], datetime]) -> Street:
+    return Street(RedisHosts(connection, clock=time), time, host)

@@ -1,0 +1,95 @@
+"""Memory and real Redis in lockstep: whatever is asked and told, they answer the same."""
+
+from itertools import count
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from crawlfleet.model.politeness import HostLimits
+from tests.contract.host_cases import Time, in_memory, on_redis
+
+WORKERS = st.sampled_from(["w1", "w2", "w3", "eu.w 4"])
+TENANTS = st.sampled_from(["acme", "beta", "c-3"])
+LIMITS = st.builds(
+    HostLimits,
+    per_second=st.sampled_from([0.02, 0.5, 1.0, 3.0, 10.0, 1_000.0]),
+    concurrency=st.sampled_from([1, 2, 3, 8]),
+    adaptive=st.booleans(),
+    backoff_seconds=st.sampled_from([0.5, 2.0]),
+    max_backoff_seconds=st.sampled_from([1.0, 600.0]),
+    max_retry_after_seconds=st.sampled_from([1.0, 86_400.0]),
+)
+
+
+class HostMachine(RuleBasedStateMachine):
+    def __init__(self, connection, host):
+        super().__init__()
+        self.time = Time()
+        self.streets = [in_memory(host, self.time), on_redis(connection, host, self.time)]
+
+    def both(self, method, *arguments, **named):
+        first, second = (getattr(one, method)(*arguments, **named) for one in self.streets)
+        assert first == second, method
+        first, second = (one.state for one in self.streets)
+        assert first == second
+        return first
+
+    @initialize(limits=LIMITS)
+    def limits_are_set(self, limits):
+        for street in self.streets:
+            street.limits = limits
+
+    @rule(limits=LIMITS)
+    def limits_change(self, limits):
+        self.limits_are_set(limits)
+
+    @rule(seconds=st.sampled_from([0.001, 0.05, 0.3, 1.0, 2.5, 11.0, 31.0, 700.0]))
+    def time_passes(self, seconds):
+        self.time.seconds += seconds
+        if seconds > 100:  # by its own clock Redis forgets nothing here
+            self.both("ask", count=0)
+
+    @rule(seconds=st.sampled_from([0.5, 3.0, 100.0]))
+    def the_clock_is_set_back(self, seconds):
+        self.time.seconds -= seconds
+
+    @rule(
+        worker=WORKERS,
+        tenant=TENANTS,
+        many=st.integers(0, 30),
+        running=st.integers(0, 10),
+        more=st.none() | st.sampled_from([0.01, 2.0]),
+    )
+    def ask(self, worker, tenant, many, running, more):
+        self.both("ask", worker, tenant, many, running, more)
+
+    @rule(
+        worker=WORKERS,
+        tenant=TENANTS,
+        running=st.integers(0, 10),
+        answered=st.integers(0, 100),
+        seconds=st.floats(0, 40),
+        strained=st.sampled_from([0, 0, 0, 1, 5]),
+        retry_after=st.sampled_from([0.0, 0.0, 3.0, 5_000.0, 1e12]),
+    )
+    def report(self, worker, tenant, running, answered, seconds, strained, retry_after):
+        self.both(
+            "report",
+            worker,
+            tenant,
+            running,
+            answered=answered,
+            seconds=seconds,
+            strained=strained,
+            retry_after_seconds=retry_after,
+        )
+
+
+def test_memory_and_redis_give_the_same_turns(redis_connection, tenant):
+    hosts = count()
+
+    run_state_machine_as_test(
+        lambda: HostMachine(redis_connection, f"h{next(hosts)}.{tenant}.example"),
+        settings=settings(max_examples=60, stateful_step_count=40, deadline=None),
+    )
