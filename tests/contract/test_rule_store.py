@@ -9,6 +9,7 @@ from crawlfleet.adapters.memory.rules import MemoryRules
 from crawlfleet.adapters.mongo.rules import MongoRules
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.rule import Cast, Field, Rule, Selector
+from crawlfleet.model.spider import Spider
 from crawlfleet.ports import RuleStore
 from tests.contract.store_cases import nodes_at
 
@@ -86,3 +87,59 @@ def test_versions_names_bizs_and_tenants_are_kept_apart(
     assert store.frozen(lane, "detail", "000000000000") is None
     assert store.frozen(Lane(lane.tenant, "news", "main"), "detail", RULE.version) is None
     assert store.frozen(Lane(lane.tenant + "b", "shop", "main"), "detail", RULE.version) is None
+
+
+SPIDER = Spider(
+    executor="paginated_list",
+    parameters={"next": "a.next", "fields": {"title": "h1"}, "pages": 5},
+    key=("sku",),
+    schema={"required": ["sku"], "properties": {"a.b": {"$ref": "#/$defs/x"}}, "$defs": {"x": {}}},
+    description="a shop",
+)
+
+
+def test_a_frozen_spider_is_read_back_as_a_spider(
+    another_process: Callable[[], RuleStore], lane: Lane
+) -> None:
+    another_process().freeze(lane, "list", SPIDER)
+    another_process().freeze(lane, "detail", RULE)
+
+    assert another_process().frozen(lane, "list", SPIDER.version) == SPIDER
+    assert another_process().frozen(lane, "detail", RULE.version) == RULE
+
+
+def test_a_rule_with_a_key_and_a_schema_is_read_back_as_it_was(
+    another_process: Callable[[], RuleStore], lane: Lane
+) -> None:
+    rule = Rule(key=("title",), schema=SPIDER.schema, fields=RULE.fields)
+
+    another_process().freeze(lane, "detail", rule)
+
+    assert another_process().frozen(lane, "detail", rule.version) == rule
+    assert rule.version not in {RULE.version, SPIDER.version}
+
+
+def test_a_name_that_was_a_rule_may_become_a_spider(
+    another_process: Callable[[], RuleStore], lane: Lane
+) -> None:
+    store = another_process()
+    store.freeze(lane, "list", RULE)
+    store.freeze(lane, "list", SPIDER)
+
+    assert store.frozen(lane, "list", RULE.version) == RULE
+    assert store.frozen(lane, "list", SPIDER.version) == SPIDER
+
+
+def test_a_rule_that_was_frozen_before_there_were_spiders_is_read(
+    mongo_uri: str, lane: Lane
+) -> None:
+    stored = b'{"fields":{"title":{"css":"h1","required":true}},"items":{"css":"li"}}'
+    name = f"{lane.tenant}/{lane.biz}/detail/0123456789ab"
+    with nodes_at(mongo_uri) as nodes:
+        nodes.control("rules").insert_one(
+            {"_id": name, "tenant": lane.tenant, "biz": lane.biz, "rule": stored}
+        )
+
+        found = MongoRules(nodes).frozen(lane, "detail", "0123456789ab")
+
+    assert found == Rule(items=Selector(css="li"), fields={"title": Field(css="h1", required=True)})

@@ -169,7 +169,7 @@ class MemoryRequestStore(MemoryRecords):
             kept.records = outcome.stored + len(outcome.records)
             kept.parts, kept.error, kept.due_at = 0, None, None
             kept.reason = kept.answer = None
-            kept.note(now, State.DONE, worker, done_with(outcome))
+            kept.note(now, State.DONE, worker, clean(done_with(outcome)))
         elif isinstance(outcome, Dead):
             lane.count(kept.request.job, "dead")
             kept.leave_nothing(lane)
