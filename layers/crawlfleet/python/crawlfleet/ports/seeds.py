@@ -21,8 +21,12 @@ class SeedFilter(Protocol):
         """From now on these are known."""
         ...
 
-    def size(self, lane: Lane, segment: Segment) -> int:
-        """Bytes of Redis that the segment's filter takes."""
+    def size(self, lane: Lane, segment: str) -> int:
+        """Bytes of Redis that the filter of the segment of that name takes."""
+        ...
+
+    def drop(self, lane: Lane, segment: str) -> None:
+        """Forget the segment's filter: nothing is taken for known any more but by the store."""
         ...
 
 

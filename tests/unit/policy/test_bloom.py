@@ -1,0 +1,82 @@
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawlfleet.policy.bloom import BLOCK_BYTES, error_at, layers
+
+EXPECTED = st.integers(1_000, 1_000_000_000)
+RATES = st.floats(1e-9, 0.1)
+
+
+def upto(expected, rate):
+    """The layers for what is expected, and those beyond."""
+    made, held = layers(expected, rate), 0
+    for count, layer in enumerate(made, start=1):
+        held += layer.keys
+        if held >= expected:
+            return made[:count], made[count:]
+    return made, ()
+
+
+def test_a_million_keys_at_one_in_a_thousand_take_less_than_two_megabytes():
+    expected, _ = upto(1_000_000, 0.001)
+
+    assert sum(layer.bytes for layer in expected) < 2_000_000
+    assert expected[0].bytes < 16_000
+
+
+def test_what_is_expected_fits_with_a_tenth_of_the_errors_to_spare():
+    expected, further = upto(1_000_000, 0.001)
+
+    assert sum(layer.keys for layer in expected) == 1_000_000
+    assert [later.keys for later in further] == [1_000_000 * 2**step for step in range(6)]
+    errors = [error_at(layer.bytes * 8 / layer.keys, layer.bits) for layer in layers(10**6, 0.001)]
+    assert sum(errors[: len(expected)]) <= 0.0009
+    assert sum(errors) <= 0.001
+
+
+@settings(deadline=None, max_examples=40)
+@given(expected=EXPECTED, rate=RATES)
+def test_errors_of_all_layers_together_are_no_more_than_stated(expected, rate):
+    errors = [
+        error_at(layer.bytes * 8 / layer.keys, layer.bits) for layer in layers(expected, rate)
+    ]
+
+    assert sum(errors) <= rate * 1.001
+
+
+@settings(deadline=None, max_examples=40)
+@given(expected=EXPECTED, rate=RATES)
+def test_layers_grow_and_their_strings_are_bounded(expected, rate):
+    made, _ = upto(expected, rate)
+
+    assert all(first.keys < second.keys for first, second in pairwise(made))
+    assert made[0].keys <= 16_000
+    for layer in layers(expected, rate):
+        assert layer.blocks >= 1
+        assert 0 < layer.blocks_a_part * BLOCK_BYTES < 64 * 1024 * 1024
+        assert (layer.parts - 1) * layer.blocks_a_part < layer.blocks
+        assert layer.bits >= 1
+    # As many names as a call of the script can have without being slowed by them.
+    assert sum(layer.parts for layer in layers(expected, rate)) <= 250
+
+
+@settings(deadline=None, max_examples=40)
+@given(expected=EXPECTED, rate=RATES)
+def test_bits_a_key_are_near_to_what_theory_asks_for(expected, rate):
+    made, _ = upto(expected, rate)
+    bits = sum(layer.bytes * 8 for layer in made) / sum(layer.keys for layer in made)
+
+    theory = -math.log(rate) / math.log(2) ** 2
+    small = len(made) * BLOCK_BYTES * 8 / expected
+    assert bits <= theory * 1.12 + 1.5 + small
+
+
+@pytest.mark.parametrize(("bits_a_key", "bits"), [(14.4, 10), (20.0, 13), (8.0, 5)])
+def test_blocks_cost_little(bits_a_key, bits):
+    without = (1 - math.exp(-bits / bits_a_key)) ** bits
+
+    assert without <= error_at(bits_a_key, bits) <= without * 1.3
