@@ -23,6 +23,7 @@ from crawlfleet.adapters.redis_queue.intake import RedisIntake
 from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
 from crawlfleet.adapters.redis_queue.watch import RedisWatch
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 from crawlfleet.errors import ConfigError, StoreUnavailableError
@@ -32,11 +33,14 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
 from crawlfleet.model.totals import Depth
 from crawlfleet.model.worker import Card, HeldNumber
+from crawlfleet.policy.segment import FOREVER
 from infra.local.parts import LOOPBACK, free_port
 from infra.local.redis_server import ENV_URL, RedisServer
+from tests.contract.store_cases import a_biz
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LANE = Lane("acme", "docs", "main")
+A_BIZ = a_biz()
 ENTRIES = [Entry(1, "docs", 1)]
 SECOND = timedelta(seconds=1)
 HELD = HeldNumber(number=1, fence="f", mark=1)
@@ -82,6 +86,10 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "count items": lambda it: RedisDataQueue(it).waiting([LANE]),
     "add coverage": lambda it: RedisCoverages(it).add(LANE, "r", "v", Coverage(pages=1)),
     "coverage": lambda it: RedisCoverages(it).of(LANE),
+    "seen": lambda it: RedisSeedFilter(it).seen(LANE, A_BIZ, FOREVER, [b"k" * 16]),
+    "add seen": lambda it: RedisSeedFilter(it).add(LANE, A_BIZ, FOREVER, [b"k" * 16]),
+    "size of a filter": lambda it: RedisSeedFilter(it).size(LANE, "forever"),
+    "drop a filter": lambda it: RedisSeedFilter(it).drop(LANE, "forever"),
     "lease_number": lambda it: RedisWorkerNumbers(it).lease("a", 1, 1),
     "advance": lambda it: RedisWorkerNumbers(it).advance(HELD, 2, 1, 1),
 }

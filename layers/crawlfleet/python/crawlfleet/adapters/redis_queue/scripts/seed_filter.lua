@@ -1,6 +1,6 @@
 -- seed_filter: whether keys may be in a segment's Bloom filter; adds those that are not, if told to.
 -- KEYS[1] seeds  HASH    plan: how the filter is laid out; keys: how many have been added
--- KEYS[2] part   STRING  the filter's bits; KEYS[3] and so on are further strings, layer after layer
+-- KEYS[2] part   STRING  the filter's bits; all further keys are such too, layer after layer
 -- ARGV[1] task   seen, or add
 -- ARGV[2] plan   how the caller lays it out; where another plan stands, that is the answer
 -- ARGV[3] ends   epoch s after which nobody asks any more; or empty, and it is kept for
