@@ -1,4 +1,4 @@
-"""Runs the project as people do, by ``scrapy crawl`` in a process of its own, and reads its data."""
+"""Runs the project as people do, by ``scrapy crawl`` in a process of its own."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.crawl_keys import crawl_keys
+from crawlfleet.adapters.redis_queue.crawl_keys import CrawlKeys, crawl_keys
 from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
 from crawlfleet.model.harvest import Item
 from crawlfleet.model.lane import Lane
@@ -50,10 +50,10 @@ class Crawls:
             "LINKED_TENANT": self._tenant,
             "SCRAPY_SETTINGS_MODULE": settings,
         }
+        python = os.environ.get("LINKED_PYTHON", sys.executable)
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [os.environ.get("LINKED_PYTHON", sys.executable)]
-                + ["-m", "scrapy", "crawl", spider, *arguments],
+                [python, "-m", "scrapy", "crawl", spider, *arguments],
                 cwd=PROJECT,
                 env=environment,
                 stdout=out,
@@ -80,9 +80,13 @@ class Crawls:
         """The pages of which an item arrived."""
         return {item.fields["page"] for item in self.items()}
 
+    def keys(self, crawl: str = "pages") -> CrawlKeys:
+        """Where the crawl is in Redis."""
+        return crawl_keys(self._tenant, crawl)
+
     def left(self, crawl: str = "pages") -> list[str]:
         """The kinds of keys that the crawl has in Redis."""
-        names = crawl_keys(self._tenant, crawl)._asdict()
+        names = self.keys(crawl)._asdict()
         return [name for name, key in names.items() if self.connection.client.exists(key)]
 
     def close(self) -> None:

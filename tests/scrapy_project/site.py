@@ -3,10 +3,10 @@
 import threading
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 PAGES = 300
-#: Each third page of this kind answers 503 when it is first asked for; each seventh redirects.
+#: Pages 1, 24, 47... answer 503 when they are first asked for; links to 1, 32, 63... redirect.
 _FLAKY, _MOVED = 23, 31
 
 
@@ -19,6 +19,9 @@ class LinkedSite:
         self.hits: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._pause = threading.Event()
+        self._open = threading.Event()
+        self._open.set()
+        self._held = 0
         site = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -49,10 +52,27 @@ class LinkedSite:
         """How many requests there were."""
         return self.hits.total()
 
+    @property
+    def held(self) -> int:
+        """How many requests wait for an answer because the site is closed."""
+        return self._held
+
+    def close(self) -> None:
+        """Take requests, and answer none before it is open again."""
+        self._open.clear()
+
+    def open(self) -> None:
+        """Answer everything, also what has waited."""
+        self._open.set()
+
     def answer(self, call: BaseHTTPRequestHandler) -> None:
         with self._lock:
             self.hits[call.path] += 1
             first = self.hits[call.path] == 1
+            self._held += 1
+        self._open.wait()
+        with self._lock:
+            self._held -= 1
         if self.seconds:
             self._pause.wait(self.seconds)
         name = call.path.strip("/").removeprefix("moved-")
@@ -84,11 +104,12 @@ class LinkedSite:
         call.end_headers()
         call.wfile.write(body)
 
-    def __enter__(self) -> "LinkedSite":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.open()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

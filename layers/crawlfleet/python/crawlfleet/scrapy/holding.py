@@ -26,7 +26,8 @@ class Holding:
         self._under_way = under_way
         self._ready: deque[tuple[str, Request]] = deque()
         self._handed: dict[Request, str] = {}
-        self._done: list[str] = []
+        # With how many items had been given by then.
+        self._done: dict[str, int] = {}
         self._spoiled: set[str] = set()
 
     def __len__(self) -> int:
@@ -53,22 +54,26 @@ class Holding:
 
     def drop(self, id_: str) -> None:
         """There is nothing to do about this one; it is done."""
-        self._done.append(id_)
+        self._done[id_] = 0
 
-    def settle(self) -> None:
-        """See which ones the engine is done with. What they gave has been given by now."""
+    def settle(self, items_given: int) -> None:
+        """See which ones the engine is done with, while callbacks have given so many items."""
         under_way = self._under_way()
         for request in [each for each in self._handed if each not in under_way]:
-            self._done.append(self._handed.pop(request))
+            self._done[self._handed.pop(request)] = items_given
 
     def spoil(self) -> None:
         """What is under way has given something that is lost: it is to be done again."""
         self._spoiled.update(self._handed.values())
 
-    def finish(self) -> None:
-        """Finish what was settled before; what was spoiled goes back into the queue."""
-        again = [id_ for id_ in self._done if id_ in self._spoiled]
-        finished = [id_ for id_ in self._done if id_ not in self._spoiled]
+    def finish(self, items_sent: int) -> None:
+        """Finish what was settled before, as far as its items are among the first so many.
+
+        What was spoiled goes back into the queue.
+        """
+        ended = [id_ for id_, items in self._done.items() if items <= items_sent]
+        again = [id_ for id_ in ended if id_ in self._spoiled]
+        finished = [id_ for id_ in ended if id_ not in self._spoiled]
         held = self._crawl.finish(finished)
         self._crawl.give_back(again)
         if held < len(finished):
@@ -77,7 +82,8 @@ class Holding:
                 "CRAWLFLEET_LEASE_SECONDS is too short, or something blocks the reactor",
                 len(finished) - held,
             )
-        self._done.clear()
+        for id_ in ended:
+            del self._done[id_]
         self._spoiled.difference_update(again)
 
     def renew(self) -> None:

@@ -24,7 +24,9 @@ class Joint:
         connection: To the fleet's Redis.
         crawl: This process's part in the crawl.
         fingerprints: Of which make the crawl's are, empty for those of the running Scrapy.
-        flush_items: Sends the items that wait; the pipeline puts itself here.
+        items_given: How many items callbacks have given to the pipeline so far.
+        flush_items: Sends the items that wait; the pipeline puts itself here. Unless it is told to
+            send all it may leave some for later. Returns how many of the first were sent.
         spoil: What is under way must be done again; the scheduler puts itself here.
     """
 
@@ -40,7 +42,8 @@ class Joint:
             order=settings.order,
         )
         self.fingerprints = ""
-        self.flush_items: Callable[[], None] = _nothing
+        self.items_given = 0
+        self.flush_items: Callable[[bool], int] = _no_items
         self.spoil: Callable[[], None] = _nothing
 
 
@@ -57,6 +60,11 @@ def joint_of(crawler: "Crawler") -> Joint:
             raise RuntimeError("the crawler has no spider yet")
         joint = holder.crawlfleet = Joint(read_settings(crawler.settings, crawler.spider))
     return joint
+
+
+def _no_items(all_of_them: bool) -> int:  # noqa: ARG001  there are none
+    """Nobody has put itself here."""
+    return 0
 
 
 def _nothing() -> None:

@@ -45,13 +45,17 @@ _LONGEST_URL: Final = 8_000
 class _Waiting:
     """An item on its way; its page is known once all pipelines have seen it."""
 
-    __slots__ = ("fields", "item", "size", "url")
+    __slots__ = ("fields", "item", "number", "since", "size", "url")
 
-    def __init__(self, item: object, fields: dict[str, Any], size: int, url: str) -> None:
+    def __init__(
+        self, item: object, fields: dict[str, Any], size: int, url: str, number: int
+    ) -> None:
         self.item = item
         self.fields = fields
         self.size = size
         self.url = url
+        self.number = number
+        self.since = time.monotonic()
 
 
 class Pipeline:
@@ -94,7 +98,8 @@ class Pipeline:
         try:
             fields = item_fields(item)
             url = fields.get("url")
-            waiting = _Waiting(item, fields, 0, url if isinstance(url, str) else "")
+            known = url if isinstance(url, str) else ""
+            waiting = _Waiting(item, fields, 0, known, self._joint.items_given)
             wire = self._wire(waiting)
             refuse_large([wire])
         except NotPortableError as error:
@@ -109,6 +114,7 @@ class Pipeline:
             self._try_flush()
         waiting.size = len(wire)
         self._bytes += waiting.size
+        self._joint.items_given += 1
         if not self._waiting:
             self._since = time.monotonic()
         self._waiting.append(waiting)
@@ -118,30 +124,44 @@ class Pipeline:
 
     def close_spider(self, spider: object = None) -> None:  # noqa: ARG002  of older Scrapy
         """Send what waits. Should that fail, their requests are not finished either."""
-        self._try_flush(again=True)
+        self._try_flush(at_last=True)
 
-    def flush(self) -> None:
-        """Send what waits.
+    def flush(self, all_of_them: bool) -> int:
+        """Send what waits; returns how many of the first items that were given have been sent.
+
+        Some are left for a second, because Scrapy has not said yet of which page they are.
 
         Raises:
             StoreError: Redis is away; they still wait.
             BacklogFullError: the biz has as many items as it may; the same.
         """
-        while self._waiting:
-            part = self._waiting[:_TOGETHER]
+        left: list[_Waiting] = []
+        sent: list[_Waiting] = []
+        for each in self._waiting:
+            (left if not all_of_them and self._may_wait(each) else sent).append(each)
+        while sent:
+            part = sent[:_TOGETHER]
             self._queue.put(self._lane, [self._wire(each) for each in part])
-            del self._waiting[:_TOGETHER]
+            del sent[:_TOGETHER]
+            self._waiting = sent + left
             for each in part:
                 self._bytes -= each.size
-                self._pageless.pop(id(each.item), None)
+                if self._pageless.get(id(each.item)) is each:
+                    del self._pageless[id(each.item)]
             if self._crawler.stats is not None:
                 self._crawler.stats.inc_value("crawlfleet/items", len(part))
+        return min((each.number for each in left), default=self._joint.items_given)
 
-    def _try_flush(self, *, again: bool = False) -> None:
-        if not again and time.monotonic() < self._away_until:
+    def _may_wait(self, waiting: _Waiting) -> bool:
+        if self._pageless.get(id(waiting.item)) is not waiting:
+            return False
+        return time.monotonic() - waiting.since < _SECONDS
+
+    def _try_flush(self, *, at_last: bool = False) -> None:
+        if not at_last and time.monotonic() < self._away_until:
             return
         try:
-            self.flush()
+            self.flush(at_last)
         except (StoreError, BacklogFullError) as error:
             self._away_until = time.monotonic() + _SECONDS
             _log.warning("%d items wait: %s", len(self._waiting), error)

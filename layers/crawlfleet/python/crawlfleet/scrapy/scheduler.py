@@ -109,7 +109,7 @@ class Scheduler(BaseScheduler):
             forget = Forget.NEVER
         for _ in range(_FAREWELLS):
             try:
-                self._exchange()
+                self._exchange(at_last=True)
                 self._holding.release()
                 if self._crawl.leave(forget):
                     self._outgoing.forget()
@@ -278,7 +278,7 @@ class Scheduler(BaseScheduler):
 
     # ---- Redis ------------------------------------------------------------------------------
 
-    def _exchange(self) -> None:
+    def _exchange(self, *, at_last: bool = False) -> None:
         """Send what was given, then finish what gave it.
 
         Raises:
@@ -287,7 +287,7 @@ class Scheduler(BaseScheduler):
         """
         under_way = engine.under_way(self._crawler)
         self._local = {each for each in self._local if each in under_way}
-        self._holding.settle()
+        self._holding.settle(self._joint.items_given)
         queued, known = self._outgoing.flush()
         if queued:
             self._empty_until = 0.0
@@ -298,8 +298,7 @@ class Scheduler(BaseScheduler):
             self._crawler.signals.send_catch_log(
                 signals.request_dropped, request=request, spider=self._spider
             )
-        self._joint.flush_items()
-        self._holding.finish()
+        self._holding.finish(self._joint.flush_items(at_last))
 
     def _try_exchange(self) -> bool:
         """Do so unless Redis was away a moment ago; tells whether it was done."""
