@@ -18,6 +18,7 @@ class Findings:
         self.ledger: dict[str, Any] = {}
         self.workers: list[dict[str, Any]] = []
         self.visits: dict[str, dict[str, Any]] = {}
+        self.coverage: list[dict[str, Any]] = []
 
     def letter(self, number: int, **changes: Any) -> str:
         """Keep a letter; its id."""

@@ -104,6 +104,8 @@ class ApiServer:
                 return 200, self.findings.account(self.requests, call.params.get("job"))
             case ("GET", "visits"):
                 return self.findings.seen(call.params.get("url"))
+            case ("GET", "coverage"):
+                return 200, {"coverage": self.findings.coverage}
             case ("GET", "workers"):
                 return 200, {"workers": self.findings.workers}
         return 404, problem("not-found", 404, "no such path")

@@ -152,6 +152,26 @@ def test_workers_are_listed_with_what_they_hold(client, api):
     assert (found.worker, found.health, found.held, found.since) == ("w", "alive", 3, None)
 
 
+def test_coverage_is_told_by_rule_version_and_field(client, api):
+    fields = [{"name": "price", "count": 3, "share": 0.75}]
+    api.findings.coverage = [
+        {"rule": "detail", "version": "v2", "current": True, "records": 4, "fields": fields},
+        {"rule": "detail", "version": "v1"},
+    ]
+
+    now, before = client.coverage(BIZ)
+
+    assert (now.rule, now.version, now.current, now.pages, now.records) == (
+        "detail",
+        "v2",
+        True,
+        0,
+        4,
+    )
+    assert [(field.name, field.count, field.share) for field in now.fields] == [("price", 3, 0.75)]
+    assert (before.current, before.fields) == (False, ())
+
+
 # ---- what is known of pages ----------------------------------------------------------------------
 
 

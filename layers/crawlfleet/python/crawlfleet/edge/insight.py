@@ -5,11 +5,12 @@ from aws_lambda_powertools.event_handler import Response
 from crawlfleet.edge import inputs, insight_views
 from crawlfleet.edge.answers import shown
 from crawlfleet.edge.call import Call
+from crawlfleet.edge.coverage_views import coverage_view
 from crawlfleet.edge.visit_views import VisitsView, totals_view, visit_view
 
 
 class InsightCalls(Call):
-    """Explain, ledger, workers, visits."""
+    """Explain, ledger, workers, coverage, visits."""
 
     def _explain_request(self, tenant: str, biz: str, id: str) -> Response[str]:  # noqa: A002  the path's word
         explained = self._operations.explain(tenant, biz, id)
@@ -28,6 +29,9 @@ class InsightCalls(Call):
                 workers=[insight_views.worker_view(status) for status in found]
             ),
         )
+
+    def _get_coverage(self, tenant: str, biz: str) -> Response[str]:
+        return shown(200, coverage_view(self._operations.coverage(tenant, biz)))
 
     def _get_visits(self, tenant: str, biz: str) -> Response[str]:
         url = self._query().get("url")

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from crawlfleet.errors import InvalidRequestError
 from crawlfleet.model.explanation import Explanation
+from crawlfleet.model.harvest import RuleCoverage
 from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.letter import LetterFilter
 from crawlfleet.model.recrawl import Visit, VisitTotals
@@ -166,6 +167,10 @@ class Operations(Protocol):
 
     def visit_totals(self, tenant: str, biz: str) -> VisitTotals:
         """What is known of all pages together."""
+        ...
+
+    def coverage(self, tenant: str, biz: str) -> list[RuleCoverage]:
+        """How well each version of the biz's rules finds what it looks for."""
         ...
 
     def label(self, tenant: str, biz: str) -> Callable[[int], str]:

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from crawlfleet.edge import insight_views, letter_views, views, visit_views
+from crawlfleet.edge import coverage_views, insight_views, letter_views, views, visit_views
 from crawlfleet.edge.inputs import (
     IDEMPOTENCY_KEY,
     LARGEST_PAGE,
@@ -272,6 +272,14 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="What is known of a page since it was last read, or of all pages together.",
         parameters=(_PAGE_URL,),
         answers={200: visit_views.VisitsView},
+        problems=_ANY,
+    ),
+    Route(
+        operation="getCoverage",
+        method="GET",
+        path="/v1/{biz}/coverage",
+        summary="In how many records each field has a value, by rule and version.",
+        answers={200: coverage_views.CoverageView},
         problems=_ANY,
     ),
     Route(

@@ -11,8 +11,10 @@ from crawlfleet import __version__
 from crawlfleet.errors import ConflictError, NotFoundError
 from crawlfleet.sdk.address import find_address
 from crawlfleet.sdk.findings import (
+    CoverageAnswer,
     Explanation,
     Ledger,
+    RuleCoverage,
     Visit,
     VisitAnswer,
     VisitTotals,
@@ -228,6 +230,10 @@ class Client(Submissions, Letters):
         """What is known of all pages of a biz together, saved downloads among it."""
         return self._get(path_of(biz, "visits"), VisitTotalsAnswer).totals
 
+    def coverage(self, biz: str) -> list[RuleCoverage]:
+        """In how many records each field has a value, by rule; the version in force first."""
+        return list(self._get(path_of(biz, "coverage"), CoverageAnswer).coverage)
+
     # ---- records -------------------------------------------------------------------------------
 
     def records(
@@ -241,6 +247,8 @@ class Client(Submissions, Letters):
     ) -> Pages[Record]:
         """The records of a biz, or of one request, in the order they were stored; each once.
 
+        A record with a key of its own comes again, under the same id, when it was replaced.
+
         Ends with the last record there is, or with ``follow`` goes on for ever. The iterator's
         ``cursor`` can be kept and given again to read on from there, in another process too; what
         comes twice then has the same ``id``.
@@ -252,7 +260,11 @@ class Client(Submissions, Letters):
             page = self._get(path, RecordsPage, {**params, **parameters(cursor=at)})
             return page.records, page.cursor, page.more
 
-        return Pages(read, cursor, follow=follow, clock=self._clock)
+        # One with a key of its own keeps its id when it is replaced, and is another one then.
+        def state(record: Record) -> str:
+            return record.id if "-" in record.id else f"{record.id} {record.stored_at}"
+
+        return Pages(read, cursor, follow=follow, clock=self._clock, identity=state)
 
     # ---- schedules -----------------------------------------------------------------------------
 

@@ -186,6 +186,34 @@ class VisitTotals(msgspec.Struct, frozen=True, kw_only=True):
     due: int = 0
 
 
+class FieldCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """In how many records a field had a value, and in which share of them, from 0 to 1."""
+
+    name: str
+    count: int = 0
+    share: float = 0.0
+
+
+class RuleCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """How well one version of a rule or spider finds what it looks for.
+
+    ``current`` is the version that new requests are read by.
+    """
+
+    rule: str
+    version: str
+    current: bool = False
+    pages: int = 0
+    records: int = 0
+    fields: tuple[FieldCoverage, ...] = ()
+
+
+class CoverageAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The coverage of all rules, as it travels."""
+
+    coverage: tuple[RuleCoverage, ...]
+
+
 class LettersPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of dead letters, as it travels."""
 

@@ -41,8 +41,8 @@ class Pages(Generic[ItemT]):
     moves on only when the next item after a page is asked for, so that what was read but perhaps
     not yet kept is read again rather than lost; ids are stable, so repeats can be told.
 
-    With ``follow`` the iterator does not end: having caught up it looks again, at a growing
-    interval that starts anew with each new item.
+    ``identity`` tells what was seen already. With ``follow`` the iterator does not end: having
+    caught up it looks again, at a growing interval that starts anew with each new item.
     """
 
     def __init__(
@@ -52,7 +52,9 @@ class Pages(Generic[ItemT]):
         *,
         follow: bool = False,
         clock: Clock = time,
+        identity: Callable[[ItemT], str] = lambda item: item.id,
     ) -> None:
+        self._identity = identity
         self.cursor = cursor
         self._read = read
         self._follow = follow
@@ -81,7 +83,7 @@ class Pages(Generic[ItemT]):
     def _turn(self) -> None:
         """Read the page at the cursor and keep what is new of it."""
         items, cursor, more = self._read(self.cursor)
-        fresh = [item for item in items if self._is_new(item.id)]
+        fresh = [item for item in items if self._is_new(self._identity(item))]
         if fresh:
             self._bare, self._pause = 0, _FIRST_PAUSE_SECONDS
         elif more:

@@ -1,0 +1,66 @@
+"""``crawlfleet rule coverage``: in how many records each field of a rule has a value."""
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from crawlfleet.cli.connection import speaks_to_api
+from crawlfleet.cli.console import counted, draw, emit, note, table
+from crawlfleet.cli.failures import Exit
+
+if TYPE_CHECKING:
+    from crawlfleet.sdk import Client, RuleCoverage
+
+#: Characters of a whole bar.
+_BAR: Final = 20
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+
+
+@click.command()
+@click.argument("biz")
+@click.option("--rule", "name", metavar="NAME", help="Only this rule or spider.")
+@click.option("--all", "old", is_flag=True, help="Versions that are not in force any more, too.")
+@speaks_to_api
+def coverage(fleet: "Client", biz: str, name: str | None, old: bool, as_json: bool) -> int:
+    """Show in how many records each field has a value, by rule and version.
+
+    A field that falls from one version to the next, or from one day to the next, is one that the
+    site has moved.
+    """
+    found = [
+        one
+        for one in fleet.coverage(biz)
+        if (one.current or old or as_json) and name in (None, one.rule)
+    ]
+    if as_json:
+        emit({"coverage": found})
+        return Exit.FINE
+    for one in found:
+        draw(_drawn(one))
+    if not found:
+        note("nothing was counted yet; --all shows versions that are not in force any more")
+    return Exit.FINE
+
+
+def _drawn(one: "RuleCoverage") -> object:
+    state = "in force" if one.current else "not in force any more"
+    title = (
+        f"{one.rule} {one.version} ({state}): "
+        f"{counted(one.records, 'record')} of {counted(one.pages, 'page')}"
+    )
+    rows = [
+        (field.name, bar(field.share), f"{field.share:.1%}", f"{field.count:,}")
+        for field in one.fields
+    ]
+    return table(["field", "has a value", "share>", "records>"], rows, title=title)
+
+
+def bar(share: float) -> str:
+    """A bar of that share of a whole one.
+
+    >>> bar(0.5)
+    '██████████          '
+    """
+    eighths = round(min(1.0, max(0.0, share)) * _BAR * 8)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(_BAR)

@@ -1,0 +1,39 @@
+"""The coverage of rules at the edge."""
+
+from crawlfleet.model.harvest import Coverage, RuleCoverage
+from tests.unit.edge.test_letters import NoOperations, an_event, ask
+
+
+def test_coverage_is_shown_by_field_with_its_share():
+    counted = Coverage(pages=2, records=3, fields={"title": 3, "price": 2, "b": 0, "wild": 9})
+    found = [
+        RuleCoverage(rule="detail", version="v2", current=True, coverage=counted),
+        RuleCoverage(rule="detail", version="v1", current=False, coverage=Coverage(pages=1)),
+    ]
+
+    status, shown = ask(NoOperations(coverage=lambda *_: found), an_event(path="/v1/docs/coverage"))
+
+    assert status == 200
+    assert shown["coverage"] == [
+        {
+            "rule": "detail",
+            "version": "v2",
+            "current": True,
+            "pages": 2,
+            "records": 3,
+            "fields": [
+                {"name": "b", "count": 0, "share": 0.0},
+                {"name": "price", "count": 2, "share": 0.6667},
+                {"name": "title", "count": 3, "share": 1.0},
+                {"name": "wild", "count": 9, "share": 1.0},
+            ],
+        },
+        {
+            "rule": "detail",
+            "version": "v1",
+            "current": False,
+            "pages": 1,
+            "records": 0,
+            "fields": [],
+        },
+    ]

@@ -1,0 +1,48 @@
+"""How well rules find what they look for."""
+
+import pytest
+
+from crawlfleet.adapters.memory.coverages import MemoryCoverages
+from crawlfleet.errors import UnknownBizError
+from crawlfleet.flows.configuration import biz_of
+from crawlfleet.flows.coverage import CoveragePorts, coverage
+from crawlfleet.model.harvest import Coverage
+from tests.unit.flows.world import make_tree
+
+
+@pytest.fixture
+def counted():
+    return MemoryCoverages()
+
+
+def look(counted, tenant="default"):
+    return coverage(CoveragePorts(coverages=counted), make_tree(), tenant, "docs")
+
+
+def test_the_version_in_force_comes_first_with_fields_that_never_had_a_value(counted):
+    lane, biz = biz_of(make_tree(), "default", "docs")
+    name, rule = next(iter(biz.rules.items()))
+    field, *_ = rule.fields
+    counted.add(lane, name, "000000000000", Coverage(pages=1, records=1, fields={"old": 1}))
+    counted.add(lane, name, rule.version, Coverage(pages=2, records=5, fields={"more": 5}))
+    counted.add(lane, "a-scrapy-project", "", Coverage(records=1))
+
+    other, now, before = look(counted)
+
+    assert (other.rule, other.version, other.current) == ("a-scrapy-project", "", False)
+    assert (now.version, now.current, before.current) == (rule.version, True, False)
+    assert now.coverage.fields == {**dict.fromkeys(rule.fields, 0), "more": 5}
+    assert now.coverage.fields[field] == 0
+    assert before.coverage == Coverage(pages=1, records=1, fields={"old": 1})
+
+
+def test_nothing_is_told_of_other_tenants(counted):
+    lane, _ = biz_of(make_tree(), "default", "docs")
+    counted.add(lane, "detail", "v", Coverage(pages=1))
+
+    assert look(counted, "acme") == []
+
+
+def test_a_biz_that_is_not_there_is_told(counted):
+    with pytest.raises(UnknownBizError):
+        coverage(CoveragePorts(coverages=counted), make_tree(), "default", "nothing")
