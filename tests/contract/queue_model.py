@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from crawlfleet.model.request import Entry
+from crawlfleet.policy.parking import READY_EACH
 from crawlfleet.policy.tokens import worker_of
 
 
@@ -31,11 +32,13 @@ class Filling:
 
 @dataclass
 class Model:
-    """``queued`` is in the order of serving."""
+    """``queued`` is in the order of serving, and so is what is parked for each host."""
 
     queued: list[Entry] = field(default_factory=list)
     leases: dict[tuple[str, Entry], int] = field(default_factory=dict)
     delayed: dict[Entry, int] = field(default_factory=dict)
+    parked_for: dict[str, list[Entry]] = field(default_factory=dict)
+    looked_at: dict[str, int] = field(default_factory=dict)
     filling: Filling | None = None
 
     # ---- the queue
@@ -99,8 +102,54 @@ class Model:
         return len(held)
 
     def depth(self):
-        oldest = self.queued[0].ts if self.queued else None
-        return (len(self.queued), len(self.leases), len(self.delayed), oldest)
+        parked = sum(map(len, self.parked_for.values()))
+        return (len(self.queued) + parked, parked, len(self.leases), len(self.delayed))
+
+    def oldest(self):
+        """What recovery may rely on: the next one of the queue, and the oldest that is parked."""
+        ages = [one.ts for entries in self.parked_for.values() for one in entries]
+        return min([*ages, *(one.ts for one in self.queued[:1])], default=None)
+
+    def load(self, now):
+        due = [host for host, at in self.looked_at.items() if at <= now]
+        ended = sum(until <= now for until in self.leases.values())
+        ready = len(self.queued) + ended + sum(at <= now for at in self.delayed.values())
+        ready += sum(min(READY_EACH, len(self.parked_for[host])) for host in due)
+        times = [at for at in (*self.delayed.values(), *self.looked_at.values()) if at > now]
+        return (ready, len(self.leases) - ended, min(times, default=None))
+
+    # ---- hosts
+
+    def park(self, token, hosts):
+        moved = 0
+        for host, at, entries in hosts:
+            if held := self.let_go(token, entries):
+                self.parked_for.setdefault(host, []).extend(held)
+                self.looked_at[host] = at
+                moved += len(held)
+        return moved
+
+    def parked(self, now, limit):
+        due = [host for host, at in self.looked_at.items() if at <= now]
+        due.sort(key=lambda host: (self.looked_at[host], host.encode()))
+        return [(host, len(self.parked_for[host]), self.looked_at[host]) for host in due[:limit]]
+
+    def lease_parked(self, token, hosts, until):
+        handed = {}
+        for host, count, at in hosts:
+            found, new = self.parked_for.get(host, []), []
+            while found and len(new) < count:
+                entry = found.pop(0)
+                if (token, entry) not in self.leases:
+                    new.append(entry)
+                self.leases[token, entry] = until
+            if found:
+                self.looked_at[host] = at
+            else:
+                self.parked_for.pop(host, None)
+                self.looked_at.pop(host, None)
+            handed[host] = [*handed.get(host, []), *new]
+        return handed
 
     # ---- the book
 
@@ -118,6 +167,7 @@ class Model:
 
     def clear(self, nonce):
         self.queued, self.delayed = [], {}
+        self.parked_for, self.looked_at = {}, {}
         self.filling = Filling(nonce)
 
     def under_way(self, nonce):
@@ -152,4 +202,5 @@ class Model:
 
     def somewhere(self):
         """Every entry that has a place."""
-        return {*self.queued, *self.delayed, *(entry for _, entry in self.leases)}
+        parked = {entry for entries in self.parked_for.values() for entry in entries}
+        return {*self.queued, *self.delayed, *(entry for _, entry in self.leases)} | parked

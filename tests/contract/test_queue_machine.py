@@ -44,10 +44,15 @@ WORKERS = st.sampled_from(["w1", "w11", "eu.w1", "w*"])
 LATE = st.sampled_from([0, 0, 0, 1, 2, 3])
 TERMS = st.integers(1, 20)
 TWICE = st.booleans()
+HOSTS = st.sampled_from(["a.example", "b.example", "[::1]", ""])
 
 
 def at(seconds):
     return BEGINNING + timedelta(seconds=seconds)
+
+
+def seconds(ms):
+    return round(ms / 1000 - BEGINNING.timestamp())
 
 
 class Twin:
@@ -80,7 +85,27 @@ class Twin:
 
     def depth(self):
         found = self.queue.depth(self.lane)
-        return (found.queued, found.leased, found.delayed, found.oldest_ts)
+        return (found.queued, found.parked, found.leased, found.delayed)
+
+    def oldest(self):
+        return self.queue.depth(self.lane).oldest_ts
+
+    def load(self, now):
+        (found,) = self.queue.loads([self.lane], at(now))
+        following = None if found.next_ts is None else seconds(found.next_ts)
+        return (found.ready, found.leased, following)
+
+    def park(self, token, hosts):
+        told = [(host, at(due), entries) for host, due, entries in hosts]
+        return self.queue.park(self.lane, token, told)
+
+    def parked(self, now, limit):
+        found = self.queue.parked(self.lane, at(now), limit)
+        return [(one.host, one.count, seconds(one.ready_ts)) for one in found]
+
+    def lease_parked(self, token, hosts, until):
+        told = [(host, count, at(due)) for host, count, due in hosts]
+        return self.queue.lease_parked(self.lane, token, told, at(until))
 
     def held(self, worker=None):
         found = self.book.leases(self.lane, worker)
@@ -115,7 +140,8 @@ def in_memory(lane):
 
 def on_redis(connection: RedisConnection, lane):
     def lose():
-        connection.client.delete(*lane_keys(lane))
+        lists = connection.client.keys(f"cf:{{{lane.tenant}:{lane.biz}}}:at_host:*")
+        connection.client.delete(*lane_keys(lane), *lists)
 
     book, filling = RedisLeaseBook(connection), RedisFilling(connection)
     return Twin(lane, RedisQueue(connection), book, filling, lose)
@@ -223,6 +249,47 @@ class QueueMachine(RuleBasedStateMachine):
         self.ask("delay", token, due, twice=twice)
         self.owed.update({one: self.model.delayed[one] for one in held})
 
+    # ---- hosts
+
+    @rule(
+        late=LATE,
+        which=WHICH,
+        hosts=st.lists(HOSTS, min_size=1, max_size=3),
+        wait=st.integers(0, 20),
+        twice=TWICE,
+    )
+    def park(self, late, which, hosts, wait, twice):
+        token, entries = self.batch(late, which)
+        parts = [
+            (host, self.now + wait + n, entries[n :: len(hosts)]) for n, host in enumerate(hosts)
+        ]
+        held = {one for one in entries if (token, one) in self.model.leases}
+        assert self.ask("park", token, parts, twice=twice) == len(held)
+        self.owed.update(dict.fromkeys(held))
+
+    @rule(
+        worker=WORKERS,
+        hosts=st.lists(st.tuples(HOSTS, st.integers(0, 3), st.integers(0, 20)), max_size=4),
+        term=TERMS,
+        vanishes=st.booleans(),
+    )
+    def lease_parked(self, worker, hosts, term, vanishes):
+        token = new_token(worker, "n", next(self.numbers))
+        told = [(host, many, self.now + wait) for host, many, wait in hosts]
+        found = self.ask("lease_parked", token, told, self.now + term)
+        entries = [entry for part in found.values() for entry in part]
+        self.owed.update(dict.fromkeys(entries))
+        if entries and not vanishes:
+            self.batches.append((token, entries))
+
+    @rule(late=LATE, host=HOSTS, many=st.integers(1, 3), term=TERMS)
+    def lease_parked_under_a_token_that_has_more(self, late, host, many, term):
+        token, entries = self.batches[-1 - late % len(self.batches)]
+        told = [(host, many, self.now + 5)]
+        found = self.ask("lease_parked", token, told, self.now + term)
+        self.owed.update(dict.fromkeys(found[host]))
+        entries.extend(found[host])
+
     @rule(worker=WORKERS)
     def bury(self, worker):
         """A dead worker's leases go back at once."""
@@ -274,8 +341,20 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def all_three_hold_the_same(self):
         self.ask("depth")
+        self.ask("load", self.now)
+        self.ask("parked", self.now, 3)
         self.ask("held")
         self.ask("mark")
+
+    @invariant()
+    def nothing_is_parked_that_is_older_than_what_recovery_is_told(self):
+        told, oldest = {twin.oldest() for twin in self.twins}, self.model.oldest()
+        assert len(told) == 1
+        (low,) = told
+        if self.model.parked_for:
+            assert low <= oldest
+        else:
+            assert low == oldest
 
     @invariant()
     def all_that_is_owed_is_somewhere_once_the_queue_is_whole(self):
@@ -287,6 +366,11 @@ class QueueMachine(RuleBasedStateMachine):
         expected = self.model.somewhere()
         self.now += 10_000
         served: set[Entry] = set()
+        while parked := self.ask("parked", self.now, 10):
+            told = [(host, 100, self.now) for host, _, _ in parked]
+            found = self.ask("lease_parked", f"host.n.{len(served)}", told, self.now)
+            served.update(entry for part in found.values() for entry in part)
+        assert self.model.oldest() == self.twins[1].oldest()
         while found := self.ask("lease", f"last.n.{len(served)}", 100, self.now, self.now + 99_999):
             served.update(found)
         assert served == expected

@@ -6,18 +6,25 @@ from crawlfleet.model.ledger import Ledger
 
 
 class Depth(msgspec.Struct, frozen=True, kw_only=True):
-    """A lane's queue: entries ready, leased, delayed; ``oldest_ts`` of the next to be served."""
+    """A lane's queue: entries to be served, leased, delayed.
+
+    ``parked`` of the ``queued`` wait for their host. Nothing that is queued or parked has a ``ts``
+    below ``oldest_ts``, unless it was put before the queue's next entry's.
+    """
 
     queued: int
     leased: int
     delayed: int
     oldest_ts: int | None = None
+    parked: int = 0
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
     """Work of a lane at one moment: what a lease would find, and what workers hold.
 
-    Retries that are not due yet are in neither; ``next_ts`` is when the next one is.
+    Retries that are not due yet, and what waits for a host that is not to be looked at yet, are in
+    neither; ``next_ts`` is when the next of these is. Of a host that is due at most
+    ``policy.parking.READY_EACH`` are ready: no more can be had of it at once.
     """
 
     ready: int

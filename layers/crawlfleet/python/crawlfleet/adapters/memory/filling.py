@@ -22,9 +22,12 @@ class MemoryFilling:
             return Mark(server=self._queue.server, nonce=nonce, reached=reached)
 
     def clear(self, lane: Lane, nonce: str) -> None:
-        """Drop what is queued and delayed (not what is leased), and begin a filling at 0."""
+        """Drop what is queued, parked and delayed (not what is leased), begin a filling at 0."""
         with self._queue.opened(lane) as held:
             held.queued.clear()
+            held.parked.clear()
+            held.parked_due.clear()
+            held.waiting.clear()
             held.delayed.clear()
             held.filled = (nonce, 0)
 

@@ -43,7 +43,8 @@ class MemoryIntake:
         """Ask for ``count`` more, and count them towards the rate if there is room."""
         now = now if self._clock is None else self._clock()
         with self._queue.opened(lane) as held:
-            backlog = len(held.queued) + len(held.leases) + len(held.delayed)
+            waiting = sum(one.count for one in held.waiting.values())
+            backlog = len(held.queued) + len(held.leases) + len(held.delayed) + waiting
             wait, full_at = self._rate(lane, count, limits, to_ms(now) * 1_000)
             pressure = Pressure(
                 backlog=backlog,

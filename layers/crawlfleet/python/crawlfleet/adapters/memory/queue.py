@@ -12,9 +12,11 @@ from uuid import uuid4
 import msgspec
 
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import Parked
 from crawlfleet.model.request import Entry
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.totals import Depth, Load, Rates
+from crawlfleet.policy import parking
 from crawlfleet.policy.rates import KEPT_SECONDS, full_minute, rates
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -23,7 +25,7 @@ K = TypeVar("K")
 
 
 class Held:
-    """What one queue holds. The right end of ``queued`` is served next.
+    """What one queue holds. The right end of ``queued`` is served next, of ``parked`` the left.
 
     ``filled`` is the nonce of the latest filling and how far it has come, None when it is complete.
     """
@@ -32,6 +34,9 @@ class Held:
         self.queued: deque[Entry] = deque()
         self.leases: dict[tuple[str, Entry], int] = {}
         self.delayed: dict[Entry, int] = {}
+        self.parked: dict[str, deque[Entry]] = {}
+        self.parked_due: dict[str, int] = {}
+        self.waiting: dict[str, parking.Waiting] = {}
         self.filled: tuple[str, int | None] | None = None
 
 
@@ -155,15 +160,80 @@ class MemoryQueue:
             self._queues[lane].delayed.update({entry: to_ms(due_at[entry]) for entry in delayed})
             return len(delayed)
 
-    def depth(self, lane: Lane) -> Depth:
-        """How much is queued, leased and delayed."""
+    def park(
+        self, lane: Lane, token: str, hosts: Sequence[tuple[str, datetime, Sequence[Entry]]]
+    ) -> int:
+        """Move entries still held by the token to the end of their host's own list."""
+        with self._lock:
+            queue, moved = self._queues[lane], 0
+            for host, again_at, entries in hosts:
+                held = list(self._let_go(lane, token, entries))
+                if held:
+                    least = min(entry.ts for entry in entries)
+                    queue.parked.setdefault(host, deque()).extend(held)
+                    before = queue.waiting.get(host)
+                    queue.waiting[host] = parking.joined(before, len(held), least)
+                    queue.parked_due[host] = to_ms(again_at)
+                    moved += len(held)
+            return moved
+
+    def parked(self, lane: Lane, now: datetime, limit: int) -> list[Parked]:
+        """Hosts whose time has come and that have entries, the longest due first."""
         with self._lock:
             queue = self._queues[lane]
+            due = _earliest(queue.parked_due, to_ms(now), limit, str.encode)
+            return [
+                Parked(host=host, count=queue.waiting[host].count, ready_ts=queue.parked_due[host])
+                for host in due
+            ]
+
+    def lease_parked(
+        self,
+        lane: Lane,
+        token: str,
+        hosts: Sequence[tuple[str, int, datetime]],
+        until: datetime,
+    ) -> dict[str, list[Entry]]:
+        """Move up to so many entries of each host to the token's lease, oldest first.
+
+        Raises:
+            ValueError: the token contains ``:{``, which Redis keeps for itself.
+        """
+        if ":{" in token:
+            raise ValueError(f"a lease token must not contain ':{{': {token!r}")
+        with self._lock:
+            queue = self._queues[lane]
+            leased: dict[str, list[Entry]] = {}
+            for host, count, again_at in hosts:
+                taken = leased.setdefault(host, [])
+                waits = queue.parked.get(host)
+                if waits is None:
+                    continue
+                before, wanted = len(waits), len(taken) + count
+                while waits and len(taken) < wanted:
+                    entry = waits.popleft()
+                    if (token, entry) not in queue.leases:
+                        taken.append(entry)
+                    queue.leases[token, entry] = to_ms(until)
+                left = parking.served(queue.waiting[host], before - len(waits))
+                if left is None:
+                    del queue.parked[host], queue.parked_due[host], queue.waiting[host]
+                else:
+                    queue.waiting[host], queue.parked_due[host] = left, to_ms(again_at)
+            return leased
+
+    def depth(self, lane: Lane) -> Depth:
+        """How much is queued, parked, leased and delayed."""
+        with self._lock:
+            queue = self._queues[lane]
+            ages = [queue.queued[-1].ts] if queue.queued else []
+            parked = sum(one.count for one in queue.waiting.values())
             return Depth(
-                queued=len(queue.queued),
+                queued=len(queue.queued) + parked,
+                parked=parked,
                 leased=len(queue.leases),
                 delayed=len(queue.delayed),
-                oldest_ts=queue.queued[-1].ts if queue.queued else None,
+                oldest_ts=min([*ages, *(one.low for one in queue.waiting.values())], default=None),
             )
 
     def depths(self, lanes: Sequence[Lane]) -> list[Depth]:
@@ -180,7 +250,11 @@ class MemoryQueue:
                 ended = sum(until <= at for until in queue.leases.values())
                 due = sum(until <= at for until in queue.delayed.values())
                 ready = len(queue.queued) + ended + due
-                following = min((due for due in queue.delayed.values() if due > at), default=None)
+                hosts = _earliest(queue.parked_due, at, len(queue.parked_due), str.encode)
+                counts = [queue.waiting[host].count for host in hosts[: parking.LOOKED_AT]]
+                ready += parking.ready(counts, len(hosts))
+                times = (*queue.delayed.values(), *queue.parked_due.values())
+                following = min((due for due in times if due > at), default=None)
                 leased = len(queue.leases) - ended
                 found.append(Load(ready=ready, leased=leased, next_ts=following))
             return found

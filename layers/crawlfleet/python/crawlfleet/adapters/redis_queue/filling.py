@@ -16,16 +16,22 @@ from crawlfleet.adapters.redis_queue.connection import (
     whole,
 )
 from crawlfleet.adapters.redis_queue.entries import spell
-from crawlfleet.adapters.redis_queue.keys import lane_keys
+from crawlfleet.adapters.redis_queue.keys import host_list, lane_keys
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry, Mark
 from crawlfleet.model.times import to_ms
 
 _MARK: Final = Script("mark")
 _CLEAR: Final = Script("clear")
+_LIST_PARKED: Final = Script("list_parked", "parking_prelude")
+_DROP_PARKED: Final = Script("drop_parked", "parking_prelude")
 _FILL: Final = Script("fill")
 _FILL_DELAYED: Final = Script("fill_delayed")
 _FILLED: Final = Script("filled")
+
+
+#: Hosts whose lists are dropped in one call.
+_HOSTS: Final = 500
 
 
 class RedisFilling:
@@ -50,9 +56,21 @@ class RedisFilling:
             return Mark(server=server, nonce=nonce, reached=int(reached) if reached else None)
 
     def clear(self, lane: Lane, nonce: str) -> None:
-        """Drop what is queued and delayed (not what is leased), and begin a filling at 0."""
+        """Drop what is queued, parked and delayed (not what is leased), begin a filling at 0.
+
+        Each host has a list of its own, so those go first, some at a time. What is parked meanwhile
+        goes too: the filling begins when nothing is.
+        """
         keys = lane_keys(lane)
-        whole(self._redis.again(_CLEAR, (keys.queue, keys.delayed, keys.filled), nonce))
+        index = (keys.parked, keys.parked_due, keys.parked_low)
+        several(self._redis.again(_LIST_PARKED, index, 0, 0))  # hosts missing in parked_due join
+        everything = (keys.queue, keys.delayed, keys.filled, *index)
+        while not whole(self._redis.again(_CLEAR, everything, nonce)):
+            (found,) = several(self._redis.together(("ZRANGE", keys.parked_due, 0, _HOSTS - 1)), 1)
+            with self._redis.translated():
+                hosts = [text(host).decode() for host in several(found)]
+            lists = (host_list(lane, host) for host in hosts)
+            whole(self._redis.again(_DROP_PARKED, (*index, *lists), *hosts))
 
     def fill(self, lane: Lane, nonce: str, entries: Sequence[Entry], reached: int) -> bool:
         """Append, oldest first, and note how far this has come. False: another has begun anew."""

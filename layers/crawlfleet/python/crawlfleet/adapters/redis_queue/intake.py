@@ -51,7 +51,7 @@ class RedisIntake:
         keys = lane_keys(lane)
         answer = self._redis.once(
             _ADMIT,
-            (keys.queue, keys.leases, keys.delayed, keys.intake),
+            (keys.queue, keys.leases, keys.delayed, keys.intake, keys.parked),
             *(count, limits.max_backlog),
             "" if limits.per_second is None else limits.per_second,
             *(limits.burst, memory_ratio),

@@ -6,7 +6,7 @@ key                                       type    TTL   holds
 ``cf:{tenant:biz}:queue:<queue>``         LIST    no    entries as JSON, newest first, served last
 ``cf:{tenant:biz}:leases:<queue>``        ZSET    no    ``token:entry`` by the lease's end, epoch ms
 ``cf:{tenant:biz}:delayed:<queue>``       ZSET    no    entry by its due time, epoch ms
-``cf:{tenant:biz}:at_host:<queue>:<host>``  LIST    no    entries that wait for a host, newest first
+``cf:{tenant:biz}:at_host:<queue>:<host>``  LIST    no    entries that wait for a host, oldest first
 ``cf:{tenant:biz}:parked:<queue>``        HASH    no    host -> its list in figures, see below
 ``cf:{tenant:biz}:parked_due:<queue>``    ZSET    no    host by when to look at it, epoch ms
 ``cf:{tenant:biz}:parked_low:<queue>``    ZSET    no    host by the least ``ts`` of its list

@@ -11,16 +11,19 @@ import msgspec
 from crawlfleet.adapters.redis_queue.connection import (
     RedisConnection,
     Script,
+    nonsense,
     several,
     text,
     whole,
 )
 from crawlfleet.adapters.redis_queue.entries import read, read_canonical, spell
-from crawlfleet.adapters.redis_queue.keys import lane_keys
+from crawlfleet.adapters.redis_queue.keys import host_list, lane_keys
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import Parked
 from crawlfleet.model.request import Entry
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.totals import Depth, Load, Rates
+from crawlfleet.policy import parking
 from crawlfleet.policy.rates import full_minute, rates
 
 #: An account of phases that nobody adds to for this long is forgotten.
@@ -36,6 +39,9 @@ _RENEW: Final = Script("renew")
 _FINISH: Final = Script("finish")
 _GIVE_BACK: Final = Script("give_back")
 _DELAY: Final = Script("delay")
+_PARK: Final = Script("park", "parking_prelude")
+_LIST_PARKED: Final = Script("list_parked", "parking_prelude")
+_LEASE_PARKED: Final = Script("lease_parked", "parking_prelude")
 _DEPTH: Final = Script("depth")
 _LOAD: Final = Script("load")
 _ADD_PHASES: Final = Script("add_phases")
@@ -54,7 +60,8 @@ class RedisQueue:
     def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> int:
         """Append, and count towards the lane's submission rate; returns how many wait now."""
         if not entries:
-            return self.depth(lane).queued
+            depth = self.depth(lane)
+            return depth.queued - depth.parked
         keys = lane_keys(lane)
         return whole(
             self._redis.once(
@@ -142,24 +149,84 @@ class RedisQueue:
             )
         )
 
+    def park(
+        self, lane: Lane, token: str, hosts: Sequence[tuple[str, datetime, Sequence[Entry]]]
+    ) -> int:
+        """Move entries still held by the token to the end of their host's own list."""
+        parts = [part for part in hosts if part[2]]
+        if not parts:
+            return 0
+        keys = (*_parking(lane), *(host_list(lane, host) for host, _, _ in parts))
+        arguments: list[str | bytes | int] = [token]
+        for host, again_at, entries in parts:
+            arguments += (host, to_ms(again_at), min(one.ts for one in entries), spell(entries))
+        return whole(self._redis.once(_PARK, keys, *arguments))
+
+    def parked(self, lane: Lane, now: datetime, limit: int) -> list[Parked]:
+        """Hosts whose time has come and that have entries, the longest due first."""
+        if limit < 1:
+            return []
+        found = several(self._redis.again(_LIST_PARKED, _parking(lane)[1:], to_ms(now), limit))
+        with self._redis.translated():
+            return [
+                Parked(
+                    host=text(found[n]).decode(),
+                    count=whole(found[n + 1]),
+                    ready_ts=int(float(text(found[n + 2]))),
+                )
+                for n in range(0, len(found), 3)
+            ]
+
+    def lease_parked(
+        self,
+        lane: Lane,
+        token: str,
+        hosts: Sequence[tuple[str, int, datetime]],
+        until: datetime,
+    ) -> dict[str, list[Entry]]:
+        """Move up to so many entries of each host to the token's lease, oldest first.
+
+        Raises:
+            ValueError: the token contains ``:{``, which separates it from its entry.
+        """
+        if ":{" in token:
+            raise ValueError(f"a lease token must not contain ':{{': {token!r}")
+        if not hosts:
+            return {}
+        keys = (*_parking(lane), *(host_list(lane, host) for host, _, _ in hosts))
+        until_ms = to_ms(until)
+        arguments: list[str | bytes | int] = [token, until_ms]
+        for host, count, again_at in hosts:
+            arguments += (host, max(0, count), to_ms(again_at))
+        answers = several(self._redis.once(_LEASE_PARKED, keys, *arguments), len(hosts))
+        leased: dict[str, list[Entry]] = {}
+        for (host, _, _), answer in zip(hosts, answers, strict=True):
+            found = text(answer)
+            entries = read_canonical(found)
+            if entries is None:
+                entries = self._mend(lane, token, found, until_ms)
+            leased.setdefault(host, []).extend(entries)
+        return leased
+
     def depth(self, lane: Lane) -> Depth:
-        """How much is queued, leased and delayed."""
+        """How much is queued, parked, leased and delayed."""
         return self.depths((lane,))[0]
 
     def depths(self, lanes: Sequence[Lane]) -> list[Depth]:
         """:meth:`depth` of many lanes in one round trip; each is seen in one moment."""
         if not lanes:
             return []
-        answers = self._redis.again_for_each(_DEPTH, [lane_keys(lane)[:3] for lane in lanes])
-        return [_depth(several(answer, 4)) for answer in several(answers, len(lanes))]
+        each = [_in_place(lane, "parked_low") for lane in lanes]
+        answers = self._redis.again_for_each(_DEPTH, each)
+        return [_depth(several(answer, 6)) for answer in several(answers, len(lanes))]
 
     def loads(self, lanes: Sequence[Lane], now: datetime) -> list[Load]:
         """What many lanes have for whoever asks now, in one round trip."""
         if not lanes:
             return []
-        keys = [lane_keys(lane)[:3] for lane in lanes]
-        answers = several(self._redis.again_for_each(_LOAD, keys, to_ms(now)), len(lanes))
-        return [_load(several(answer, 3)) for answer in answers]
+        each = [_in_place(lane, "parked_due") for lane in lanes]
+        answers = self._redis.again_for_each(_LOAD, each, to_ms(now), parking.LOOKED_AT)
+        return [_load(several(answer)) for answer in several(answers, len(lanes))]
 
     def rates(self, lane: Lane, now: datetime) -> tuple[Rates, Rates]:
         """Submitted and processed requests per second over the last full 1, 5 and 60 seconds."""
@@ -212,23 +279,44 @@ class RedisQueue:
         return entries
 
 
+def _parking(lane: Lane) -> tuple[str, str, str, str]:
+    """Where what is leased becomes what is parked, and back."""
+    keys = lane_keys(lane)
+    return keys.leases, keys.parked, keys.parked_due, keys.parked_low
+
+
+def _in_place(lane: Lane, by: str) -> tuple[str, str, str, str, str]:
+    """Where a lane's entries are, and in which order what is parked."""
+    keys = lane_keys(lane)
+    return keys.queue, keys.leases, keys.delayed, keys.parked, getattr(keys, by)
+
+
 def _load(answer: list[object]) -> Load:
-    ready, leased, following = answer
+    if len(answer) < 4:
+        raise nonsense()
+    ready, leased, following, due, *counts = answer
     return Load(
-        ready=whole(ready),
+        ready=whole(ready) + parking.ready([whole(count) for count in counts], whole(due)),
         leased=whole(leased),
         next_ts=None if following is None else int(float(text(following))),
     )
 
 
 def _depth(answer: list[object]) -> Depth:
-    queued, leased, delayed, following = answer
-    oldest_ts = None
+    queued, leased, delayed, following, parked, low = answer
+    ages: list[int] = []
     if following is not None:
         with suppress(msgspec.DecodeError):  # not an entry: the next lease drops it
-            oldest_ts = read(text(following)).ts
+            ages.append(read(text(following)).ts)
+    if low is not None and (least := int(float(text(low)))) != parking.NONE:
+        ages.append(least)
+    waiting = max(0, int(text(parked)))
     return Depth(
-        queued=whole(queued), leased=whole(leased), delayed=whole(delayed), oldest_ts=oldest_ts
+        queued=whole(queued) + waiting,
+        parked=waiting,
+        leased=whole(leased),
+        delayed=whole(delayed),
+        oldest_ts=min(ages, default=None),
     )
 
 

@@ -3,6 +3,7 @@
 -- KEYS[2] leases       ZSET    token:entry -> epoch ms at which the lease ends
 -- KEYS[3] delayed      ZSET    entry -> epoch ms at which it is due
 -- KEYS[4] intake       STRING  epoch us at which the rate's bucket is full again
+-- KEYS[5] parked       HASH    host -> what waits for it, * -> count of all
 -- ARGV[1] count        how many more
 -- ARGV[2] max backlog  how many there may be
 -- ARGV[3] per second   the rate, or empty for none
@@ -20,7 +21,7 @@ local MARGIN_MS = 60000
 local LONGEST_US = 30 * 86400 * 1000000
 local count, now = tonumber(ARGV[1]), tonumber(ARGV[6]) or server_us()
 local backlog = redis.call('LLEN', KEYS[1]) + redis.call('ZCARD', KEYS[2])
-  + redis.call('ZCARD', KEYS[3])
+  + redis.call('ZCARD', KEYS[3]) + (redis.call('HGET', KEYS[5], '*') or 0)
 local backlog_full = backlog > 0 and backlog + count > tonumber(ARGV[2])
 
 local memory = account('memory')
