@@ -94,7 +94,11 @@ class _Form:
             raise _MisfitError(f"is nested more than {DEEPEST} levels deep")
         made: dict[str, Any] = {}
         for name, item in value.items():
-            key = self._text(name if isinstance(name, str) else str(name))
+            key = name
+            if type(name) is not str or not name.isascii():
+                key = self._text(name if isinstance(name, str) else str(name))
+            else:
+                self.left -= len(name)
             if "\0" in key:
                 key = key.replace("\0", "\ufffd")
             try:
@@ -121,9 +125,17 @@ class _Form:
         if self.left < 0:
             raise _too_large()
         # The commonest first: this is done for every value of every record.
+        kind = type(value)
+        if kind is str and value.isascii():
+            self.left -= len(value)
+            if self.left < 0:
+                raise _too_large()
+            return value
         if isinstance(value, str):
             return self._text(value)
-        if value is None or isinstance(value, bool):
+        if kind is dict:
+            return self.mapping(value, depth + 1)
+        if value is None or kind is bool:
             return value
         if isinstance(value, int):
             return self._integer(int(value))
