@@ -10,7 +10,16 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import crawl, imports, ingest, lookup, queue_memory, recovery
+from benchmarks import (
+    crawl,
+    imports,
+    ingest,
+    lookup,
+    politeness,
+    queue_memory,
+    recovery,
+    workers,
+)
 from benchmarks.bench import ENV_PEERS, Addresses, Bench, BenchError, Found, ask, peer
 from benchmarks.figures import FIGURES
 from benchmarks.scale import FULL, QUICK, Scale
@@ -23,6 +32,8 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "ingest": ingest.run,
     "queue_memory": queue_memory.run,
     "crawl": crawl.run,
+    "workers": workers.run,
+    "politeness": politeness.run,
     "lookup": lookup.run,
     "recovery": recovery.run_recovery,
 }
@@ -62,6 +73,8 @@ def main() -> int:
         console.print(f"benchmark failed: {error}", style="red", markup=False)
         return 3
     show(Console(), found.figures)
+    for said in found.notes:
+        console.print(said, markup=False)
     name = "quick.json" if arguments.quick else "latest.json"
     path = keep(arguments.out, name, found.figures, found.details)
     console.print(f"kept in {path.parent.name}/{path.name}")
@@ -94,6 +107,7 @@ def _run(chosen: list[str], scale: Scale, peers: Path | None, out: Path, console
             )
             together.figures.update(found.figures)
             together.details.update(found.details)
+            together.notes += found.notes
     return together
 
 
@@ -105,6 +119,8 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "ingest": scale.rounds * (3 + more),
         "queue_memory": 1,
         "crawl": scale.crawl_rounds * (2 + 2 * more),
+        "workers": scale.crawl_rounds * 2,
+        "politeness": 2,
         "recovery": scale.halvings + 1,
         "lookup": -(-scale.stored_requests // lookup.BATCH),
     }[name]

@@ -65,10 +65,14 @@ class Bench:
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """What a benchmark found: figures for ``latest.json``, details for ``details.json``."""
+    """What a benchmark found: figures for ``latest.json``, details for ``details.json``.
+
+    ``notes`` are what has to be said beside a figure.
+    """
 
     figures: dict[str, float] = field(default_factory=dict)
     details: dict[str, object] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 def ask(command: list[str], variables: Mapping[str, str]) -> dict[str, Any]:
@@ -77,22 +81,34 @@ def ask(command: list[str], variables: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         BenchError: it failed, or said nothing.
     """
-    path = [str(ROOT / "layers/crawlfleet/python"), str(ROOT)]
     done = subprocess.run(
         command,
-        env={**os.environ, **variables, "PYTHONPATH": os.pathsep.join(path)},
+        env=environment(variables),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=_SIDE_SECONDS,
         check=False,
     )
+    return answer_in(done.stdout, done.stderr, f"{' '.join(command[-2:])} ({done.returncode})")
+
+
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """What a child process finds: ours, those, and where our code is."""
+    path = [str(ROOT / "layers/crawlfleet/python"), str(ROOT)]
+    return {**os.environ, **variables, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def answer_in(out: str, err: str, who: str) -> dict[str, Any]:
+    """The answer of a side: the last line of its output, in JSON.
+
+    Raises:
+        BenchError: there is none; quotes what there is.
+    """
     try:
-        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        answer: dict[str, Any] = json.loads(out.splitlines()[-1])
     except (IndexError, json.JSONDecodeError):
-        tail = (done.stderr or done.stdout)[-2_000:]
-        message = f"{' '.join(command[-2:])} ended with {done.returncode}:\n{tail}"
-        raise BenchError(message) from None
+        raise BenchError(f"{who} gave no answer:\n{(err or out)[-2_000:]}") from None
     return answer
 
 

@@ -14,6 +14,7 @@ from benchmarks.figures import ratio, rotated
 from benchmarks.house import BIZ, Router, batch, tree_of
 from benchmarks.site import Site, running_site
 from crawlfleet.adapters.mongo.connection import database_name
+from crawlfleet.model.biz import Tree
 
 BATCH: Final = 1_000
 SCRIPTS: Final = {
@@ -45,9 +46,12 @@ def run(bench: Bench) -> Found:
         raise BenchError(f"the site ({speed:.0f} pages/s) held the crawlers ({fastest:.0f}) up")
     return Found(
         figures={
-            f"crawl_vs_{side}": ratio(per_cpu["ours"], speeds)
-            for side, speeds in per_cpu.items()
-            if side != "ours"
+            **{
+                f"crawl_vs_{side}": ratio(per_cpu["ours"], speeds)
+                for side, speeds in per_cpu.items()
+                if side != "ours"
+            },
+            "consumer_rss_mb": max(one["peak_mb"] for one in rounds["ours"]),
         },
         details={
             "pages per CPU second": per_cpu,
@@ -83,14 +87,19 @@ def _one(bench: Bench, site: Site, side: str) -> dict[str, Any]:
     return done
 
 
-def _ours(bench: Bench, urls: list[str]) -> dict[str, Any]:
-    tree = tree_of()
+def submit(bench: Bench, tree: Tree, urls: list[str]) -> None:
+    """Submit the pages through the router."""
     router = Router(bench.addresses, tree)
     try:
         for at in range(0, len(urls), BATCH):
             router.call(batch(urls[at : at + BATCH]), 202)
     finally:
         router.close()
+
+
+def _ours(bench: Bench, urls: list[str]) -> dict[str, Any]:
+    tree = tree_of()
+    submit(bench, tree, urls)
     command = [sys.executable, "-m", "benchmarks.worker"]
     return ask(
         command, bench.variables(BENCH_TREE=msgspec.json.encode(tree).decode(), PWD=str(ROOT))

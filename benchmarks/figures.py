@@ -62,15 +62,41 @@ FIGURES: Final = (
     Figure(
         key="crawl_vs_scrapy_redis",
         meaning="pages per CPU second, worker / scrapy-redis",
-        least=3,
+        least=4,
         needs_peers=True,
     ),
     Figure(
         key="crawl_vs_crawlee",
         meaning="pages per CPU second, worker / Crawlee",
+        least=3,
         needs_peers=True,
     ),
-    Figure(key="crawl_vs_floor", meaning="pages per CPU second, worker / aiohttp + lexbor"),
+    Figure(
+        key="crawl_vs_floor",
+        meaning="pages per CPU second, worker / aiohttp + lexbor",
+        least=0.65,
+    ),
+    Figure(key="consumer_rss_mb", meaning="memory of a worker at its peak, MB", most=150),
+    Figure(
+        key="two_worker_speedup",
+        meaning="pages per second of two workers / of one; what holds them up stands below",
+        least=1.7,
+    ),
+    Figure(
+        key="two_worker_efficiency",
+        meaning="pages per CPU second of a worker beside another / alone",
+        least=0.85,
+    ),
+    Figure(
+        key="politeness_vs_fifo",
+        meaning="until all small hosts are done beside a large one: plain queue / turns, parking",
+        above=1,
+    ),
+    Figure(
+        key="politeness_large_host",
+        meaning="the large host beside them: time at its rate alone / time taken",
+        least=0.95,
+    ),
     Figure(key="redis_bytes_per_request", meaning="Redis memory of a queued request", most=80),
     Figure(key="lookup_p99_ms", meaning="a request by its id, 99th percentile", below=10),
     Figure(

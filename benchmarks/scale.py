@@ -14,6 +14,10 @@ class Scale:
     pages: int
     crawl_requests: int
     crawl_rounds: int
+    worker_requests: int
+    small_hosts: int
+    requests_each: int
+    large_host_requests: int
     queue_entries: int
     stored_requests: int
     lookups: int
@@ -30,6 +34,10 @@ FULL: Final = Scale(
     pages=300,
     crawl_requests=3_000,
     crawl_rounds=3,
+    worker_requests=6_000,
+    small_hosts=1_000,
+    requests_each=100,
+    large_host_requests=100_000,
     queue_entries=200_000,
     stored_requests=1_000_000,
     lookups=5_000,
@@ -45,6 +53,10 @@ QUICK: Final = Scale(
     pages=20,
     crawl_requests=200,
     crawl_rounds=1,
+    worker_requests=300,
+    small_hosts=50,
+    requests_each=20,
+    large_host_requests=1_000,
     queue_entries=5_000,
     stored_requests=5_000,
     lookups=200,

@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.request import urlopen
 
 from benchmarks.bench import ROOT, BenchError
+from benchmarks.site_server import CPU_PATH
 from infra.local.parts import LOOPBACK
 
 #: Connections of the measurement.
@@ -35,6 +37,11 @@ class Site:
     def pages_per_second(self, count: int) -> float:
         """How fast it answers somebody who does nothing with the answers."""
         return asyncio.run(_rate(self.port, self.names, count))
+
+    def cpu_seconds(self) -> float:
+        """What its server has used since it was started."""
+        with urlopen(f"http://{LOOPBACK}:{self.port}{CPU_PATH.decode()}", timeout=10) as answer:
+            return float(answer.read())
 
 
 def distinct(base: str, names: tuple[str, ...], count: int) -> list[str]:

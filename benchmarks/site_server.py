@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import resource
 import sys
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,8 @@ from infra.local.parts import LOOPBACK
 
 _END: Final = b"\r\n\r\n"
 NOT_FOUND: Final = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+#: Asked for this, the server tells the CPU seconds that it has used.
+CPU_PATH: Final = b"/.cpu"
 
 
 def answer_of(page: bytes) -> bytes:
@@ -41,6 +44,12 @@ def path_of(head: bytes) -> bytes:
     return parts[1].partition(b"?")[0] if len(parts) == 3 else b""
 
 
+def used() -> bytes:
+    """The CPU seconds of this process, as a page."""
+    spent = resource.getrusage(resource.RUSAGE_SELF)
+    return answer_of(f"{spent.ru_utime + spent.ru_stime:.6f}".encode())
+
+
 class Connection(asyncio.Protocol):
     """One client's connection; requests have no body here."""
 
@@ -58,7 +67,9 @@ class Connection(asyncio.Protocol):
             return
         *heads, self._pending = (self._pending + data).split(_END)
         for head in heads:
-            self._transport.write(self._answers.get(path_of(head), NOT_FOUND))
+            path = path_of(head)
+            answer = used() if path == CPU_PATH else self._answers.get(path, NOT_FOUND)
+            self._transport.write(answer)
 
 
 async def serve(folder: Path) -> None:

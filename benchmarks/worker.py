@@ -1,11 +1,13 @@
 """The consumer in a process of its own: it works until idle, then tells what that took.
 
-``python -m benchmarks.worker``, with the tree in ``BENCH_TREE`` and the servers in ``BENCH_REDIS``
-and ``BENCH_MONGO``.
+``python -m benchmarks.worker [NAME]``, with the tree in ``BENCH_TREE`` and the servers in
+``BENCH_REDIS`` and ``BENCH_MONGO``. One that has a name says that it is ready, and begins when it
+gets a line: so several begin at once.
 """
 
 import os
 import sys
+import time
 from typing import Final
 
 import msgspec
@@ -18,15 +20,26 @@ from crawlfleet.wiring.consumer import Consumer
 
 #: What Lambda would say of the time left: never too little here.
 REMAINING_SECONDS: Final = 900.0
+#: What a worker with a name says before it begins.
+READY: Final = "ready"
 
 
 def main() -> None:
     tree = msgspec.json.decode(os.environ["BENCH_TREE"], type=Tree)
     addresses = Addresses(redis=os.environ["BENCH_REDIS"], mongo=os.environ["BENCH_MONGO"])
     parts = BenchParts(addresses, tree, "consumer")
-    done = Consumer(parts).work("bench", lambda: REMAINING_SECONDS)
+    consumer = Consumer(parts)
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name:
+        sys.stdout.write(f"{READY}\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+    started = time.process_time()
+    done = consumer.work(name or "bench", lambda: REMAINING_SECONDS)
     seconds = float(str(done["seconds"])) - tree.stage.fleet.idle_seconds
-    sys.stdout.write(report(pages=int(str(done["done"])), seconds=seconds, more=done) + "\n")
+    pages = int(str(done["done"]))
+    working = time.process_time() - started
+    sys.stdout.write(report(pages=pages, seconds=seconds, working_cpu=working, more=done) + "\n")
 
 
 if __name__ == "__main__":

@@ -17,10 +17,13 @@ TITLES = (
     "batched submissions per second",
     "single submissions per second",
     "pages per CPU second",
+    "pages per second by number of workers",
     "imports, milliseconds",
 )
 #: The key of the rounds of benchmarks/recovery.py.
 RECOVERY = "recovery, requests outstanding"
+#: The key of the curves of benchmarks/politeness.py.
+POLITENESS = "politeness, requests done"
 
 
 def draw(title: str, sides: dict[str, list[float]], folder: Path) -> None:
@@ -28,7 +31,8 @@ def draw(title: str, sides: dict[str, list[float]], folder: Path) -> None:
     figure, axes = plt.subplots(figsize=(7, 1 + 0.6 * len(sides)))
     for place, (name, values) in enumerate(reversed(sides.items())):
         middle = statistics.median(values)
-        colour = "tab:blue" if name == "ours" or "imports" in title else "tab:gray"
+        ours = name == "ours" or "imports" in title or "workers" in title
+        colour = "tab:blue" if ours else "tab:gray"
         axes.barh(place, middle, color=colour)
         axes.plot(values, [place] * len(values), "k|")
         axes.annotate(f" {middle:,.0f}", (max(values), place), va="center")
@@ -57,10 +61,31 @@ def draw_recovery(rounds: list[dict[str, Any]], folder: Path) -> None:
     plt.close(figure)
 
 
+def draw_politeness(ways: dict[str, dict[str, list[list[float]]]], folder: Path) -> None:
+    """Which part of the small hosts' requests, and of the large one's, was done when."""
+    figure, axes = plt.subplots(figsize=(7, 3.5))
+    for way, curves in ways.items():
+        colour = "tab:blue" if way == next(iter(ways)) else "tab:gray"
+        for line, (hosts, points) in zip("-:", curves.items(), strict=True):
+            seconds, parts = zip(*points, strict=True)
+            axes.plot(seconds, parts, line, color=colour, label=f"{hosts}, {way}")
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds (simulated)")
+    axes.set_ylabel("part that is done")
+    axes.set_title(POLITENESS)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(folder / "politeness-requests-done.png", dpi=120)
+    plt.close(figure)
+
+
 found = json.loads(Path(sys.argv[1]).read_text())
 for wanted in TITLES:
     if wanted in found:
         draw(wanted, found[wanted], Path(sys.argv[2]))
 if RECOVERY in found:
     draw_recovery(found[RECOVERY], Path(sys.argv[2]))
-print(json.dumps({"drawn": [wanted for wanted in (*TITLES, RECOVERY) if wanted in found]}))
+if POLITENESS in found:
+    draw_politeness(found[POLITENESS], Path(sys.argv[2]))
+everything = (*TITLES, RECOVERY, POLITENESS)
+print(json.dumps({"drawn": [wanted for wanted in everything if wanted in found]}))

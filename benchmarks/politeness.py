@@ -1,0 +1,339 @@
+"""Many small hosts and a large one in one queue: who waits for whom (SPEC.md H3).
+
+A simulation, since the large host alone takes hours at a polite rate. Its clock is simulated, and
+so are the sites and the workers' event loops; who gets a turn is decided by the product's policy
+(policy.turns, through the twin of the hosts in memory), and where a request waits by the queue's
+twin. Beside it: the same workers on a plain queue, where who has taken a request waits with it
+until its host may be asked. Both ask no host for more than its rate.
+"""
+
+import heapq
+import random
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Final
+
+from benchmarks.bench import Bench, BenchError, Found
+from crawlfleet.adapters.memory.hosts import MemoryHosts
+from crawlfleet.adapters.memory.queue import MemoryQueue
+from crawlfleet.model.biz import FleetLimits
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import PERMIT_SECONDS, HostAsk, HostGrant, HostLimits, HostReport
+from crawlfleet.model.request import Entry
+from crawlfleet.policy.politeness import interval_of
+
+WORKERS: Final = 2
+FLEET: Final = FleetLimits()
+LIMITS: Final = HostLimits()
+#: How long hosts take to answer, from the quickest to the slowest.
+ANSWERS: Final = (0.1, 0.4)
+#: What a worker takes to lease and claim a batch.
+LEASING: Final = 0.02
+POLL: Final = 0.1
+LARGE: Final = "large.example"
+LANE: Final = Lane("default", "docs", "main")
+#: Points of a curve that are kept.
+POINTS: Final = 200
+
+_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_LEASE: Final = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How many hosts with how many requests each, beside one with so many."""
+
+    small_hosts: int
+    each: int
+    large: int
+
+    def hosts(self) -> list[str]:
+        """The host of every request, in the order in which they are queued: mixed."""
+        found = [f"h{n}.example" for n in range(self.small_hosts) for _ in range(self.each)]
+        found += [LARGE] * self.large
+        random.Random(3).shuffle(found)
+        return found
+
+    @property
+    def least_seconds(self) -> float:
+        """What the large host takes at its rate, were it alone."""
+        return (self.large - 1) * interval_of(LIMITS)
+
+
+@dataclass(slots=True)
+class Curve:
+    """When requests were done, those of small hosts and the large one's apart."""
+
+    small: list[float] = field(default_factory=list)
+    large: list[float] = field(default_factory=list)
+
+    def did(self, host: str, at: float) -> None:
+        """One request of a host is done."""
+        (self.large if host == LARGE else self.small).append(at)
+
+    @property
+    def done(self) -> int:
+        """How many are done."""
+        return len(self.small) + len(self.large)
+
+    def points(self) -> dict[str, list[tuple[float, float]]]:
+        """Seconds and the part that is done by then, as many as are plotted."""
+        return {"small hosts": _thin(self.small), "large host": _thin(self.large)}
+
+
+def run(bench: Bench) -> Found:
+    """Simulate both ways."""
+    plan = Plan(
+        small_hosts=bench.scale.small_hosts,
+        each=bench.scale.requests_each,
+        large=bench.scale.large_host_requests,
+    )
+    parked = turns_and_parking(plan)
+    bench.tick("politeness, turns and parking")
+    plain = plain_queue(plan)
+    bench.tick("politeness, plain queue")
+    total = plan.small_hosts * plan.each + plan.large
+    for name, curve in (("ours", parked), ("the plain queue", plain)):
+        if curve.done != total:
+            raise BenchError(f"{name} did {curve.done} of {total} requests")
+    said = (
+        f"politeness: {plan.small_hosts:,} hosts with {plan.each:,} requests each were done after "
+        f"{max(parked.small):,.0f} s beside one with {plan.large:,} (after {max(parked.large):,.0f}"
+        f" s; alone it takes {plan.least_seconds:,.0f} s), in a plain queue after "
+        f"{max(plain.small):,.0f} s"
+    )
+    return Found(
+        figures={
+            "politeness_vs_fifo": max(plain.small) / max(parked.small),
+            "politeness_large_host": plan.least_seconds / max(parked.large),
+        },
+        details={
+            "politeness, requests done": {
+                "turns and parking": parked.points(),
+                "plain queue": plain.points(),
+            }
+        },
+        notes=[said],
+    )
+
+
+def plain_queue(plan: Plan) -> Curve:
+    """Whoever has taken a request waits with it until its host may be asked."""
+    curve, interval = Curve(), interval_of(LIMITS)
+    free = [0.0] * (WORKERS * FLEET.concurrency)
+    turns: dict[str, float] = defaultdict(float)
+    for host in plan.hosts():
+        start = max(free[0], turns[host])
+        turns[host] = start + interval
+        ended = start + answer_seconds(host)
+        heapq.heapreplace(free, ended)
+        curve.did(host, ended)
+    return curve
+
+
+def turns_and_parking(plan: Plan) -> Curve:
+    """As the product does it: a request without a turn waits in its host's own list."""
+    world = _World(plan.hosts())
+    workers = [_Worker(world, f"w-{number}") for number in range(WORKERS)]
+    for worker in workers:
+        worker.begin()
+    world.run()
+    return world.curve
+
+
+def answer_seconds(host: str) -> float:
+    """How long a host takes to answer, always the same."""
+    quickest, slowest = ANSWERS
+    return random.Random(host).uniform(quickest, slowest)
+
+
+class _World:
+    """The simulated time, what is to happen in it, and what workers share."""
+
+    def __init__(self, hosts: Sequence[str]) -> None:
+        self.now = 0.0
+        self.curve = Curve()
+        self.host_of = dict(enumerate(hosts, 1))
+        self.hosts = MemoryHosts(clock=self.clock)
+        self.queue = MemoryQueue()
+        self.queue.enqueue(LANE, [Entry(an_id, LANE.biz, 0) for an_id in self.host_of], _START)
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = count()
+
+    def clock(self) -> datetime:
+        return _START + timedelta(seconds=self.now)
+
+    @property
+    def is_over(self) -> bool:
+        return self.curve.done == len(self.host_of)
+
+    def after(self, seconds: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (self.now + max(0.0, seconds), next(self._order), what))
+
+    def run(self) -> None:
+        while self._events and not self.is_over:
+            self.now, _, what = heapq.heappop(self._events)
+            what()
+
+
+class _Worker:
+    """A worker's leasing, its turns and permits (flows.leasing, flows.turns), without the pages."""
+
+    def __init__(self, world: _World, name: str) -> None:
+        self._world = world
+        self._name = name
+        self._leases = count()
+        self._slots = FLEET.concurrency
+        self._ready: deque[tuple[str, str, Entry]] = deque()
+        self._blocked: dict[str, deque[tuple[str, str, Entry]]] = defaultdict(deque)
+        #: By host: what has a turn or is under way, what is under way, and what may be.
+        self._busy: Counter[str] = Counter()
+        self._running: Counter[str] = Counter()
+        self._permits: dict[str, int] = {}
+        self._answered: Counter[str] = Counter()
+        self._told: dict[str, float] = {}
+
+    def begin(self) -> None:
+        """Lease, and report once a second."""
+        self._lease()
+        self._world.after(1.0, self._report)
+
+    def _lease(self) -> None:
+        world = self._world
+        if self._busy.total() >= FLEET.batch + FLEET.concurrency:
+            world.after(POLL / 10, self._lease)
+            return
+        token = f"{self._name}.{next(self._leases)}"
+        taken = self._take_parked(token)
+        if taken < FLEET.batch:
+            taken += self._take_queued(token, FLEET.batch - taken)
+        world.after(LEASING if taken else POLL, self._lease)
+
+    def _take_parked(self, token: str) -> int:
+        world = self._world
+        parked = world.queue.parked(LANE, world.clock(), FLEET.batch)
+        if not parked:
+            return 0
+        each = max(1, FLEET.batch // len(parked))
+        grants = self._ask({one.host: min(one.count, each) for one in parked})
+        wanted = [(grant.host, grant.count, self._again(grant)) for grant in grants]
+        found = world.queue.lease_parked(LANE, token, wanted, world.clock() + _LEASE)
+        for grant in grants:
+            self._give(grant, token, found.get(grant.host, []))
+        return sum(map(len, found.values()))
+
+    def _take_queued(self, token: str, room: int) -> int:
+        world = self._world
+        now = world.clock()
+        entries = world.queue.lease(LANE, token, room, now, now + _LEASE)
+        by_host: dict[str, list[Entry]] = defaultdict(list)
+        for entry in entries:
+            by_host[world.host_of[int(entry.id)]].append(entry)
+        grants = self._ask({host: len(part) for host, part in by_host.items()})
+        for grant in grants:
+            self._give(grant, token, by_host[grant.host][: grant.count])
+        aside = [
+            (grant.host, self._again(grant), by_host[grant.host][grant.count :])
+            for grant in grants
+            if grant.count < len(by_host[grant.host])
+        ]
+        world.queue.park(LANE, token, aside)
+        return len(entries)
+
+    def _ask(self, wanted: Mapping[str, int]) -> list[HostGrant]:
+        for host in wanted:
+            self._told[host] = self._world.now
+        return self._world.hosts.reserve(
+            [
+                HostAsk(
+                    host=host,
+                    tenant=LANE.tenant,
+                    count=number,
+                    running=self._busy[host],
+                    interval_seconds=interval_of(LIMITS),
+                    concurrency=LIMITS.concurrency,
+                )
+                for host, number in wanted.items()
+            ],
+            self._name,
+        )
+
+    def _again(self, grant: HostGrant) -> datetime:
+        return self._world.clock() + timedelta(seconds=grant.ready_seconds)
+
+    def _give(self, grant: HostGrant, token: str, entries: Iterable[Entry]) -> None:
+        for place, entry in enumerate(entries):
+            held = grant.host, token, entry
+            self._busy[grant.host] += 1
+            self._permits[grant.host] = max(1, grant.permits)
+            wait = grant.wait_seconds + place * grant.interval_seconds
+            self._world.after(wait, lambda held=held: self._come(held))  # type: ignore[misc]  # bound now
+
+    def _come(self, held: tuple[str, str, Entry]) -> None:
+        host = held[0]
+        if self._running[host] < self._permits[host]:
+            self._running[host] += 1
+            self._ready.append(held)
+            self._start()
+        else:
+            self._blocked[host].append(held)
+
+    def _start(self) -> None:
+        while self._slots and self._ready:
+            held = self._ready.popleft()
+            self._slots -= 1
+            self._world.after(answer_seconds(held[0]), lambda held=held: self._end(held))  # type: ignore[misc]  # bound now
+
+    def _end(self, held: tuple[str, str, Entry]) -> None:
+        host, token, entry = held
+        world = self._world
+        self._slots += 1
+        self._running[host] -= 1
+        self._busy[host] -= 1
+        self._answered[host] += 1
+        world.queue.finish(LANE, token, [entry], 1, world.clock())
+        world.curve.did(host, world.now)
+        blocked = self._blocked[host]
+        while blocked and self._running[host] < self._permits[host]:
+            self._running[host] += 1
+            self._ready.append(blocked.popleft())
+        self._start()
+
+    def _report(self) -> None:
+        """As flows.courtesy: what was answered, what is over, and what still is under way."""
+        now = self._world.now
+        keys = set(self._answered) | {
+            host
+            for host, told in self._told.items()
+            if not self._busy[host] or now - told > PERMIT_SECONDS / 3
+        }
+        reports = [
+            HostReport(
+                host=host,
+                tenant=LANE.tenant,
+                running=self._busy[host],
+                answered=self._answered[host],
+                seconds=answer_seconds(host),
+                limits=LIMITS,
+            )
+            for host in keys
+        ]
+        for host in keys:
+            if self._busy[host]:
+                self._told[host] = now
+            else:
+                self._told.pop(host, None)
+        self._answered.clear()
+        self._world.hosts.report(reports, self._name)
+        self._world.after(1.0, self._report)
+
+
+def _thin(moments: list[float]) -> list[tuple[float, float]]:
+    """Points of a curve: when which part was done."""
+    ordered = sorted(moments)
+    step = max(1, len(ordered) // POINTS)
+    places = [*range(0, len(ordered) - 1, step), len(ordered) - 1]
+    return [(round(ordered[place], 2), (place + 1) / len(ordered)) for place in places]

@@ -1,0 +1,199 @@
+"""Two workers beside one: the same requests, and what there is that holds them up.
+
+Workers and servers share the machine. So beside the rates stands what each part used of the cores:
+where these are used up, a second worker can only take what the first one and the servers left.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pymongo
+import redis
+
+from benchmarks.bench import Addresses, Bench, BenchError, Found, answer_in, environment
+from benchmarks.crawl import submit
+from benchmarks.figures import ratio
+from benchmarks.house import tree_of
+from benchmarks.site import Site, running_site
+from benchmarks.worker import READY
+
+#: From this part of its time on a core is used up.
+USED_UP: Final = 0.9
+#: How long a crawl may take.
+SECONDS: Final = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One crawl: by how many workers, how long, and the CPU seconds of each part."""
+
+    workers: int
+    pages: int
+    seconds: float
+    cpu: dict[str, float]
+
+    @property
+    def rate(self) -> float:
+        """Pages a second."""
+        return self.pages / self.seconds
+
+    @property
+    def cores(self) -> dict[str, float]:
+        """How many cores each part kept busy."""
+        return {part: spent / self.seconds for part, spent in self.cpu.items()}
+
+
+def run(bench: Bench) -> Found:
+    """Measure one and two in turn."""
+    rounds: dict[int, list[Round]] = {1: [], 2: []}
+    with running_site(bench.scale.pages) as site:
+        urls = site.urls(bench.scale.worker_requests)
+        for number in range(bench.scale.crawl_rounds):
+            for workers in (1, 2) if number % 2 == 0 else (2, 1):
+                rounds[workers].append(_crawl(bench, site, urls, workers))
+                bench.tick(f"{workers} worker{'s' * (workers - 1)}")
+    rates = {workers: [one.rate for one in done] for workers, done in rounds.items()}
+    per_cpu = {
+        workers: statistics.median(one.pages / one.cpu["workers"] for one in done)
+        for workers, done in rounds.items()
+    }
+    typical = sorted(rounds[2], key=lambda one: one.rate)[len(rounds[2]) // 2]
+    limit = limit_of(typical.cores, os.cpu_count() or 1, workers=2)
+    used = ", ".join(f"{part} {share:.2f}" for part, share in typical.cores.items())
+    said = (
+        f"two workers: cores kept busy: {used}; held up by {limit}; a worker's CPU second gave "
+        f"{per_cpu[1]:,.0f} pages alone and {per_cpu[2]:,.0f} beside another"
+    )
+    return Found(
+        figures={
+            "two_worker_speedup": ratio(rates[2], rates[1]),
+            "two_worker_efficiency": per_cpu[2] / per_cpu[1],
+        },
+        details={
+            "pages per second by number of workers": {
+                f"{workers} worker{'s' * (workers - 1)}": values
+                for workers, values in rates.items()
+            },
+            "workers": {
+                str(workers): [
+                    {"pages": one.pages, "seconds": one.seconds, "cpu": one.cpu} for one in done
+                ]
+                for workers, done in rounds.items()
+            },
+            "two workers are held up by": limit,
+        },
+        notes=[said],
+    )
+
+
+def limit_of(cores: Mapping[str, float], available: int, *, workers: int) -> str:
+    """What of a crawl was used up, in words, by how many cores each part kept busy.
+
+    >>> used = {"workers": 1.4, "site": 0.2, "mongodb": 0.3, "redis": 0.05, "others": 0.0}
+    >>> limit_of(used, 2, workers=2)
+    'the 2 cores, 98% busy: 28% with the servers, 0% with what else runs on the machine'
+    """
+    whole = sum(cores.values())
+    for part in ("site", "redis"):  # each of them runs on one core
+        if cores[part] >= USED_UP:
+            return f"the {part}, which has one core"
+    if whole >= USED_UP * available:
+        servers = sum(cores[part] for part in ("site", "mongodb", "redis"))
+        return (
+            f"the {available} cores, {whole / available:.0%} busy: {servers / available:.0%} with "
+            f"the servers, {cores['others'] / available:.0%} with what else runs on the machine"
+        )
+    if cores["workers"] >= USED_UP * workers:
+        return "the workers, which have one core each"
+    return "nothing that is used up: they wait for answers"
+
+
+def _crawl(bench: Bench, site: Site, urls: list[str], workers: int) -> Round:
+    bench.addresses.clear()
+    tree = tree_of()
+    submit(bench, tree, urls)
+    variables = environment(bench.variables(BENCH_TREE=msgspec.json.encode(tree).decode()))
+    before, machine, started = servers_cpu(bench.addresses, site), machine_cpu(), time.monotonic()
+    done = _together(workers, variables)
+    passed, spent = time.monotonic() - started, machine_cpu() - machine
+    after = servers_cpu(bench.addresses, site)
+    servers = {part: after[part] - before[part] for part in after}
+    ours = sum(one["cpu"] for one in done) + sum(servers.values())
+    seconds = max(one["seconds"] for one in done)
+    pages = sum(one["pages"] for one in done)
+    if pages != len(urls):
+        raise BenchError(f"{workers} workers did {pages} of {len(urls)} pages")
+    return Round(
+        workers=workers,
+        pages=pages,
+        seconds=seconds,
+        cpu={
+            "workers": sum(one["working_cpu"] for one in done),
+            **servers,
+            # Workers take a while to start: of all that time, the part in which they worked.
+            "others": max(0.0, spent - ours) * seconds / passed,
+        },
+    )
+
+
+def _together(workers: int, variables: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Workers that begin at the same moment, each in a process of its own; their answers."""
+    with ExitStack() as stack:
+        running = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-m", "benchmarks.worker", f"bench-{number}"],
+                    env=dict(variables),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for number in range(workers)
+        ]
+        for one in running:
+            stack.callback(one.kill)
+        for one in running:
+            if one.stdout is None or one.stdout.readline().strip() != READY:
+                raise BenchError(f"a worker did not start:\n{one.communicate()[1][-2_000:]}")
+        for one in running:
+            if one.stdin is not None:
+                one.stdin.write("\n")
+                one.stdin.flush()
+        told = [one.communicate(timeout=SECONDS) for one in running]
+    return [answer_in(out, err, "a worker") for out, err in told]
+
+
+def servers_cpu(addresses: Addresses, site: Site) -> dict[str, float]:
+    """The CPU seconds that each server has used since it was started."""
+    with redis.Redis.from_url(addresses.redis) as client:
+        used = client.info("cpu")
+    with pymongo.MongoClient[dict[str, Any]](addresses.mongo) as mongo:
+        extra = mongo.admin.command("serverStatus")["extra_info"]
+    return {
+        "site": site.cpu_seconds(),
+        "mongodb": (extra["user_time_us"] + extra["system_time_us"]) / 1e6,
+        "redis": float(used["used_cpu_user"]) + float(used["used_cpu_sys"]),
+    }
+
+
+def machine_cpu() -> float:
+    """The CPU seconds that the machine has used, and what its host took of it; 0 if unknown."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return 0.0
+    user, nice, system, _, _, irq, softirq, steal, *_ = map(
+        int, stat.read_text().split("\n", 1)[0].split()[1:]
+    )
+    ticks = user + nice + system + irq + softirq + steal
+    return ticks / os.sysconf("SC_CLK_TCK")
