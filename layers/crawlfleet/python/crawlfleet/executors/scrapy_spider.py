@@ -1,0 +1,275 @@
+"""``scrapy``: the callbacks of a Scrapy spider, without Scrapy's engine (SPEC.md E1).
+
+The worker has downloaded the page; here it becomes a response, the callback is called, and what it
+gives becomes records and links. The URL by itself is read by ``parse``. A link carries the name of
+its callback, ``cb_kwargs`` and ``meta`` in its own ``meta``, as text under one key.
+
+Spiders are code, and code is trusted: it is the operator's, shipped with the function. A
+configuration, which a tenant may have written, chooses among the spiders of packages that the
+operator has named (:func:`allow_spiders`) and can import nothing else.
+
+What an engine would do is not done: no middlewares, pipelines, errbacks, start requests, and
+nothing to await. ``allowed_domains`` and ``DEPTH_LIMIT`` hold, since they say what a spider is for.
+Politeness, retries, cookies and the filter of duplicates are the fleet's.
+"""
+
+import importlib
+import inspect
+import json
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from threading import Lock
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from crawlfleet.errors import ExtractError, Problem
+from crawlfleet.executors.base import Context, Executor, Found, Parameters
+from crawlfleet.executors.scrapy_wire import (
+    NotPortableError,
+    item_fields,
+    request_fields,
+    request_of,
+)
+from crawlfleet.model.harvest import Link, Skipped
+from crawlfleet.model.outcome import Page
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.http import Response
+
+#: Under this name a request's ``meta`` holds the Scrapy request that it is, as JSON text.
+META_KEY: Final = "scrapy"
+#: Characters of that; what is longer is left out.
+LONGEST: Final = 100_000
+
+#: A spider by its place: ``package.module:Class``.
+Place = Annotated[
+    str,
+    Meta(max_length=300, pattern=r"^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z"),
+]
+SettingName = Annotated[str, Meta(max_length=100, pattern=r"^[A-Z][A-Z0-9_]*\Z")]
+
+_END: Final = object()
+_packages: set[str] = {"spiders"}
+
+
+def allow_spiders(*packages: str) -> None:
+    """Let configurations name spiders of these packages; ``spiders`` is one from the beginning."""
+    _packages.update(packages)
+
+
+class ScrapyParameters(Parameters, frozen=True, kw_only=True):
+    """``arguments`` are what ``scrapy crawl -a`` would give, ``settings`` what ``-s`` would."""
+
+    spider: Place
+    arguments: Annotated[dict[str, Any], Meta(max_length=100)] = {}  # noqa: RUF012  it is copied
+    settings: Annotated[dict[SettingName, Any], Meta(max_length=100)] = {}  # noqa: RUF012
+
+
+class ScrapySpider(Executor[ScrapyParameters]):
+    """A Scrapy spider's callbacks."""
+
+    name = "scrapy"
+    Parameters = ScrapyParameters
+
+    def __init__(self, parameters: ScrapyParameters, rules: Any) -> None:
+        super().__init__(parameters, rules)
+        self._lock = Lock()
+        self._made: Spider | None = None
+
+    @classmethod
+    def problems(cls, parameters: ScrapyParameters) -> Iterator[Problem]:
+        """The spider has to be of a package that the operator has named."""
+        module = parameters.spider.partition(":")[0]
+        if not any(module == each or module.startswith(f"{each}.") for each in _packages):
+            allowed = ", ".join(sorted(_packages))
+            yield Problem("spider", f"{module!r} is in none of the operator's packages: {allowed}")
+
+    def read(self, page: Page, context: Context) -> Iterator[Found]:
+        """What the callback gives.
+
+        Raises:
+            ExtractError: there is no such spider or callback here, or it fails.
+        """
+        spider = self._spider()
+        response, callback = _call_of(page, context, spider)
+        name = getattr(callback, "__name__", "callback")
+        for given in _given(callback(response, **response.cb_kwargs), name):
+            context.tick()
+            yield from _found(given, spider, context)
+
+    def _spider(self) -> "Spider":
+        with self._lock:
+            if self._made is None:
+                self._made = _make(self.parameters)
+            return self._made
+
+
+def _make(parameters: ScrapyParameters) -> "Spider":
+    for problem in ScrapySpider.problems(parameters):
+        raise ExtractError("parameters.spider", problem.message)
+    module, _, name = parameters.spider.partition(":")
+    try:
+        from scrapy import Spider
+        from scrapy.crawler import Crawler
+        from scrapy.statscollectors import MemoryStatsCollector
+    except ImportError as error:
+        raise ExtractError("executor", "scrapy is not installed: crawlfleet[scrapy]") from error
+    try:
+        kind = getattr(importlib.import_module(module), name, None)
+    except ImportError as error:
+        raise ExtractError("parameters.spider", f"cannot be imported: {error}") from error
+    if not (inspect.isclass(kind) and issubclass(kind, Spider)):
+        raise ExtractError("parameters.spider", f"{parameters.spider!r} is no Scrapy spider")
+    # Holds settings, signals and stats, which spiders ask for; it never runs an engine.
+    crawler = Crawler(kind, dict(parameters.settings))
+    crawler.stats = MemoryStatsCollector(crawler)
+    return kind.from_crawler(crawler, **parameters.arguments)
+
+
+def _call_of(page: Page, context: Context, spider: "Spider") -> "tuple[Response, Any]":
+    """The response of a page, and what is to be called with it."""
+    from scrapy.http import Headers
+    from scrapy.responsetypes import responsetypes
+
+    asked = page.redirects[0] if page.redirects else page.url
+    try:
+        request = _request_of(context.meta.get(META_KEY), asked, spider)
+    except NotPortableError as error:
+        raise ExtractError(f"meta.{META_KEY}.{error.place}", error.why) from error
+    plain = {name: value for name, value in context.meta.items() if name != META_KEY}
+    request.meta.update({**plain, **request.meta, "depth": context.depth})
+    if page.redirects:
+        request.meta["redirect_urls"] = list(page.redirects)
+        request.meta["redirect_times"] = len(page.redirects)
+    request.meta["download_latency"] = page.seconds
+    # The body is unpacked by now.
+    headers = Headers({k: v for k, v in page.headers.items() if k != "content-encoding"})
+    kind = responsetypes.from_args(headers=headers, url=page.url, body=page.body)
+    response = kind(page.url, status=page.status, headers=headers, body=page.body, request=request)
+    return response, request.callback or spider._parse  # noqa: SLF001  what the engine calls
+
+
+def _request_of(text: object, url: str, spider: "Spider") -> "Request":
+    if text is None:
+        return request_of({"url": url}, spider)
+    if not isinstance(text, str):
+        raise NotPortableError("request", "is no text")
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise NotPortableError("request", f"is no JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise NotPortableError("request", "is no object")
+    return request_of({**fields, "url": url}, spider)
+
+
+# ---- what callbacks give ------------------------------------------------------------------------
+
+
+def _given(output: Any, name: str) -> Iterator[Any]:
+    """Whatever a callback returns, one by one: nothing, one thing, several, sync or async."""
+    from scrapy.utils.misc import arg_to_iter
+
+    if isinstance(output, Coroutine):
+        output = _awaited(output, name)
+    if isinstance(output, AsyncIterator):
+        while (each := _next_of(output, name)) is not _END:
+            yield each
+    else:
+        yield from arg_to_iter(output)
+
+
+def _next_of(items: AsyncIterator[Any], name: str) -> Any:
+    async def step() -> Any:
+        try:
+            return await anext(items)
+        except StopAsyncIteration:
+            return _END
+
+    return _awaited(step(), name)
+
+
+def _awaited(coroutine: Coroutine[Any, Any, Any], name: str) -> Any:
+    """The result of a coroutine that has nothing to wait for."""
+    try:
+        # None is what `asyncio.sleep(0)` gives way by.
+        while coroutine.send(None) is None:
+            pass
+    except StopIteration as end:
+        return end.value
+    coroutine.close()
+    raise ExtractError(
+        f"callback {name}",
+        "waits for something beside the page; in a worker nothing can be awaited",
+    )
+
+
+def _found(given: Any, spider: "Spider", context: Context) -> Iterator[Found]:
+    from scrapy import Request
+
+    if given is None:
+        return
+    if not isinstance(given, Request):
+        try:
+            yield item_fields(given)
+        except NotPortableError as error:
+            yield Skipped(error.place, error.why)
+    elif _is_meant(given, spider, context):
+        yield _link(given, spider, context)
+
+
+def _is_meant(request: "Request", spider: "Spider", context: Context) -> bool:
+    """Whether the spider is for this page: its domains, and how deep it goes."""
+    from scrapy.utils.url import url_is_from_any_domain
+
+    domains = getattr(spider, "allowed_domains", None) or ()
+    allowed = request.dont_filter or request.meta.get("allow_offsite") or not domains
+    if not allowed and not url_is_from_any_domain(request.url, list(domains)):
+        return False
+    deepest = spider.settings.getint("DEPTH_LIMIT")
+    return not deepest or context.depth < deepest
+
+
+def _link(request: "Request", spider: "Spider", context: Context) -> Link | Skipped:
+    """The link that a request is, or why it cannot be one."""
+    url = request.url[:500]
+    if request.method != "GET" or request.body:
+        return Skipped(url, f"a link is a GET without a body, and this is a {request.method}")
+    try:
+        fields = request_fields(request, spider)
+    except NotPortableError as error:
+        return Skipped(url, str(error))
+    for name in ("url", "headers", "cookies"):
+        fields.pop(name, None)
+    text = json.dumps(fields, separators=(",", ":"))
+    if len(text) > LONGEST:
+        return Skipped(url, f"carries {len(text):,} characters of meta; {LONGEST:,} is the most")
+    headers = _headers(request)
+    link = context.link(request.url, context.rule, meta={META_KEY: text} if fields else {})
+    if link is None:
+        return Skipped(url, "is no page that can be requested")
+    return msgspec.structs.replace(link, headers=headers)
+
+
+def _headers(request: "Request") -> dict[str, str]:
+    headers = {
+        name.decode("latin-1"): b", ".join(values).decode("latin-1")
+        for name, values in request.headers.items()
+    }
+    given: Any = request.cookies
+    pairs = (
+        list(given.items())
+        if isinstance(given, Mapping)
+        else [(each["name"], each["value"]) for each in given]
+    )
+    if pairs:
+        headers.setdefault(
+            "Cookie", "; ".join(f"{_text(name)}={_text(value)}" for name, value in pairs)
+        )
+    return headers
+
+
+def _text(value: object) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)

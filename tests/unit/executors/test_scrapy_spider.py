@@ -1,0 +1,233 @@
+"""A Scrapy spider read as an executor: its callbacks over pages that a worker has downloaded."""
+
+import json
+import sys
+import types
+
+import pytest
+import scrapy
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+
+from crawlfleet.errors import ExtractError
+from crawlfleet.executors import Registry, SpiderExecutors, check_spider
+from crawlfleet.executors.scrapy_spider import META_KEY
+from crawlfleet.model.harvest import Link, Skipped
+from crawlfleet.model.outcome import Page
+from crawlfleet.model.request import Body
+from crawlfleet.model.spider import Spider
+
+HTML = b"""<html><body><h1>Lamps</h1>
+<a class=item href="/lamp/1?b=2">one</a> <a class=item href="/lamp/2#top">two</a>
+<a href="https://elsewhere.example/">out</a> <a href="mailto:me@shop.example">mail</a>
+</body></html>"""
+
+
+class Lamp(scrapy.Item):
+    name = scrapy.Field()
+    page = scrapy.Field()
+
+
+class ShopSpider(scrapy.Spider):
+    name = "shop"
+    allowed_domains = ("shop.example",)
+
+    def __init__(self, lang="en", **options):
+        super().__init__(**options)
+        self.lang = lang
+
+    def parse(self, response):
+        for link in response.css("a::attr(href)").getall():
+            if not link.startswith("mailto:"):
+                yield response.follow(
+                    link,
+                    self.parse_lamp,
+                    cb_kwargs={"list_page": Lamp(name=response.css("h1::text").get())},
+                    meta={"at": (1, b"x")},
+                    headers={"Accept-Language": self.lang},
+                    cookies={"seen": "1"},
+                    priority=3,
+                )
+        yield {"title": response.css("h1::text").get(), "depth": response.meta["depth"]}
+
+    def parse_lamp(self, response, list_page):
+        assert response.meta["at"] == (1, b"x")
+        yield Lamp(name=response.url, page=list_page["name"])
+        yield None
+
+    async def parse_async(self, response):
+        for number in range(2):
+            yield {"number": number, "tags": {"b", "a"}}
+
+    async def parse_coroutine(self, response):
+        return [{"number": 7}]
+
+    async def parse_waiting(self, response):
+        import asyncio
+
+        await asyncio.sleep(1)
+        yield {}
+
+    def parse_one(self, response):
+        return {"one": response.request.url, "was": response.meta.get("redirect_urls")}
+
+    def parse_posting(self, response):
+        yield {"kept": True}
+        yield scrapy.FormRequest("https://shop.example/search", formdata={"q": "lamp"})
+        yield scrapy.Request("https://shop.example/x", callback=lambda response: None)
+        yield {"bad": object()}
+        yield 17
+
+    def parse_failing(self, response):
+        yield {"kept": True}
+        raise KeyError("price")
+
+
+class RuledSpider(CrawlSpider):
+    name = "ruled"
+    rules = (Rule(LinkExtractor(restrict_css=".item"), callback="parse_item", follow=False),)
+
+    def parse_item(self, response):
+        yield {"url": response.url, "text": response.meta["link_text"]}
+
+
+@pytest.fixture(autouse=True)
+def _shipped(monkeypatch):
+    """The operator's package, as a function would carry it."""
+    for name in ("spiders", "spiders.shop"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    module = sys.modules["spiders.shop"]
+    module.ShopSpider, module.RuledSpider, module.Lamp = ShopSpider, RuledSpider, Lamp
+
+
+executors = SpiderExecutors(Registry(installed=False), rules=None)
+
+
+def spider(kind="ShopSpider", **parameters):
+    return Spider(executor="scrapy", parameters={"spider": f"spiders.shop:{kind}", **parameters})
+
+
+def read(body=HTML, url="https://shop.example/list", callback=None, depth=0, redirects=(), **said):
+    meta = {"from": "client", META_KEY: json.dumps({"callback": callback})} if callback else {}
+    page = Page(
+        url=url,
+        status=200,
+        headers={"content-type": "text/html; charset=utf-8", "content-encoding": "gzip"},
+        body=body,
+        redirects=redirects,
+    )
+    asked = Body(url=url, rule="shop", rule_version="v", meta=meta, depth=depth)
+    return list(executors.read(spider(**said), page, asked))
+
+
+def test_a_url_alone_is_read_by_parse_and_its_requests_become_links():
+    one, two, record = read(arguments={"lang": "de"}, depth=2)
+
+    assert record == {"title": "Lamps", "depth": 2}
+    assert isinstance(one, Link)
+    assert (one.url, one.rule, one.depth) == ("https://shop.example/lamp/1?b=2", "shop", 3)
+    assert one.headers == {"Accept-Language": "de", "Cookie": "seen=1"}
+    assert two.url == "https://shop.example/lamp/2"
+    carried = json.loads(one.meta[META_KEY])
+    assert (carried["callback"], carried["priority"]) == ("parse_lamp", 3)
+
+
+def test_a_link_is_read_by_its_callback_with_what_it_was_given():
+    link, *_ = read()
+
+    page = Page(url=link.url, status=200, headers={}, body=b"<h1>1</h1>")
+    body = Body(url=link.url, rule="shop", rule_version="v", meta=link.meta, depth=link.depth)
+
+    assert list(executors.read(spider(), page, body)) == [
+        {"name": "https://shop.example/lamp/1?b=2", "page": "Lamps"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("callback", "records"),
+    [
+        ("parse_async", [{"number": n, "tags": ["a", "b"]} for n in range(2)]),
+        ("parse_coroutine", [{"number": 7}]),
+        ("parse_one", [{"one": "https://shop.example/list", "was": None}]),
+    ],
+)
+def test_callbacks_of_every_kind_are_run_to_their_end(callback, records):
+    assert read(callback=callback) == records
+
+
+def test_after_a_redirect_the_request_is_the_one_that_was_asked_for():
+    was = ("https://shop.example/old",)
+
+    assert read(callback="parse_one", redirects=was) == [{"one": was[0], "was": list(was)}]
+
+
+def test_what_can_be_no_link_and_no_record_is_left_out_and_told():
+    kept, post, nameless, bad, number = read(callback="parse_posting")
+
+    assert kept == {"kept": True}
+    assert all(isinstance(each, Skipped) for each in (post, nameless, bad, number))
+    assert "a link is a GET" in post.why
+    assert "is no method of the spider" in nameless.why
+    assert str(bad) == "bad: is a object, which no record can hold"
+    assert "is no item but builtins.int" in number.why
+
+
+def test_rules_of_a_crawl_spider_give_links_for_its_callbacks():
+    links = read(kind="RuledSpider")
+    assert [link.url for link in links] == [
+        "https://shop.example/lamp/1?b=2",
+        "https://shop.example/lamp/2",
+    ]
+
+    page = Page(url=links[0].url, status=200, headers={}, body=b"<h1>1</h1>")
+    body = Body(url=page.url, rule="shop", rule_version="v", meta=links[0].meta, depth=1)
+    found = list(executors.read(spider(kind="RuledSpider"), page, body))
+
+    assert found == [{"url": page.url, "text": "one"}]
+
+
+def test_settings_say_how_deep_it_goes():
+    assert len(read(settings={"DEPTH_LIMIT": 1}, depth=0)) == 3
+    assert read(settings={"DEPTH_LIMIT": 1}, depth=1) == [{"title": "Lamps", "depth": 1}]
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"callback": "parse_failing"}, "KeyError: 'price'"),
+        ({"callback": "parse_waiting"}, "awaited|event loop"),
+        ({"callback": "parse_nothing"}, "has no method 'parse_nothing'"),
+        ({"callback": "name"}, "has no method 'name'"),
+        ({"kind": "Lamp"}, "is no Scrapy spider"),
+        ({"kind": "Nobody"}, "is no Scrapy spider"),
+    ],
+)
+def test_what_is_wrong_is_named(said, message):
+    with pytest.raises(ExtractError, match=message):
+        read(**said)
+
+
+def test_a_configuration_cannot_import_what_the_operator_did_not_name():
+    foreign = Spider(executor="scrapy", parameters={"spider": "os:system"})
+
+    [problem] = check_spider(foreign)
+    assert problem.field == "parameters.spider"
+    assert "'os' is in none of the operator's packages" in problem.message
+    page = Page(url="https://shop.example/", status=200, headers={}, body=b"")
+    with pytest.raises(ExtractError, match="operator's packages"):
+        list(executors.read(foreign, page, Body(url=page.url, rule="r", rule_version="v")))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "field"),
+    [
+        ({}, "parameters.spider"),
+        ({"spider": "spiders.shop"}, "parameters.spider"),
+        ({"spider": "spiders.shop:S", "settings": {"lower": 1}}, "parameters.settings"),
+        ({"spider": "spiders.shop:S", "callback": "parse"}, "parameters.callback"),
+    ],
+)
+def test_parameters_match_what_is_declared(parameters, field):
+    problems = check_spider(Spider(executor="scrapy", parameters=parameters))
+
+    assert [problem.field[: len(field)] for problem in problems] == [field]
