@@ -1,0 +1,381 @@
+"""Parking: requests wait for their host, in its list, in order; nothing of it is lost or leaks."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+
+from crawlfleet.adapters.memory.filling import MemoryFilling
+from crawlfleet.adapters.memory.intake import MemoryIntake
+from crawlfleet.adapters.memory.queue import MemoryQueue
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.filling import RedisFilling
+from crawlfleet.adapters.redis_queue.intake import RedisIntake
+from crawlfleet.adapters.redis_queue.keys import host_list, lane_keys
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.model.biz import IntakeLimits
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import Parked
+from crawlfleet.model.request import Entry
+from crawlfleet.model.times import to_ms
+from crawlfleet.model.totals import Depth, Load
+from crawlfleet.policy.parking import LOOKED_AT, READY_EACH
+from infra.local.redis_server import ENV_URL, RedisServer
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SOON = NOW + timedelta(seconds=5)
+LATER = NOW + timedelta(seconds=10)
+UNTIL = NOW + timedelta(seconds=60)
+A, B = "a.example", "b.example"
+
+
+def entries(count, first=0):
+    return [Entry(n, "docs", 1_000 + n) for n in range(first, first + count)]
+
+
+def parked(queue, lane, hosts, token="w.n.1"):
+    """Submit, lease and park so many for each host, each due at its time."""
+    first = 0
+    parts = []
+    for host, due, count in hosts:
+        parts.append((host, due, entries(count, first)))
+        first += count
+    queue.enqueue(lane, [one for _, _, part in parts for one in part], NOW)
+    while queue.lease(lane, token, 10_000, NOW, UNTIL):
+        pass
+    assert queue.park(lane, token, parts) == first
+
+
+# ---- in order -----------------------------------------------------------------------------------
+
+
+def test_what_is_parked_is_no_longer_served_by_the_queue(queue, lane):
+    parked(queue, lane, [(A, SOON, 3)])
+
+    assert queue.lease(lane, "x.n.1", 10, UNTIL + LATER.resolution, UNTIL) == []
+    assert queue.depth(lane) == Depth(queued=3, parked=3, leased=0, delayed=0, oldest_ts=1_000)
+
+
+def test_a_host_is_told_when_its_time_has_come_the_longest_due_first(queue, lane):
+    parked(queue, lane, [(A, LATER, 2), (B, SOON, 3), ("c.example", UNTIL, 1)])
+
+    assert queue.parked(lane, NOW, 10) == []
+    expected = [
+        Parked(host=B, count=3, ready_ts=to_ms(SOON)),
+        Parked(host=A, count=2, ready_ts=to_ms(LATER)),
+    ]
+    assert queue.parked(lane, LATER, 10) == expected
+    assert queue.parked(lane, LATER, 1) == expected[:1]
+    assert queue.parked(lane, LATER, 0) == []
+
+
+def test_a_hosts_requests_are_served_in_the_order_of_parking(queue, lane):
+    parked(queue, lane, [(A, SOON, 5), (B, SOON, 1)])
+
+    first = queue.lease_parked(lane, "x.n.1", [(A, 2, LATER), (B, 9, LATER)], UNTIL)
+    queue.park(lane, "x.n.1", [(A, LATER, first[A][:1])])
+    second = queue.lease_parked(lane, "y.n.1", [(A, 9, UNTIL)], UNTIL)
+
+    assert first == {A: entries(2), B: entries(1, first=5)}
+    assert second == {A: [*entries(3, first=2), *entries(1)]}
+    assert queue.depth(lane).queued == 0
+    assert queue.parked(lane, UNTIL, 9) == []
+
+
+def test_a_host_of_which_some_are_left_is_looked_at_again_at_the_time_given(queue, lane):
+    parked(queue, lane, [(A, SOON, 5)])
+
+    assert queue.lease_parked(lane, "x.n.1", [(A, 0, LATER)], UNTIL) == {A: []}
+    assert queue.parked(lane, SOON, 9) == []
+    assert queue.lease_parked(lane, "x.n.1", [(A, 2, UNTIL)], UNTIL) == {A: entries(2)}
+    assert queue.parked(lane, UNTIL, 9) == [Parked(host=A, count=3, ready_ts=to_ms(UNTIL))]
+
+
+def test_only_what_the_token_holds_is_parked(queue, lane):
+    queue.enqueue(lane, entries(3), NOW)
+    queue.lease(lane, "x.n.1", 2, NOW, UNTIL)
+
+    assert queue.park(lane, "y.n.1", [(A, SOON, entries(3))]) == 0
+    assert queue.park(lane, "x.n.1", [(A, SOON, entries(3))]) == 2
+    assert queue.park(lane, "x.n.1", [(A, SOON, entries(3)), (B, SOON, [])]) == 0
+    assert queue.park(lane, "x.n.1", []) == 0
+    assert queue.depth(lane).parked == 2
+
+
+def test_what_a_token_holds_is_not_handed_to_it_twice(queue, lane):
+    repeated = entries(2)
+    for token in ("x.n.1", "y.n.1"):
+        queue.enqueue(lane, repeated, NOW)
+        queue.lease(lane, token, 2, NOW, UNTIL)
+        queue.park(lane, token, [(A, SOON, repeated)])
+
+    assert queue.lease_parked(lane, "z.n.1", [(A, 3, LATER)], UNTIL) == {A: repeated}
+    assert queue.depth(lane) == Depth(queued=0, leased=2, delayed=0)
+
+
+def test_nothing_waits_for_a_host_that_nobody_has_parked_for(queue, lane):
+    assert queue.lease_parked(lane, "x.n.1", [(A, 5, SOON)], UNTIL) == {A: []}
+    assert queue.lease_parked(lane, "x.n.1", [], UNTIL) == {}
+    assert queue.parked(lane, UNTIL, 9) == []
+
+
+def test_a_token_with_the_separator_is_refused(queue, lane):
+    with pytest.raises(ValueError, match="lease token"):
+        queue.lease_parked(lane, "a:{b", [(A, 1, SOON)], UNTIL)
+
+
+def test_what_is_leased_from_a_host_and_not_finished_comes_back_with_its_lease(queue, lane):
+    parked(queue, lane, [(A, SOON, 2)])
+    queue.lease_parked(lane, "dead.n.1", [(A, 2, LATER)], SOON)
+
+    assert queue.lease(lane, "x.n.1", 9, LATER, UNTIL) == entries(2)
+
+
+def test_one_lane_cannot_see_another(queue, lane):
+    others = [
+        Lane(f"{lane.tenant}x", lane.biz, lane.queue),
+        Lane(lane.tenant, "news", lane.queue),
+        Lane(lane.tenant, lane.biz, "second"),
+    ]
+    parked(queue, lane, [(A, NOW, 2)])
+
+    for other in others:
+        assert queue.parked(other, UNTIL, 9) == []
+        assert queue.lease_parked(other, "x.n.1", [(A, 9, SOON)], UNTIL) == {A: []}
+        assert queue.depth(other).queued == 0
+    assert queue.depth(lane).parked == 2
+
+
+# ---- how much there is --------------------------------------------------------------------------
+
+
+def test_a_load_counts_what_is_due_and_tells_when_the_next_host_is(queue, lane):
+    parked(queue, lane, [(A, SOON, 3), (B, LATER, 500)])
+
+    told = [queue.loads([lane], at)[0] for at in (NOW, SOON, LATER)]
+
+    assert told == [
+        Load(ready=0, leased=0, next_ts=to_ms(SOON)),
+        Load(ready=3, leased=0, next_ts=to_ms(LATER)),
+        Load(ready=3 + READY_EACH, leased=0, next_ts=None),
+    ]
+
+
+def test_of_many_hosts_the_load_is_estimated_by_the_first(queue, lane):
+    parked(queue, lane, [(f"h{n:03}.example", NOW, 2) for n in range(3 * LOOKED_AT)])
+
+    assert queue.loads([lane], NOW)[0].ready == 2 * 3 * LOOKED_AT
+
+
+@pytest.mark.parametrize("twin", ["memory", "redis"])
+def test_what_is_parked_counts_towards_the_backlog(request, lane, twin):
+    if twin == "memory":
+        queue = MemoryQueue()
+        intake = MemoryIntake(queue)
+    else:
+        connection = request.getfixturevalue("redis_connection")
+        queue, intake = RedisQueue(connection), RedisIntake(connection)
+    parked(queue, lane, [(A, SOON, 3), (B, SOON, 4)])
+
+    pressure = intake.admit(lane, 1, IntakeLimits(max_backlog=7), 1.0, NOW)
+
+    assert (pressure.backlog, pressure.backlog_full) == (7, True)
+
+
+def test_how_many_wait_in_the_queue_leaves_out_what_is_parked(queue, lane):
+    parked(queue, lane, [(A, SOON, 3)])
+
+    assert queue.enqueue(lane, [], NOW) == 0
+    assert queue.enqueue(lane, entries(2, first=7), NOW) == 2
+    assert queue.depth(lane).queued == 5
+
+
+def test_recovery_is_told_of_the_oldest_that_is_parked_whatever_the_order(queue, lane):
+    newest_first = entries(6)[::-1]
+    queue.enqueue(lane, newest_first, NOW)
+    queue.lease(lane, "w.n.1", 9, NOW, UNTIL)
+    for one in newest_first:
+        queue.park(lane, "w.n.1", [(A, SOON, [one])])
+
+    told = []
+    for n in range(6):
+        told.append(queue.depth(lane).oldest_ts)
+        queue.lease_parked(lane, f"x.n.{n}", [(A, 1, SOON)], UNTIL)
+
+    assert told == [1_000] * 6
+    assert queue.depth(lane).oldest_ts is None
+
+
+def test_recovery_is_told_of_progress_in_a_list_that_never_ends(queue, lane):
+    parked(queue, lane, [(A, SOON, 10)])
+    told = []
+    for n in range(1, 30):
+        new = entries(1, first=10 * n)
+        queue.enqueue(lane, new, NOW)
+        queue.lease(lane, "w.n.1", 1, NOW, UNTIL)
+        queue.park(lane, "w.n.1", [(A, SOON, new)])
+        queue.lease_parked(lane, f"x.n.{n}", [(A, 1, SOON)], UNTIL)
+        told.append(queue.depth(lane).oldest_ts)
+
+    assert all(first <= second for first, second in pairwise(told))
+    assert told[-1] >= 1_000 + 10 * 10
+
+
+# ---- filling ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("twin", ["memory", "redis"])
+@pytest.mark.parametrize("hosts", [1, 1_203])
+def test_clearing_drops_what_is_parked_for_however_many_hosts(request, lane, twin, hosts):
+    if twin == "memory":
+        queue = MemoryQueue()
+        filling = MemoryFilling(queue)
+    else:
+        connection = request.getfixturevalue("redis_connection")
+        queue, filling = RedisQueue(connection), RedisFilling(connection)
+    parked(queue, lane, [(f"h{n}.example", SOON, 2) for n in range(hosts)])
+    held = queue.lease_parked(lane, "x.n.1", [("h0.example", 1, LATER)], UNTIL)["h0.example"]
+
+    filling.clear(lane, "one")
+
+    assert queue.depth(lane) == Depth(queued=0, leased=1, delayed=0)
+    assert queue.parked(lane, UNTIL, 9) == []
+    assert queue.loads([lane], UNTIL)[0].next_ts is None
+    assert queue.park(lane, "x.n.1", [(A, SOON, held)]) == 1
+    assert filling.fill(lane, "one", entries(2), 5)
+    assert queue.depth(lane).queued == 3
+
+
+def test_clearing_leaves_no_key_of_what_was_parked(redis_connection, lane):
+    queue = RedisQueue(redis_connection)
+    parked(queue, lane, [(f"h{n}.example", SOON, 2) for n in range(50)])
+
+    RedisFilling(redis_connection).clear(lane, "one")
+
+    left = redis_connection.client.keys(f"cf:{{{lane.tenant}:*")
+    assert set(left) == {lane_keys(lane).filled.encode(), lane_keys(lane).submitted.encode()}
+
+
+def test_serving_the_last_leaves_no_key_of_what_was_parked(redis_connection, lane):
+    queue = RedisQueue(redis_connection)
+    parked(queue, lane, [(A, SOON, 2), (B, SOON, 1)])
+
+    queue.lease_parked(lane, "x.n.1", [(A, 5, LATER), (B, 5, LATER)], UNTIL)
+
+    left = redis_connection.client.keys(f"cf:{{{lane.tenant}:*")
+    assert set(left) == {lane_keys(lane).leases.encode(), lane_keys(lane).submitted.encode()}
+
+
+# ---- what Redis has lost ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def on_redis(redis_connection, lane):
+    queue = RedisQueue(redis_connection)
+    parked(queue, lane, [(A, SOON, 3), (B, LATER, 2)])
+    return queue
+
+
+def lose(connection: RedisConnection, lane: Lane, *names: str) -> None:
+    for name in names:
+        key = host_list(lane, A) if name == "list" else lane_keys(lane)._asdict()[name]
+        assert connection.client.delete(key) == 1
+
+
+def served(queue, lane):
+    """What comes of all hosts that are told, until none is."""
+    found = {}
+    for n in range(20):
+        hosts = queue.parked(lane, UNTIL, 1)
+        if not hosts:
+            return found
+        told = [(one.host, max(1, one.count), UNTIL) for one in hosts]
+        for host, part in queue.lease_parked(lane, f"x.n.{n}", told, UNTIL).items():
+            found.setdefault(host, []).extend(part)
+    raise AssertionError("a host is told for ever")
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        ("parked",),
+        ("parked_due",),
+        ("parked_low",),
+        ("parked_due", "parked_low"),
+        ("parked", "parked_low"),
+    ],
+    ids="-".join,
+)
+def test_what_waits_is_served_whichever_of_its_figures_are_lost(
+    redis_connection, on_redis, lane, lost
+):
+    lose(redis_connection, lane, *lost)
+
+    assert on_redis.loads([lane], UNTIL)[0].ready > 0
+    assert served(on_redis, lane) == {A: entries(3), B: entries(2, first=3)}
+    assert on_redis.depth(lane) == Depth(queued=0, leased=5, delayed=0)
+    left = redis_connection.client.keys(f"cf:{{{lane.tenant}:*")
+    assert set(left) == {lane_keys(lane).leases.encode(), lane_keys(lane).submitted.encode()}
+
+
+def test_a_lost_list_is_forgotten_so_that_recovery_looks_for_what_it_held(
+    redis_connection, on_redis, lane
+):
+    lose(redis_connection, lane, "list")
+    assert on_redis.depth(lane).oldest_ts == 1_000
+
+    assert served(on_redis, lane) == {A: [], B: entries(2, first=3)}
+    assert on_redis.depth(lane) == Depth(queued=0, leased=2, delayed=0)
+
+
+def test_figures_that_were_lost_are_right_again_after_a_look(redis_connection, on_redis, lane):
+    before = on_redis.depth(lane)
+    lose(redis_connection, lane, "parked_due", "parked_low")
+    redis_connection.client.hdel(lane_keys(lane).parked, "*")
+
+    on_redis.parked(lane, NOW, 1)
+
+    assert on_redis.depth(lane) == before
+    assert [one.count for one in on_redis.parked(lane, NOW, 9)] == [3, 2]
+
+
+def test_a_list_whose_figures_are_lost_is_found_when_its_host_is_parked_for_again(
+    redis_connection, on_redis, lane
+):
+    lose(redis_connection, lane, "parked", "parked_due", "parked_low")
+    assert on_redis.depth(lane).queued == 0
+    new = entries(1, first=9)
+    on_redis.enqueue(lane, new, NOW)
+    on_redis.lease(lane, "w.n.2", 1, NOW, UNTIL)
+
+    on_redis.park(lane, "w.n.2", [(A, SOON, new)])
+
+    assert on_redis.depth(lane).parked == 4
+    assert served(on_redis, lane) == {A: [*entries(3), *new]}
+
+
+def test_nothing_of_what_waits_ends_by_itself(redis_connection, on_redis, lane):
+    keys = lane_keys(lane)
+    lives = {
+        redis_connection.client.ttl(key)
+        for key in (keys.parked, keys.parked_due, keys.parked_low, host_list(lane, A))
+    }
+
+    assert lives == {-1}
+
+
+def test_a_parked_request_costs_as_much_as_a_queued_one(monkeypatch):
+    """A full queue moves to one host's list without needing more room."""
+    monkeypatch.delenv(ENV_URL, raising=False)
+    with RedisServer() as server, RedisConnection(server.url) as connection:
+        queue, lane = RedisQueue(connection), Lane("acme", "documentation", "main")
+        for batch in range(20):
+            first = 7_000_000_000_000_000_000 + batch * 1_000
+            part = [Entry(first + n, lane.biz, to_ms(NOW) + n) for n in range(1_000)]
+            queue.enqueue(lane, part, NOW)
+        before = connection.client.info("memory")["used_memory"]
+        while found := queue.lease(lane, "w.n.1", 1_000, NOW, UNTIL):
+            queue.park(lane, "w.n.1", [(A, SOON, found)])
+        after = connection.client.info("memory")["used_memory"]
+
+    assert (after - before) / 20_000 <= 10
