@@ -15,6 +15,7 @@ from crawlfleet.executors.bounds import (
     LINK_DEPTH_MAX,
     LINKS_MAX,
     RECORDS_MAX,
+    SKIPPED_MAX,
     SKIPPED_TOLD,
     Meter,
 )
@@ -149,7 +150,7 @@ class _Bounded:
                 if isinstance(item, Link):
                     item = self._link(item)
                 if isinstance(item, Skipped):
-                    self._skipped += 1
+                    self._skip()
                     if self._skipped > SKIPPED_TOLD:
                         continue
                 if isinstance(item, Link | Skipped):
@@ -172,12 +173,16 @@ class _Bounded:
             raise
         except Exception as error:
             raise _unforeseen(self._name, error) from error
-        self._meter.tick()
         self._meter.pause()
         if item is _END or isinstance(item, Link | Skipped | Mapping):
             return item
         message = f"gave {type(item).__name__}, which is no record, link or Skipped"
         raise ExtractError(f"executor {self._name}", message)
+
+    def _skip(self) -> None:
+        self._skipped += 1
+        if self._skipped > SKIPPED_MAX:
+            raise ExtractError("page", f"has more than {SKIPPED_MAX:,} things that cannot be read")
 
     def _record(self, fields: Mapping[str, object]) -> dict[str, object]:
         self._records += 1

@@ -18,12 +18,16 @@ LINKS_MAX: Final = 50_000
 LINK_DEPTH_MAX: Final = 100
 #: Told one by one of what a page left out; the rest is counted.
 SKIPPED_TOLD: Final = 100
+#: With more than this left out, the page is no such page.
+SKIPPED_MAX: Final = 100_000
 #: Bytes of a record as the page writes it: an element, a JSON value, a line.
 RECORD_BYTES_MAX: Final = 2_000_000
 #: Elements of a record of XML.
 RECORD_ELEMENTS_MAX: Final = 20_000
 #: CPU seconds a page may cost, whatever is done with what it gives.
 CPU_SECONDS_MAX: Final = 60.0
+#: CPU seconds in which a page gives nothing; meanwhile a worker does nothing else.
+SILENT_SECONDS_MAX: Final = 10.0
 
 
 class Meter:
@@ -41,14 +45,23 @@ class Meter:
         self._since = thread_time()
 
     def pause(self) -> None:
-        """The reader has given something."""
-        self._spent += thread_time() - self._since
-
-    def tick(self) -> None:
-        """Look at the clock.
+        """The reader has given something.
 
         Raises:
             ExtractError: the page has taken too long.
         """
-        if self._spent + thread_time() - self._since > self._limit:
+        self._spent += self.tick()
+
+    def tick(self) -> float:
+        """Look at the clock; returns the seconds since the reader went on.
+
+        Raises:
+            ExtractError: the page has taken too long.
+        """
+        silent = thread_time() - self._since
+        if self._spent + silent > self._limit:
             raise ExtractError("page", f"took more than {self._limit:g} CPU seconds")
+        if silent > SILENT_SECONDS_MAX:
+            message = f"gave nothing for more than {SILENT_SECONDS_MAX:g} CPU seconds"
+            raise ExtractError("page", message)
+        return silent

@@ -81,6 +81,39 @@ def request_fields(request: "Request", spider: "Spider") -> dict[str, Any]:
     return fields
 
 
+def fields_of_dict(given: Mapping[Any, Any]) -> dict[str, Any]:
+    """What is written of a request that Scrapy has made a dict of, as scrapy-redis keeps them.
+
+    Raises:
+        NotPortableError: it is none, or names the key that JSON cannot hold.
+    """
+    url = given.get("url")
+    if not isinstance(url, str):
+        raise NotPortableError("request", "has no URL")
+    fields: dict[str, Any] = {"url": url}
+    for name, value in given.items():
+        if name in {"callback", "errback"} and isinstance(value, str):
+            fields[name] = value
+        elif name == "headers" and isinstance(value, Mapping):
+            fields[name] = [
+                [_text_of(key), [_text_of(each) for each in several]]
+                for key, values in value.items()
+                for several in (values if isinstance(values, list | tuple) else [values],)
+            ]
+        elif name == "_class" and isinstance(value, str):
+            module, _, kind = value.rpartition(".")
+            fields[name] = f"{module}:{kind}"
+        elif isinstance(name, str) and name not in _OWN and value and _DEFAULTS.get(name) != value:
+            fields[name] = _written(value, name)
+    return fields
+
+
+def body_of(fields: Mapping[str, Any]) -> bytes:
+    """The body of a request as it is written; raises as :func:`load_request`."""
+    body = _read(fields.get("body", b""), "body")
+    return body if isinstance(body, bytes) else str(body).encode()
+
+
 def load_request(content: bytes | str, spider: "Spider") -> "Request":
     """The request again.
 
@@ -274,6 +307,10 @@ def _tagged(kind: str, content: Any) -> dict[str, Any]:
 
 def _text(value: bytes) -> str:
     return value.decode("latin-1")
+
+
+def _text_of(value: object) -> str:
+    return _text(value) if isinstance(value, bytes) else str(value)
 
 
 def _kind(value: object) -> str:

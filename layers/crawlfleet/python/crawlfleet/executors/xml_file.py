@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from crawlfleet.errors import Problem
+from crawlfleet.errors import ExtractError, Problem
 from crawlfleet.executors.base import Context, Executor, Found, Parameters, UsedRule
 from crawlfleet.executors.chunks import BadRecords, Chunks, Piece
 from crawlfleet.executors.following import LinkField, with_links
@@ -16,6 +16,9 @@ from crawlfleet.model.outcome import Page
 from crawlfleet.model.rule import Field, Name, Rule, Selector, Source
 
 _STEP: Final = r"[^\W\d][\w.-]*"
+#: Each record takes along the namespaces that are declared around it.
+_NAMESPACES_MAX: Final = 100
+_SMALL_BYTES: Final = 2_000
 #: ``catalog/product``, from the root; ``//product``, anywhere.
 ElementPath = Annotated[
     str, Meta(max_length=500, pattern=rf"^(?://{_STEP}|/?{_STEP})(?:/(?:{_STEP}|\*))*\Z")
@@ -66,6 +69,8 @@ class XmlFile(Executor[XmlParameters]):
 
         for number, element in enumerate(elements(page, wanted, context)):
             written = etree.tostring(element, encoding="utf-8", with_tail=False)
+            if len(written) > _SMALL_BYTES and len(element.nsmap) > _NAMESPACES_MAX:
+                raise ExtractError(f"records[{number}]", f"has over {_NAMESPACES_MAX} namespaces")
             yield Piece(f"records[{number}]", written)
 
     @classmethod
