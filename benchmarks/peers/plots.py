@@ -64,11 +64,29 @@ def draw_recovery(rounds: list[dict[str, Any]], folder: Path) -> None:
 def draw_politeness(ways: dict[str, dict[str, list[list[float]]]], folder: Path) -> None:
     """Which part of the small hosts' requests, and of the large one's, was done when."""
     figure, axes = plt.subplots(figsize=(7, 3.5))
+    # All but the first lie nearly upon each other.
+    styles = iter(
+        (
+            ("tab:blue", "-", 2.5),
+            ("tab:orange", "--", 2.0),
+            ("silver", "-", 5.0),
+            ("black", ":", 1.5),
+        )
+    )
     for way, curves in ways.items():
-        colour = "tab:blue" if way == next(iter(ways)) else "tab:gray"
-        for line, (hosts, points) in zip("-:", curves.items(), strict=True):
+        for hosts, points in curves.items():
+            colour, line, width = next(styles)
             seconds, parts = zip(*points, strict=True)
-            axes.plot(seconds, parts, line, color=colour, label=f"{hosts}, {way}")
+            order = 10 - width  # thin ones in front
+            axes.plot(
+                seconds,
+                parts,
+                line,
+                color=colour,
+                linewidth=width,
+                zorder=order,
+                label=f"{hosts}, {way}",
+            )
     axes.set_xscale("log")
     axes.set_xlabel("seconds (simulated)")
     axes.set_ylabel("part that is done")
