@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crawlfleet.model.seed import SeedPolicy, Span
-from crawlfleet.policy.segment import FOREVER, anchor_of, policy_problems, segment_of
+from crawlfleet.policy.segment import FOREVER, anchor_of, segment_of
 
 #: Spring and autumn at 1 h; at half an hour; at midnight; back over midnight at 00:01; a lost day.
 ZONES = ["Europe/Berlin", "Australia/Lord_Howe", "America/Santiago", "America/St_Johns"]
@@ -195,24 +195,14 @@ def test_names_of_other_resolvers_have_the_oldest_anchor(name):
     assert anchor_of(name) == datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("rules", "fields"),
-    [
-        (SeedPolicy(), []),
-        (SeedPolicy(span=Span.CUSTOM, span_seconds=60.0, timezone="Asia/Tokyo"), []),
-        (SeedPolicy(span=Span.CUSTOM), ["span_seconds"]),
-        (SeedPolicy(span_seconds=60.0), ["span_seconds"]),
-        (SeedPolicy(span=Span.CUSTOM, span_seconds=0.5), ["span_seconds"]),
-        (SeedPolicy(timezone="Berlin"), ["timezone"]),
-        (SeedPolicy(timezone="../UTC"), ["timezone"]),
-        (SeedPolicy(timezone="Europe"), ["timezone"]),
-    ],
-)
-def test_what_cannot_be_is_named(rules, fields):
-    assert [problem.field for problem in policy_problems(rules)] == fields
-
-
 def test_the_wall_clock_of_a_time_zone_is_what_counts():
     tokyo = ZoneInfo("Asia/Tokyo")
 
     assert segment_of(policy(), datetime(2026, 3, 1, 8, tzinfo=tokyo)).name == "2026-02-28"
+
+
+@pytest.mark.parametrize(("seconds", "length"), [(0.2, 1), (90.4, 90), (1e12, 3_650 * 86_400)])
+def test_a_span_of_ones_own_is_of_whole_seconds_within_bounds(seconds, length):
+    found = segment_of(policy(Span.CUSTOM, seconds=seconds), at("2026-03-01T12:00Z"))
+
+    assert found.ends_at - found.starts_at == timedelta(seconds=length)

@@ -111,7 +111,11 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seed(msgspec.Struct, frozen=True, kw_only=True):
-    """A seed as it is kept. ``request`` is the one that it was last handed out as."""
+    """A seed as it is kept. ``request`` is the one that it was last handed out as, ``handed_at``.
+
+    ``due_at`` is when it is to be looked at next: handed out, or looked after; of one that has
+    ended it is when. ``ends_at`` is the end of its segment: it is archived no earlier than that.
+    """
 
     key: str
     segment: str
@@ -119,9 +123,16 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True):
     state: SeedState
     offered_at: datetime
     due_at: datetime
+    ends_at: datetime | None = None
     request: RequestId | None = None
+    handed_at: datetime | None = None
     tries: int = 0
     why: str = ""
+
+    @property
+    def id(self) -> str:
+        """What a seed is called: ``segment/key``."""
+        return f"{self.segment}/{self.key}"
 
 
 class SeedTotals(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,13 +15,13 @@ from functools import lru_cache
 from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
-from crawlfleet.errors import Problem
 from crawlfleet.model.seed import SeedPolicy, Segment, Span
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _HOUR: Final = timedelta(hours=1)
 _DAY: Final = timedelta(days=1)
 _SECOND: Final = timedelta(seconds=1)
+_LONGEST_SPAN_SECONDS: Final = 3_650 * 86_400
 #: No clock is shifted by more at once: in 2011 Samoa went from one side of the date line to the
 #: other.
 _LARGEST_SHIFT: Final = timedelta(hours=25)
@@ -90,28 +90,9 @@ def anchor_of(name: str) -> datetime:
         return _EPOCH
 
 
-def policy_problems(policy: SeedPolicy) -> list[Problem]:
-    """What of a seed policy cannot be: its time zone, and a span that lacks or needs no length."""
-    problems = []
-    try:
-        ZoneInfo(policy.timezone)
-    except (ValueError, OSError, KeyError):
-        problems.append(Problem("timezone", "is no IANA time zone, such as Europe/Berlin"))
-    if (policy.span is Span.CUSTOM) != (policy.span_seconds is not None):
-        message = (
-            "is missing: how long is a segment?"
-            if policy.span is Span.CUSTOM
-            else "belongs to the span custom"
-        )
-        problems.append(Problem("span_seconds", message))
-    elif policy.span_seconds is not None and not 1 <= policy.span_seconds <= 3_660 * 86_400:
-        problems.append(Problem("span_seconds", "must be from one second to ten years"))
-    return problems
-
-
 def _custom(seconds: float, zone: ZoneInfo, at: datetime) -> Segment:
-    """Spans of whole seconds, counted from when 1970 began in the time zone."""
-    span = timedelta(seconds=max(1, round(seconds)))
+    """Spans of whole seconds, ten years at most, counted from when 1970 began in the time zone."""
+    span = timedelta(seconds=max(1, round(min(seconds, _LONGEST_SPAN_SECONDS))))
     anchor = datetime(1970, 1, 1, tzinfo=zone).astimezone(UTC)
     starts_at = anchor + (at - anchor) // span * span
     return Segment(

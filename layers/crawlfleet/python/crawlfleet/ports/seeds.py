@@ -41,6 +41,10 @@ class SeedStore(Protocol):
         """Which of these are stored."""
         ...
 
+    def ready(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> int:
+        """How many ready seeds are due, counted up to the limit."""
+        ...
+
     def hand_out(
         self, lane: Lane, biz: Biz, ids: Sequence[RequestId], now: datetime, until: datetime
     ) -> list[Seed]:
@@ -64,7 +68,8 @@ class SeedStore(Protocol):
     ) -> int:
         """Archive the seeds ``segment/key`` that were handed out as these requests; how many.
 
-        The text is empty where it went well, and else says why the seed failed.
+        The text is empty where it went well, and else says why the seed failed. They are kept for
+        the policy's time from now on, or from when their segment ends: a key counts that long.
         """
         ...
 
