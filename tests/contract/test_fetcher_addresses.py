@@ -1,15 +1,9 @@
 """Where the fetcher connects to, and whom it believes: addresses, names, certificates."""
 
 import asyncio
-import socket
 import ssl
-from datetime import UTC, datetime, timedelta
 
 import pytest
-from aiohttp.abc import AbstractResolver
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from crawlfleet.adapters.http_fetcher import AiohttpFetcher
 from crawlfleet.errors import (
@@ -20,37 +14,11 @@ from crawlfleet.errors import (
 )
 from crawlfleet.model.outcome import Page
 from crawlfleet.policy.address import is_public
+from tests.contract.certificates import write_certificate
+from tests.contract.hostile_names import Names, SilentNames
 from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, reply, site
 
 # ---- addresses -------------------------------------------------------------------------------
-
-
-class Names(AbstractResolver):
-    """A name server of the attacker's: every name leads to ``addresses``."""
-
-    def __init__(self, *addresses):
-        self.addresses = addresses
-
-    async def resolve(self, host, port=0, family=socket.AF_UNSPEC):
-        return [
-            {
-                "hostname": host,
-                "host": address,
-                "port": port,
-                "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
-                "proto": socket.IPPROTO_TCP,
-                "flags": socket.AI_NUMERICHOST,
-            }
-            for address in self.addresses
-        ]
-
-    async def close(self):
-        return None
-
-
-class SilentNames(Names):
-    async def resolve(self, host, port=0, family=socket.AF_UNSPEC):
-        await asyncio.Event().wait()
 
 
 def _only_here(address):
@@ -183,32 +151,7 @@ def test_name_server_that_says_nothing_is_given_up_on():
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    """A certificate for ``a.example`` that vouches for itself, and its key, in one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "a.example")])
-    now = datetime.now(UTC)
-    built = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("a.example")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    file = tmp_path_factory.mktemp("tls") / "site.pem"
-    file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        + built.public_bytes(serialization.Encoding.PEM)
-    )
-    return file
+    return write_certificate(tmp_path_factory.mktemp("tls") / "site.pem", "a.example")
 
 
 @pytest.mark.parametrize(

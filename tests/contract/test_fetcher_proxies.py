@@ -1,0 +1,459 @@
+"""Leaving through proxies: by which, with which credentials, and what a bad one may do to us."""
+
+import asyncio
+import base64
+import logging
+import ssl
+import traceback
+from collections import Counter
+
+import msgspec
+import pytest
+
+from crawlfleet.adapters import http_proxies
+from crawlfleet.adapters.http_fetcher import AiohttpFetcher
+from crawlfleet.errors import (
+    AddressRefusedError,
+    ConfigError,
+    ConnectFailedError,
+    FetchError,
+    FetchTimeoutError,
+    PageGoneError,
+    Problem,
+)
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.proxy import ProxyPool, Rotation
+from crawlfleet.ports import Errand
+from tests.contract.certificates import write_certificate
+from tests.contract.hostile_names import Names
+from tests.contract.proxy_site import proxy
+from tests.contract.raw_site import LIMITS, ask, limits, reply, site
+
+USER, PASSWORD = "crawler", "pass-w0rd"
+TOLD = b"Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode())
+PUBLIC = "93.184.215.14"
+LANE = Lane("acme", "docs", "main")
+
+
+def errand(job=None, **options):
+    pool = ProxyPool(secret="proxies", **({"allow_private": True} | options))
+    return Errand(lane=LANE, job=job, pool="europe", proxies=pool)
+
+
+def fetcher_over(*lines, **options):
+    return AiohttpFetcher(
+        **({"allow_private": True, "read_secret": lambda _: "\n".join(lines)} | options)
+    )
+
+
+async def error_of(fetcher, url, asked_limits=LIMITS, **options):
+    with pytest.raises(FetchError) as caught:
+        await fetcher.fetch(ask(url), asked_limits, None, errand(**options))
+    return caught.value
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    return write_certificate(tmp_path_factory.mktemp("tls") / "site.pem", "a.example")
+
+
+def serving(certificate):
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    return context
+
+
+# ---- ways --------------------------------------------------------------------------------------
+
+
+def test_http_pages_come_through_a_proxy_that_asks_who_we_are():
+    async def run():
+        async with (
+            site(reply(b"page")) as stands,
+            proxy(TOLD) as through,
+            fetcher_over(through.line(f"{USER}:{PASSWORD}")) as fetcher,
+        ):
+            page = await fetcher.fetch(ask(stands.url("/a?b")), LIMITS, None, errand())
+            return page, stands, through
+
+    page, stands, through = asyncio.run(run())
+
+    assert page.body == b"page"
+    assert page.url == stands.url("/a?b")
+    assert through.heads[0].startswith(b"GET %s HTTP/1.1\r\n" % stands.url("/a?b").encode())
+    assert b"roxy" not in stands.heads[0]
+
+
+def test_https_pages_come_through_a_tunnel_and_are_verified(certificate):
+    async def run():
+        async with (
+            site(reply(b"page"), ssl=serving(certificate)) as stands,
+            proxy(TOLD) as through,
+            fetcher_over(
+                through.line(f"{USER}:{PASSWORD}"),
+                ssl_context=ssl.create_default_context(cafile=certificate),
+            ) as fetcher,
+        ):
+            there = stands.url(host="a.example", scheme="https")
+            page = await fetcher.fetch(ask(there), LIMITS, None, errand())
+            other = await error_of(fetcher, stands.url(host="b.example", scheme="https"))
+            return page.body, other, stands, through
+
+    body, other, stands, through = asyncio.run(run())
+
+    assert (body, type(other)) == (b"page", ConnectFailedError)
+    assert through.heads[0].startswith(b"CONNECT a.example:%d HTTP/1.1" % stands.port)
+    assert b"roxy" not in stands.heads[0]
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_the_proxy_itself_may_speak_tls(certificate, scheme):
+    async def run():
+        options = {"ssl": serving(certificate)} if scheme == "https" else {}
+        async with (
+            site(reply(b"page"), **options) as stands,
+            proxy(TOLD, ssl=serving(certificate)) as through,
+            fetcher_over(
+                f"https://{USER}:{PASSWORD}@a.example:{through.port}",
+                ssl_context=ssl.create_default_context(cafile=certificate),
+                resolver=Names("127.0.0.1"),
+            ) as fetcher,
+        ):
+            there = stands.url(host="a.example", scheme=scheme)
+            return (await fetcher.fetch(ask(there), LIMITS, None, errand())).body
+
+    assert asyncio.run(run()) == b"page"
+
+
+def test_each_hop_of_one_download_takes_the_same_way():
+    async def answer(head, writer):
+        first = head.split()[1] == b"/a"
+        writer.write(reply(status=302, Location="/b") if first else reply(b"end"))
+
+    async def run():
+        async with (
+            site(answer) as stands,
+            proxy() as one,
+            proxy() as two,
+            fetcher_over(one.line(), two.line()) as fetcher,
+        ):
+            page = await fetcher.fetch(ask(stands.url("/a")), LIMITS, None, errand())
+            return page.body, len(page.redirects), {len(one.heads), len(two.heads)}
+
+    assert asyncio.run(run()) == (b"end", 1, {0, 2})
+
+
+def test_requests_take_turns_and_jobs_keep_their_proxy():
+    async def run():
+        async with (
+            site(reply()) as stands,
+            proxy() as one,
+            proxy() as two,
+            proxy() as three,
+            fetcher_over(one.line(), two.line(), three.line()) as fetcher,
+        ):
+            proxies = (one, two, three)
+            for _ in range(9):
+                await fetcher.fetch(ask(stands.url()), LIMITS, None, errand())
+            turns = [len(each.heads) for each in proxies]
+            used = Counter()
+            for job in ("june", "july", "august", "may"):
+                before = [len(each.heads) for each in proxies]
+                for _ in range(3):
+                    ours = errand(job, rotation=Rotation.EACH_JOB)
+                    await fetcher.fetch(ask(stands.url()), LIMITS, None, ours)
+                grown = [len(e.heads) - b for e, b in zip(proxies, before, strict=True)]
+                used[tuple(sorted(grown))] += 1
+            return turns, used
+
+    turns, used = asyncio.run(run())
+
+    assert turns == [3, 3, 3]
+    assert used == {(0, 0, 3): 4}
+
+
+# ---- health ------------------------------------------------------------------------------------
+
+
+def test_a_proxy_that_fails_is_left_out_for_a_while_and_then_tried_again(unused_port):
+    now = [0.0]
+
+    async def run():
+        async with (
+            site(reply()) as stands,
+            proxy() as good,
+            fetcher_over(f"http://127.0.0.1:{unused_port}", good.line()) as fetcher,
+        ):
+            fetcher._proxies = http_proxies.Proxies(
+                lambda _: f"http://127.0.0.1:{unused_port}\n{good.line()}", clock=lambda: now[0]
+            )
+            url = stands.url()
+
+            async def failures(times):
+                failed = 0
+                for _ in range(times):
+                    try:
+                        await fetcher.fetch(ask(url), LIMITS, None, errand(max_failures=2))
+                    except ConnectFailedError:
+                        failed += 1
+                return failed
+
+            seen = [await failures(10)]
+            now[0] = 61.0
+            seen.append(await failures(10))
+            now[0] = 61.0 + 119.0
+            seen.append(await failures(10))
+            now[0] = 61.0 + 121.0
+            seen.append(await failures(10))
+            return seen
+
+    assert asyncio.run(run()) == [2, 1, 0, 1]
+
+
+def test_where_all_proxies_rest_one_is_used_all_the_same(unused_port):
+    async def run():
+        async with proxy() as good, site(reply(b"page")) as stands:
+            dead = f"http://127.0.0.1:{unused_port}"
+            async with fetcher_over(dead) as fetcher:
+                for _ in range(3):
+                    await error_of(fetcher, stands.url(), max_failures=1)
+                pools = fetcher._proxies._lists["europe", "proxies"]
+                pools.take(http_proxies.parse_proxies(good.line())[0])
+                return (await fetcher.fetch(ask(stands.url()), LIMITS, None, errand())).body
+
+    assert asyncio.run(run()) == b"page"
+
+
+def test_a_site_that_fails_is_not_the_proxys_fault():
+    async def run():
+        async with (
+            site(reply(status=404)) as stands,
+            proxy() as good,
+            fetcher_over(good.line()) as fetcher,
+        ):
+            for _ in range(5):
+                error = await error_of(fetcher, stands.url(), max_failures=1)
+                assert type(error) is PageGoneError
+            return fetcher._proxies._lists["europe", "proxies"].standings
+
+    assert asyncio.run(run()) == {}
+
+
+def test_a_list_is_read_again_when_the_proxy_refuses_us():
+    now, texts = [0.0], []
+
+    async def run():
+        async with site(reply(b"page")) as stands, proxy(TOLD) as through:
+            texts.append(through.line("crawler:old"))
+            async with fetcher_over() as fetcher:
+                fetcher._proxies = http_proxies.Proxies(lambda _: texts[-1], clock=lambda: now[0])
+                error = await error_of(fetcher, stands.url())
+                texts.append(through.line(f"{USER}:{PASSWORD}"))
+                now[0] = http_proxies.AGAIN_SECONDS
+                page = await fetcher.fetch(ask(stands.url()), LIMITS, None, errand())
+                return error, page.body
+
+    error, body = asyncio.run(run())
+
+    assert (type(error), error.retryable, body) == (ConnectFailedError, True, b"page")
+
+
+# ---- lists -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        None,
+        lambda _: "",
+        lambda _: "nonsense\nftp://a:1\nhttp://\nsocks5://a:1",
+        lambda _: 1 / 0,
+        lambda name: (_ for _ in ()).throw(ConfigError([Problem(name, f"quotes {PASSWORD}")])),
+    ],
+    ids=["nobody reads", "empty", "no proxies", "a mistake", "a refusal"],
+)
+def test_without_a_proxy_nothing_is_sent_at_all(read, caplog):
+    async def run():
+        async with site(reply()) as stands, fetcher_over(read_secret=read) as fetcher:
+            return await error_of(fetcher, stands.url()), stands.connections
+
+    error, connections = asyncio.run(run())
+
+    assert (type(error), error.retryable, connections) == (ConnectFailedError, True, 0)
+    assert PASSWORD not in caplog.text
+
+
+def test_an_old_list_is_better_than_none():
+    now, lists = [0.0], []
+
+    async def run():
+        async with site(reply(b"page")) as stands, proxy() as through:
+            lists.append(through.line())
+            async with fetcher_over() as fetcher:
+                fetcher._proxies = http_proxies.Proxies(lambda _: lists.pop(), clock=lambda: now[0])
+                for moment in (0.0, 1_000.0, 2_000.0):
+                    now[0] = moment
+                    page = await fetcher.fetch(ask(stands.url()), LIMITS, None, errand())
+                return page.body
+
+    assert asyncio.run(run()) == b"page"
+
+
+# ---- addresses ---------------------------------------------------------------------------------
+
+PRIVATE = [
+    "127.0.0.1",
+    "169.254.169.254",
+    "10.0.0.1",
+    "[::1]",
+    "[fd00:ec2::254]",
+    "[64:ff9b::a00:1]",
+]
+
+
+@pytest.mark.parametrize("host", PRIVATE)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_target_with_a_private_address_is_refused_before_the_proxy_hears_of_it(host, scheme):
+    async def run():
+        async with proxy() as through, fetcher_over(through.line(), allow_private=False) as fetcher:
+            error = await error_of(fetcher, f"{scheme}://{host}:9/")
+            return error, through.connections
+
+    error, connections = asyncio.run(run())
+
+    assert (type(error), connections) == (AddressRefusedError, 0)
+
+
+@pytest.mark.parametrize("addresses", [["10.0.0.1"], [PUBLIC, "127.0.0.1"], [PUBLIC, "fd00::1"]])
+def test_a_target_any_of_whose_addresses_is_private_is_refused(addresses):
+    async def run():
+        async with (
+            proxy() as through,
+            fetcher_over(
+                through.line(), allow_private=False, resolver=Names(*addresses)
+            ) as fetcher,
+        ):
+            return await error_of(fetcher, "http://a.example/"), through.connections
+
+    error, connections = asyncio.run(run())
+
+    assert (type(error), connections) == (AddressRefusedError, 0)
+
+
+def test_a_redirect_inside_is_refused_behind_a_proxy_too():
+    async def run():
+        def only_here(address):
+            return address == "127.0.0.1"
+
+        there = "http://169.254.169.254/latest/meta-data/"
+        async with (
+            site(reply(status=302, Location=there)) as stands,
+            proxy() as through,
+            fetcher_over(through.line(), allow_private=False, may_connect=only_here) as fetcher,
+        ):
+            return await error_of(fetcher, stands.url()), len(through.heads)
+
+    error, asked = asyncio.run(run())
+
+    assert (type(error), asked) == (AddressRefusedError, 1)
+
+
+def test_a_proxy_with_a_private_address_is_used_only_where_its_pool_allows_it():
+    async def run():
+        async with (
+            proxy() as through,
+            fetcher_over(through.line(), allow_private=False) as fetcher,
+        ):
+            error = await error_of(fetcher, f"http://{PUBLIC}/", allow_private=False)
+            before = through.connections
+            await error_of(fetcher, f"http://{PUBLIC}:9/", limits(total_seconds=0.5))
+            return error, before, through.connections
+
+    error, before, after = asyncio.run(run())
+
+    assert (type(error), before) == (ConnectFailedError, 0)
+    assert after > 0
+
+
+# ---- proxies that lie --------------------------------------------------------------------------
+
+
+def _echo(status):
+    async def answer(head, writer):
+        told = head.split(b"Proxy-Authorization: ")[1].split(b"\r\n")[0]
+        writer.write(b"HTTP/1.1 %d said %s\r\nServer: %s\r\n" % (status, told, told))
+        writer.write(b"Content-Length: %d\r\n\r\n" % len(told) + told)
+
+    return answer
+
+
+def _endless(start, again):
+    async def answer(_, writer):
+        writer.write(start)
+        while True:
+            writer.write(again)
+            await writer.drain()
+
+    return answer
+
+
+def _silent(start):
+    async def answer(_, writer):
+        writer.write(start)
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    return answer
+
+
+LIARS = {
+    "garbage": b"\x00\x01\x02 I am no proxy\r\n\r\n",
+    "nothing": b"",
+    "silence": _silent(b""),
+    "endless head": _endless(b"HTTP/1.1 200 OK\r\n", b"X-A: b\r\n" * 100),
+    "a status that is the password": b"HTTP/1.1 " + PASSWORD.encode() + b" x\r\n\r\n",
+    "who we are, echoed in an error": _echo(500),
+    "who we are, echoed as a refusal": _echo(407),
+    "a redirect inside": reply(status=302, Location="http://169.254.169.254/"),
+    "a tunnel to nowhere": b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n" + b"\xff" * 100,
+    "a tunnel that says nothing": _silent(b"HTTP/1.1 200 OK\r\n\r\n"),
+    "a gateway's error": reply(b"x", status=502),
+    "an upgrade": b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("answer", list(LIARS.values()), ids=list(LIARS))
+def test_a_proxy_that_lies_ends_the_download_and_nobody_learns_the_password(answer, scheme, caplog):
+    caplog.set_level(logging.DEBUG)
+
+    async def run():
+        async with (
+            site(answer) as liar,
+            fetcher_over(
+                f"http://{USER}:{PASSWORD}@127.0.0.1:{liar.port}",
+                allow_private=False,
+                resolver=Names(PUBLIC),
+            ) as fetcher,
+        ):
+            short = limits(connect_seconds=0.5, first_byte_seconds=0.5, total_seconds=1.0)
+            return await error_of(fetcher, f"{scheme}://a.example/", short)
+
+    error = asyncio.run(run())
+
+    if scheme == "https":
+        assert isinstance(error, ConnectFailedError | FetchTimeoutError)
+        assert error.retryable
+    told = "".join(traceback.format_exception(error)) + repr(error) + caplog.text
+    told += repr(msgspec.json.encode(error.answer)) + repr(error.answer)
+    for secret in (PASSWORD, TOLD.decode().split()[1]):
+        assert secret not in told
+
+
+@pytest.fixture
+def unused_port():
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
