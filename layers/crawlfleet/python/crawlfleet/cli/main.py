@@ -63,6 +63,8 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "config": Place(
         "config", "config", "Check, push, pull and compare the configuration of a stage."
     ),
+    "rule": Place("rules", "rule", "Try rules before they are in force."),
+    "import": Place("importing", "import_", "Take over what another crawler has queued."),
     "up": Place("local", "up", "Start the whole platform on this machine."),
     "down": Place("local", "down", "Stop what `up` started; its data stays."),
     "demo": Place("local", "demo", "Crawl a site from start to finish on this machine."),

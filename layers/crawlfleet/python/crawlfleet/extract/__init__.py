@@ -97,10 +97,6 @@ class RuleExtractor:
         """
         return list(self.harvest(rule, page).records)
 
-    def prepare(self, rule: Rule) -> None:
-        """Compile the rule now, so that its first page does not wait for it."""
-        self._compile(rule)
-
     def _compile(self, rule: Rule) -> Compiled:
         last = self._last
         if last is not None and last[0] is rule:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-import extruct
+import extruct  # type: ignore[import-untyped]  # there are no stubs of it
 import msgspec
 from lxml import etree, html
 
@@ -36,14 +36,17 @@ COPIED_MAX: Final = 200_000
 COMPARED_MAX: Final = 20_000_000
 #: References of things to properties elsewhere.
 REFERENCES_MAX: Final = 200
+#: Characters of a ``prefix``, by which OpenGraph names its vocabularies.
+PREFIX_MAX: Final = 2_000
 
 _BYTE_UNITS: Final = 3
 _LENIENT_CHARACTER_UNITS: Final = 40
-_SCRIPTS: Final = etree.XPath("//script[@type]")
-_ITEMS: Final = etree.XPath("//*[@itemscope]")
-_PROPERTIES: Final = etree.XPath("//*[@itemprop]")
-_BELOW: Final = etree.XPath("count(descendant::*)")
-_PROPERTIES_BELOW: Final = etree.XPath("count(descendant::*[@itemprop])")
+_SCRIPTS: Final[Any] = etree.XPath("//script[@type]")
+_ITEMS: Final[Any] = etree.XPath("//*[@itemscope]")
+_PROPERTIES: Final[Any] = etree.XPath("//*[@itemprop]")
+_BELOW: Final[Any] = etree.XPath("count(descendant::*)")
+_PROPERTIES_BELOW: Final[Any] = etree.XPath("count(descendant::*[@itemprop])")
+_PREFIXED: Final[Any] = etree.XPath("//html[@prefix] | //head[@prefix]")
 _GRAPH: Final = "@graph"
 
 
@@ -124,7 +127,8 @@ def _microdata(document: Document, tree: html.HtmlElement) -> list[Any]:
             found = extruct.extract(tree, base_url=base, syntaxes=["microdata"], uniform=True)
         except (ValueError, RecursionError, etree.LxmlError):
             continue  # without a base extruct does not look into links, of which one is broken
-        return found["microdata"]
+        things: list[Any] = found["microdata"]
+        return things
     return []
 
 
@@ -149,11 +153,14 @@ def _guard_microdata(document: Document, tree: html.HtmlElement) -> None:
 def _opengraph(document: Document, tree: html.HtmlElement) -> list[Any]:  # noqa: ARG001
     if tree.find("head") is None:
         return []
+    for element in _PREFIXED(tree):
+        if len(element.get("prefix")) > PREFIX_MAX:  # extruct reads it in quadratic time
+            del element.attrib["prefix"]
     try:
         found = extruct.extract(tree, syntaxes=["opengraph"], uniform=True, with_og_array=True)
     except (ValueError, RecursionError, etree.LxmlError):
         return []
-    things = found["opengraph"]
+    things: list[Any] = found["opengraph"]
     for thing in things:
         thing.pop("@context", None)  # which prefixes there are is no fact of the page
     return things

@@ -1,7 +1,7 @@
 """Dates as sites write them, to ISO 8601 (a step of ``transforms``)."""
 
 from collections.abc import Callable
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -47,7 +47,7 @@ def _zone(name: str) -> tzinfo:
 
 def _mistake(written: str) -> str | None:
     try:
-        sample = datetime(2024, 3, 5, 10, 30).strftime(written)  # noqa: DTZ001  any moment will do
+        sample = datetime(2024, 3, 5, 10, 30, tzinfo=UTC).strftime(written)
         datetime.strptime(sample, written)  # noqa: DTZ007  only whether it can be read
     except Exception as error:  # noqa: BLE001  it raises what its regular expressions do
         return f"not a format of dates: {error}"[:200]

@@ -243,8 +243,8 @@ def _numbering(marks: NumberMarks) -> Each:
     decimal = re.escape(marks.decimal)
     space = marks.thousands.isspace()
     thousands = _SPACES if space else re.escape(marks.thousands)
-    # A mark that is no space is never next to a number that it is not part of.
-    around = rf"(?:{decimal}|{thousands})" if thousands and not space else decimal
+    # No number is taken out of one that is written otherwise: the 1 of 1,234.
+    around = rf"[.,'\u2019{re.escape(marks.decimal)}{'' if space else thousands}]"
     grouped = rf"\d{{1,3}}(?:{thousands}\d{{3}})+|" if thousands else ""
     pattern = re.compile(
         rf"(?<!\d)(?<!\d{around})(?P<sign>[+\-\u2212]?)"

