@@ -61,3 +61,11 @@ def test_a_reader_of_old_entries_goes_on_behind_the_last():
     last = (to_ms(NOW - timedelta(hours=1)), "7")
 
     assert resume_from(last, None, NOW) == last
+
+
+@pytest.mark.parametrize("key", ["0" * 40, "ab" * 20, "f" * 40])
+def test_the_key_of_a_record_is_a_place_in_the_list_of_records_only(key):
+    assert decode(encode((5, key)), records=True) == (5, key)
+    for text, records in ((key, False), (f"{key}-1", True), (key[1:], True), (f"{key}0", True)):
+        with pytest.raises(InvalidRequestError):
+            decode(encode((5, text)), records=records)

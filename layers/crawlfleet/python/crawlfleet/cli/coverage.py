@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from crawlfleet.cli.connection import speaks_to_api
-from crawlfleet.cli.console import counted, draw, emit, note, table
+from crawlfleet.cli.console import draw, emit, note, printable, table
 from crawlfleet.cli.failures import Exit
 
 if TYPE_CHECKING:
@@ -36,23 +36,22 @@ def coverage(fleet: "Client", biz: str, name: str | None, old: bool, as_json: bo
         emit({"coverage": found})
         return Exit.FINE
     for one in found:
-        draw(_drawn(one))
+        _show(one)
     if not found:
         note("nothing was counted yet; --all shows versions that are not in force any more")
     return Exit.FINE
 
 
-def _drawn(one: "RuleCoverage") -> object:
+def _show(one: "RuleCoverage") -> None:
     state = "in force" if one.current else "not in force any more"
-    title = (
-        f"{one.rule} {one.version} ({state}): "
-        f"{counted(one.records, 'record')} of {counted(one.pages, 'page')}"
-    )
+    amount = f"{one.records:,} records of {one.pages:,} pages"
+    # Not as the table's title: that would be as narrow as the table.
+    click.echo(printable(f"{one.rule} {one.version} ({state}): {amount}"))
     rows = [
         (field.name, bar(field.share), f"{field.share:.1%}", f"{field.count:,}")
         for field in one.fields
     ]
-    return table(["field", "has a value", "share>", "records>"], rows, title=title)
+    draw(table(["field", "has a value", "share>", "records>"], rows))
 
 
 def bar(share: float) -> str:

@@ -1,0 +1,81 @@
+"""``crawlfleet rule coverage``."""
+
+import pytest
+
+from tests.unit.sdk.api_server import BIZ
+
+
+@pytest.fixture
+def counted(api):
+    fields = [
+        {"name": "price", "count": 3, "share": 0.75},
+        {"name": "title\x1b[31m", "count": 4, "share": 1.0},
+        {"name": "seller", "count": 0, "share": 0.0},
+    ]
+    api.findings.coverage = [
+        {
+            "rule": "detail",
+            "version": "0a1b2c3d4e5f",
+            "current": True,
+            "pages": 2,
+            "records": 4,
+            "fields": fields,
+        },
+        {"rule": "detail", "version": "ffffffffffff", "records": 1, "pages": 1},
+        {"rule": "list", "version": "111111111111", "current": True},
+    ]
+
+
+@pytest.mark.usefixtures("counted")
+def test_each_field_has_a_bar_and_a_share(crawlfleet):
+    done = crawlfleet("rule", "coverage", BIZ)
+
+    assert done.code == 0
+    assert "detail 0a1b2c3d4e5f (in force): 4 records of 2 pages" in done.out
+    price, title, seller = (
+        next(line for line in done.lines if line.strip().startswith(name))
+        for name in ("price", "title", "seller")
+    )
+    assert "█" * 15 + " " in price
+    assert "75.0%" in price
+    assert "█" * 20 in title
+    assert "█" not in seller
+    assert "0.0%" in seller
+    assert "\x1b" not in done.out
+
+
+@pytest.mark.usefixtures("counted")
+def test_versions_that_are_not_in_force_are_shown_when_asked_for(crawlfleet):
+    assert "ffffffffffff" not in crawlfleet("rule", "coverage", BIZ).out
+    assert (
+        "ffffffffffff (not in force any more)" in crawlfleet("rule", "coverage", BIZ, "--all").out
+    )
+
+
+@pytest.mark.usefixtures("counted")
+def test_one_rule_may_be_asked_for(crawlfleet):
+    done = crawlfleet("rule", "coverage", BIZ, "--rule", "list")
+
+    assert "list 111111111111" in done.out
+    assert "detail" not in done.out
+
+
+@pytest.mark.usefixtures("counted")
+def test_scripts_get_every_version(crawlfleet):
+    found = crawlfleet("rule", "coverage", BIZ, "--json").json()["coverage"]
+
+    assert [(one["rule"], one["current"]) for one in found] == [
+        ("detail", True),
+        ("detail", False),
+        ("list", True),
+    ]
+    assert found[0]["fields"][0] == {"name": "price", "count": 3, "share": 0.75}
+
+
+def test_where_nothing_was_counted_it_says_so(crawlfleet, api):
+    assert api.findings.coverage == []
+
+    done = crawlfleet("rule", "coverage", BIZ)
+
+    assert (done.code, done.out) == (0, "")
+    assert "nothing was counted yet" in done.err
