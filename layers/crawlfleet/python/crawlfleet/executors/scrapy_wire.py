@@ -114,6 +114,11 @@ def body_of(fields: Mapping[str, Any]) -> bytes:
     return body if isinstance(body, bytes) else str(body).encode()
 
 
+def plain_value(written: Any) -> Any:
+    """A value as it was before it was written; raises as :func:`load_request`."""
+    return _read(written, "value")
+
+
 def load_request(content: bytes | str, spider: "Spider") -> "Request":
     """The request again.
 

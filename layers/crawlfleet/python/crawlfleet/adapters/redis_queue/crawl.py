@@ -26,6 +26,9 @@ _PUSHED: Final = 500
 DEAD_KEPT: Final = 10_000
 _LONGEST_REASON: Final = 500
 
+#: What an entry begins with: a request, or a start URL.
+_KIND: Final = (b"r", b"s")
+
 _ENTER: Final = Script("crawl_enter")
 _PUSH: Final = Script("crawl_push")
 _ABSORB: Final = Script("crawl_absorb")
@@ -62,12 +65,16 @@ class Forget(StrEnum):
 
 
 class Pushed(msgspec.Struct, frozen=True, kw_only=True):
-    """A request on its way into the queue; ``mark`` is looked up in, and added to, ``marks``."""
+    """A request on its way into the queue; ``mark`` is looked up in, and added to, ``marks``.
+
+    With ``start`` it is a start URL as somebody pushed it, which the spider makes a request of.
+    """
 
     content: bytes
     marks: Marks = Marks.NONE
     mark: bytes = b""
     priority: int = 0
+    start: bool = False
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -153,7 +160,12 @@ class RedisCrawl:
             arguments = [
                 argument
                 for each in part
-                for argument in (each.marks, each.mark, -each.priority, b"r" + each.content)
+                for argument in (
+                    each.marks,
+                    each.mark,
+                    -each.priority,
+                    _KIND[each.start] + each.content,
+                )
             ]
             answer = text(
                 self._redis.again(
@@ -245,6 +257,12 @@ class RedisCrawl:
             return 0
         (answer,) = several(self._redis.together(("SADD", self.keys.seen, *marks)), 1)
         return whole(answer)
+
+    def known(self) -> tuple[int, str]:
+        """How many fingerprints there are, and of which make, empty for the usual one."""
+        commands = (("SCARD", self.keys.seen), ("GET", self.keys.fingerprints))
+        count, make = several(self._redis.together(*commands), 2)
+        return whole(count), "" if make is None else text(make).decode()
 
     def made_as(self, fingerprints: str) -> None:
         """Note how the fingerprints of this crawl are made."""

@@ -1,0 +1,299 @@
+"""``crawlfleet import scrapy-redis``: take over what scrapy-redis has queued (SPEC.md H10)."""
+
+import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from crawlfleet.cli.console import draw, emit, note, progress, table
+from crawlfleet.cli.failures import Exit
+from crawlfleet.errors import ConfigError, ConflictError, Problem
+from crawlfleet.names import DEFAULT_TENANT
+
+if TYPE_CHECKING:
+    from crawlfleet.adapters.redis_queue.connection import RedisConnection
+    from crawlfleet.scrapy.redis_source import Counts, RedisSource
+
+#: Passwords that are in no address. The second one is the fleet's, where it is another Redis.
+ENV_SOURCE_PASSWORD: Final = "SCRAPY_REDIS_PASSWORD"  # noqa: S105  the variable's name
+ENV_TARGET_PASSWORD: Final = "CRAWLFLEET_REDIS_PASSWORD"  # noqa: S105
+#: Reasons that are shown; the rest is counted.
+_SHOWN: Final = 20
+_API, _SCHEDULER = "api", "scheduler"
+
+
+@click.group("import")
+def import_() -> None:
+    """Take over what another crawler has queued."""
+
+
+class Report:
+    """What was found, and what became of it."""
+
+    def __init__(self, found: "Counts", make: str) -> None:
+        self.found = found
+        self.make = make
+        self.readable = 0
+        self.unreadable: Counter[str] = Counter()
+        self.done: dict[str, int] = {}
+        self.rejected: Counter[str] = Counter()
+        self.deleted = False
+
+    def document(self, *, acted: bool) -> dict[str, Any]:
+        """All of it, for scripts."""
+        return {
+            "requests": self.found.requests,
+            "readable": self.readable,
+            "unreadable": dict(self.unreadable),
+            "fingerprints": self.found.fingerprints,
+            "fingerprints_made_by": self.make or None,
+            "start_urls": self.found.start_urls,
+            "acted": acted,
+            **({"done": self.done, "rejected": dict(self.rejected)} if acted else {}),
+            "deleted": self.deleted,
+        }
+
+    def show(self) -> None:
+        """What was found, for people."""
+        rows = [
+            ("requests", self.found.requests),
+            ("of them readable", self.readable),
+            ("fingerprints", self.found.fingerprints),
+            ("start URLs", self.found.start_urls),
+        ]
+        draw(table(["found", "number>"], rows))
+        _tell("not readable", self.unreadable)
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing was left behind."""
+        return not self.unreadable and not self.rejected
+
+
+@import_.command("scrapy-redis")
+@click.argument("redis_url")
+@click.option("--spider", required=True, help="Name of the spider whose keys they are.")
+@click.option(
+    "--to",
+    "target",
+    type=click.Choice([_API, _SCHEDULER]),
+    default=_API,
+    show_default=True,
+    help="Requests of a biz, or those of our scheduler for the same Scrapy project.",
+)
+@click.option("--biz", help="With --to api: the biz that they become requests of.")
+@click.option("--rule", help="With --to api: the rule or spider that reads them.")
+@click.option("--job", help="With --to api: what they are counted under.")
+@click.option("--to-redis", metavar="URL", help="With --to scheduler: another Redis than this one.")
+@click.option(
+    "--tenant",
+    default=DEFAULT_TENANT,
+    show_default=True,
+    help="With --to scheduler: CRAWLFLEET_TENANT of the project.",
+)
+@click.option("--crawl", help="With --to scheduler: CRAWLFLEET_CRAWL. Default: the spider's name.")
+@click.option("--requests-key", default="%(spider)s:requests", show_default=True)
+@click.option("--dupefilter-key", default="%(spider)s:dupefilter", show_default=True)
+@click.option("--start-urls-key", default="%(spider)s:start_urls", show_default=True)
+@click.option("--delete", is_flag=True, help="Delete the keys in the end, if all was taken over.")
+@click.option("--yes", is_flag=True, help="Do it. Without it nothing is changed anywhere.")
+@click.option("--api-url", metavar="URL", help="Address of the API.")
+@click.option("--api-key", metavar="KEY", help="Key of the tenant; prefer the environment.")
+@click.option("--json", "as_json", is_flag=True, help="JSON on standard output, for scripts.")
+def scrapy_redis(redis_url: str, spider: str, target: str, as_json: bool, **options: Any) -> int:
+    """Take over the requests, fingerprints and start URLs of a scrapy-redis spider.
+
+    REDIS_URL is where they are; its password may be in SCRAPY_REDIS_PASSWORD. The spider should be
+    paused. Nothing of what is pickled there is run: what is more than plain data is told and left.
+    Done again it stores nothing twice, so that it may be repeated after any failure.
+
+    \b
+    crawlfleet import scrapy-redis redis://10.0.0.7 --spider shop --biz shop
+    crawlfleet import scrapy-redis redis://10.0.0.7 --spider shop --biz shop --rule shop --yes
+    crawlfleet import scrapy-redis redis://10.0.0.7 --spider shop --to scheduler --yes
+    """  # noqa: D301  click reads this backspace: the lines below it are not to be wrapped
+    if target == _API and not options["biz"]:
+        raise click.UsageError("--biz says whose requests they become; or give --to scheduler")
+    _needs_scrapy()
+    from crawlfleet.adapters.redis_queue.connection import RedisConnection
+    from crawlfleet.scrapy.redis_source import RedisSource, SourceKeys
+
+    keys = SourceKeys(
+        **{
+            name: options[f"{name}_key"] % {"spider": spider}
+            for name in SourceKeys.__struct_fields__
+        }
+    )
+    password = os.environ.get(ENV_SOURCE_PASSWORD)
+    with RedisConnection(redis_url, password=password) as connection:
+        source = RedisSource(connection, keys)
+        report = _survey(source, as_json)
+        if not as_json:
+            report.show()
+        if not any((report.found.requests, report.found.fingerprints, report.found.start_urls)):
+            note(f"there is nothing under {keys.requests}, {keys.dupefilter}, {keys.start_urls}")
+        elif options["yes"]:
+            act = _to_api if target == _API else _to_scheduler
+            act(source, connection, spider, report, as_json, options)
+            _end(source, report, options["delete"])
+        if as_json:
+            emit(report.document(acted=options["yes"]))
+        elif options["yes"]:
+            for what, number in report.done.items():
+                click.echo(f"{what}: {number}")
+            _tell("not accepted", report.rejected)
+        else:
+            note("nothing was changed: --yes takes it over")
+    return Exit.FINE if report.whole or not options["yes"] else Exit.FAILED
+
+
+def _survey(source: "RedisSource", as_json: bool) -> Report:
+    from crawlfleet.scrapy.redis_source import Asked
+
+    make = source.make_of_fingerprints()
+    report = Report(source.counts(), make)
+    with progress("looking", hidden=as_json) as advance:
+        for place, each in enumerate(source.requests(make), start=1):
+            if isinstance(each, Asked):
+                report.readable += 1
+            else:
+                report.unreadable[each.why] += 1
+            advance(place, report.found.requests)
+    return report
+
+
+def _to_api(
+    source: "RedisSource",
+    connection: "RedisConnection",  # noqa: ARG001  as _to_scheduler
+    spider: str,
+    report: Report,
+    as_json: bool,
+    options: dict[str, Any],
+) -> None:
+    from crawlfleet.executors.scrapy_wire import NotPortableError
+    from crawlfleet.scrapy.moving import entry_of, entry_of_start, readable
+    from crawlfleet.sdk import Client
+
+    def entries() -> Iterator[dict[str, Any]]:
+        for asked in readable(source.requests(report.make)):
+            yield from made(entry_of, asked)
+        for start in source.start_urls():
+            yield from made(entry_of_start, start)
+
+    def made(make: Callable[[Any, str], dict[str, Any]], found: object) -> Iterator[dict[str, Any]]:
+        try:
+            yield make(found, spider)
+        except NotPortableError as error:
+            report.rejected[str(error)] += 1
+
+    total = report.readable + report.found.start_urls
+    accepted = repeated = 0
+    with (
+        Client(options["api_url"], options["api_key"]) as fleet,
+        progress("submitting", hidden=as_json) as advance,
+    ):
+        for place, result in enumerate(
+            fleet.submit_each(
+                options["biz"],
+                entries(),
+                rule=options["rule"],
+                job=options["job"],
+                timeout=math.inf,
+            ),
+            start=1,
+        ):
+            if result.error is not None:
+                report.rejected[str(result.error)] += 1
+            else:
+                accepted += not result.repeated
+                repeated += result.repeated
+            advance(place, total)
+    report.done = {"submitted": accepted, "submitted before": repeated}
+    if report.found.fingerprints:
+        note("fingerprints stay where they are: what is submitted is told apart by its client id")
+
+
+def _to_scheduler(
+    source: "RedisSource",
+    connection: "RedisConnection",
+    spider: str,
+    report: Report,
+    as_json: bool,
+    options: dict[str, Any],
+) -> None:
+    from crawlfleet.adapters.redis_queue.connection import RedisConnection
+    from crawlfleet.adapters.redis_queue.crawl import RedisCrawl
+    from crawlfleet.scrapy.moving import (
+        learn_all,
+        pushed_of,
+        pushed_of_start,
+        queue_all,
+        readable,
+    )
+
+    with ExitStack() as opened:
+        target = connection
+        if options["to_redis"]:
+            password = os.environ.get(ENV_TARGET_PASSWORD)
+            made = RedisConnection(options["to_redis"], password=password)
+            target = opened.enter_context(made)
+        crawl = RedisCrawl(target, options["tenant"], options["crawl"] or spider, "import")
+        make = "" if report.make == "scrapy" else report.make
+        known, present = crawl.known()
+        if known and present != make:
+            raise ConflictError(
+                f"the crawl has {known} fingerprints of Scrapy's own make or of {present!r}, and "
+                f"these are of {make or 'Scrapy'!r}: import into another --crawl, or flush that one"
+            )
+        if make:
+            crawl.made_as(make)
+        new = seen = 0
+        with progress("queueing", hidden=as_json) as advance:
+            for queued, of in queue_all(crawl, map(pushed_of, readable(source.requests(make)))):
+                new, seen = new + queued, seen + of
+                advance(seen, report.readable)
+        report.done = {"requests queued": new, "requests queued before": seen - new}
+        if report.make:
+            learnt = 0
+            with progress("fingerprints", hidden=as_json) as advance:
+                for number in learn_all(crawl, source):
+                    learnt += number
+                    advance(learnt, report.found.fingerprints)
+            report.done["fingerprints"] = learnt
+        elif report.found.fingerprints:
+            report.rejected["fingerprints of a make that nobody knows"] = report.found.fingerprints
+        if target is not connection:
+            starts = map(pushed_of_start, source.start_urls())
+            report.done["start URLs"] = sum(queued for queued, _ in queue_all(crawl, starts))
+        elif report.found.start_urls:
+            note("start URLs stay where they are: a RedisSpider of ours reads them there")
+
+
+def _end(source: "RedisSource", report: Report, delete: bool) -> None:
+    if not delete:
+        return
+    if not report.whole:
+        note("nothing is deleted, because not all of it was taken over")
+        return
+    report.deleted = source.remove(report.found)
+    if not report.deleted:
+        note("nothing is deleted: there is more or less than before, so somebody is at work there")
+
+
+def _needs_scrapy() -> None:
+    try:
+        import scrapy  # noqa: F401  is it there?
+    except ImportError as error:
+        message = "is not installed: pip install 'crawlfleet[scrapy]'"
+        raise ConfigError([Problem("scrapy", message)]) from error
+
+
+def _tell(what: str, reasons: Counter[str]) -> None:
+    for why, number in reasons.most_common(_SHOWN):
+        note(f"{number} {what}: {why}")
+    if len(reasons) > _SHOWN:
+        note(f"... and for {len(reasons) - _SHOWN} other reasons")
