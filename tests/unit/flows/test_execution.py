@@ -367,11 +367,11 @@ def test_the_account_of_time_names_the_phases(world):
 
 
 def test_a_worker_stays_for_a_retry_that_is_due_soon_and_for_no_other(world):
-    [soon, later] = submitted(world, "https://example.org/soon", "https://example.org/later")
+    [soon, later] = submitted(world, "https://example.org/soon", "https://example.com/later")
     began = world.now
     answers = {
         "https://example.org/soon": [ConnectFailedError("refused"), b"x"],
-        "https://example.org/later": [ThrottledError("wait", retry_after_seconds=3_000)],
+        "https://example.com/later": [ThrottledError("wait", retry_after_seconds=3_000)],
     }
 
     class Site:

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows import attempting, execution, leasing
+from crawlfleet.flows import execution, leasing, reading
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.biz import DetectorLimits
@@ -102,10 +102,10 @@ def test_an_error_nobody_foresaw_is_a_dead_letter_and_the_worker_goes_on(world, 
             return await world.work(PAGES).fetcher.fetch(body, limits, passage, errand)
 
     class Extractor(Titles):
-        def extract(self, rule, page):
+        def harvest(self, rule, page, depth=0):
             if page.url in URLS[:10]:
                 raise error
-            return super().extract(rule, page)
+            return super().harvest(rule, page, depth)
 
     faulty = {"fetcher": Fetcher()} if port == "fetcher" else {"extractor": Extractor()}
 
@@ -249,7 +249,7 @@ def test_two_runs_of_one_invocation_do_not_share_leases(world):
 
 def test_pages_that_take_long_to_read_do_not_keep_leases_from_being_renewed(world, monkeypatch):
     monkeypatch.setattr(execution, "KEEP_SECONDS", 0.001)
-    monkeypatch.setattr(attempting, "SPELL_SECONDS", 0.01)
+    monkeypatch.setattr(reading, "SPELL_SECONDS", 0.01)
     world.tree = make_tree(world.biz, concurrency=20, batch=20, lease_seconds=0.003)
     submitted(world, *URLS)
     happened = []
@@ -263,12 +263,12 @@ def test_pages_that_take_long_to_read_do_not_keep_leases_from_being_renewed(worl
             return await world.work(PAGES).fetcher.fetch(body, limits, passage, errand)
 
     class Slow(Titles):
-        def extract(self, rule, page):
+        def harvest(self, rule, page, depth=0):
             spent = time.perf_counter() + 0.02
             while time.perf_counter() < spent:
                 pass
             happened.append("read")
-            return super().extract(rule, page)
+            return super().harvest(rule, page, depth)
 
     def renewed(*_):
         happened.append("renewed")
@@ -348,7 +348,7 @@ def test_a_lane_whose_node_is_away_does_not_hold_up_the_others(world, monkeypatc
 
 
 def test_pages_are_not_read_faster_than_their_outcomes_are_written(world, monkeypatch):
-    monkeypatch.setattr(attempting, "HEAVY_BYTES", 0)
+    monkeypatch.setattr(reading, "HEAVY_BYTES", 0)
     submitted(world, *URLS[:6])
     written = []
 

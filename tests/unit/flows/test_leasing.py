@@ -6,11 +6,9 @@ from msgspec.structs import replace
 
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.flows import leasing
-from crawlfleet.flows.leasing import Leasing
-from crawlfleet.flows.phases import Phases
+from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.submission import Submission
-from crawlfleet.model.worker import WorkReport
 from tests.unit.flows.world import World
 
 BIZS = 30
@@ -51,8 +49,8 @@ def test_an_index_that_hangs_keeps_no_lane_from_being_renewed_in_the_truth(world
 
     ports = world.work({}, queue=index, store=Noting())
     limits = world.tree.stage.fleet
-    mine = Leasing(ports, "w", limits, WorkReport(worker="w"), Phases())
-    held = [one for _ in range(BIZS) for one in mine.take()]
+    mine = Worker(ports, "w")._leasing
+    held = [one for _ in range(BIZS) for one in mine.take().held]
     assert len(held) == BIZS
     world.now += timedelta(seconds=limits.lease_seconds / 3)
 

@@ -122,6 +122,7 @@ def test_no_host_ever_has_more_under_way_than_its_latest_permits(requests, dice)
                 assert now <= max(before[key], permits.get(key, 0))
             if under_way and dice.random() < 0.5:
                 turns.end(under_way.pop(dice.randrange(len(under_way))))
+                under_way += begun(turns)
                 done += 1
         while under_way or not turns.ready.empty():
             under_way += begun(turns)
@@ -131,4 +132,3 @@ def test_no_host_ever_has_more_under_way_than_its_latest_permits(requests, dice)
         assert turns.busy() == {}
 
     asyncio.run(check())
-

@@ -1,23 +1,28 @@
 """A whole platform in memory, with a clock that only the test moves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from crawlfleet.adapters.memory.coverages import MemoryCoverages
 from crawlfleet.adapters.memory.disowning import MemoryDisowning
 from crawlfleet.adapters.memory.fetcher import MemoryFetcher
 from crawlfleet.adapters.memory.filling import MemoryFilling
+from crawlfleet.adapters.memory.hosts import MemoryHosts
 from crawlfleet.adapters.memory.intake import MemoryIntake
 from crawlfleet.adapters.memory.journal import MemoryJournal
 from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
 from crawlfleet.adapters.memory.ledgers import MemoryLedgers
 from crawlfleet.adapters.memory.queue import MemoryQueue
+from crawlfleet.adapters.memory.robots import MemoryRobotsCache
 from crawlfleet.adapters.memory.rules import MemoryRules
 from crawlfleet.adapters.memory.schedules import MemorySchedules
 from crawlfleet.adapters.memory.store import MemoryRequestStore
 from crawlfleet.adapters.memory.submission_keys import MemorySubmissionKeys
+from crawlfleet.adapters.memory.visits import MemoryVisits
 from crawlfleet.adapters.memory.watch import MemoryWatch
 from crawlfleet.adapters.memory.workers import MemoryWorkers
+from crawlfleet.adapters.schema import SchemaValidator
 from crawlfleet.errors import ExtractError, StoreUnavailableError
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
 from crawlfleet.flows.submission import SubmissionPorts
@@ -32,13 +37,16 @@ from crawlfleet.model.biz import (
     Tenant,
     Tree,
 )
+from crawlfleet.model.harvest import Coverage, Harvest, Link, Skipped
 from crawlfleet.model.ids import COUNTER_LIMIT, IdKind, RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.metric import Metric
 from crawlfleet.model.outcome import Page
-from crawlfleet.model.politeness import HostLimits
+from crawlfleet.model.politeness import HostLimits, Politeness, Robots
+from crawlfleet.model.request import Body
 from crawlfleet.model.rule import Field, Rule
+from crawlfleet.model.spider import Spider
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DOCS = Lane("default", "docs", "main")
@@ -58,6 +66,8 @@ def make_biz(**changes: object) -> Biz:
         "rules": {"page": RULE},
         "retry": RetryLimits(max_attempts=3, base_seconds=10, max_seconds=60),
         "states": {"reviewed": 100},
+        # What is asked for is what is submitted; manners have tests of their own.
+        "politeness": Politeness(robots=Robots.IGNORE),
     }
     return Biz(**(settings | changes))  # type: ignore[arg-type]
 
@@ -109,13 +119,33 @@ class Failing:
 
 
 class Titles:
-    """Reads pages that are their title; a page that says `bad` cannot be read."""
+    """Reads pages that are their title; a page that says `bad` cannot be read.
 
-    def extract(self, rule: Rule, page: Page) -> list[dict[str, object]]:
-        text = page.body.decode()
-        if text == "bad":
+    Behind a title there may be links: `a title -> http://a.example/ http://b.example/`.
+    """
+
+    def harvest(self, rule: Rule, page: Page, depth: int = 0) -> Harvest:
+        title, _, links = page.body.decode().partition(" -> ")
+        if title == "bad":
             raise ExtractError("title", "is missing")
-        return [{"title": text}]
+        return Harvest(
+            records=({"title": title},),
+            links=tuple(Link(url=url, rule="page", depth=depth + 1) for url in links.split()),
+            coverage=Coverage(pages=1, records=1, fields={"title": 1}),
+        )
+
+
+class Lines:
+    """Reads by spiders: a record for each line; one that is an URL is a link."""
+
+    def read(self, spider: Spider, page: Page, body: Body) -> Iterator[object]:
+        for number, line in enumerate(page.body.decode().splitlines()):
+            if line.startswith("http"):
+                yield Link(url=line, rule=body.rule, depth=body.depth + 1)
+            elif line == "bad":
+                yield Skipped(f"line {number}", "is bad")
+            else:
+                yield {"line": line}
 
 
 class Metrics:
@@ -158,6 +188,10 @@ class World:
         self.journal = MemoryJournal()
         self.keys = MemorySubmissionKeys()
         self.intake = MemoryIntake(self.queue)
+        self.hosts = MemoryHosts(clock=self.clock)
+        self.robots = MemoryRobotsCache(clock=self.clock)
+        self.coverages = MemoryCoverages()
+        self.visits = MemoryVisits()
 
     @property
     def biz(self) -> Biz:
@@ -238,7 +272,13 @@ class World:
             "watching": self.watching(),
             "recovery": self.recovery(),
             "fetcher": MemoryFetcher(pages),  # type: ignore[arg-type]
+            "hosts": self.hosts,
+            "robots": self.robots,
             "extractor": Titles(),
+            "executors": Lines(),
+            "validator": SchemaValidator(),
+            "coverages": self.coverages,
+            "visits": self.visits,
             "clock": self.clock,
             "remaining": lambda: 600.0,
             "jitter": lambda: 1.0,

@@ -11,13 +11,21 @@ import msgspec
 
 from crawlfleet.adapters.http_fetcher import AiohttpFetcher
 from crawlfleet.adapters.mongo.rules import MongoRules
+from crawlfleet.adapters.mongo.visits import MongoVisits
 from crawlfleet.adapters.redis_queue.clock import ServerClock
-from crawlfleet.extract import RuleExtractor, check_rule
+from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
+from crawlfleet.adapters.redis_queue.hosts import RedisHosts
+from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
+from crawlfleet.adapters.redis_queue.sessions import RedisSessions
+from crawlfleet.adapters.schema import SchemaValidator
+from crawlfleet.executors.applying import SpiderExecutors
+from crawlfleet.extract import RuleExtractor
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts
+from crawlfleet.wiring.readers import REGISTRY, check_reader
 from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
 
 #: Names that are looked up at once.
@@ -31,6 +39,13 @@ class Consumer:
         self._parts = parts
         self._rules = MongoRules(parts.nodes)
         self._extractor = RuleExtractor()
+        self._executors = SpiderExecutors(REGISTRY, self._extractor)
+        self._validator = SchemaValidator()
+        self._hosts = RedisHosts(parts.redis)
+        self._robots = RedisRobotsCache(parts.redis)
+        self._sessions = RedisSessions(parts.redis)
+        self._coverages = RedisCoverages(parts.redis)
+        self._visits = MongoVisits(parts.nodes)
         self._recovery = recovery_ports(parts)
         self._clock = ServerClock(parts.redis)
 
@@ -50,7 +65,9 @@ class Consumer:
             ThreadPoolExecutor(LOOK_UPS, thread_name_prefix="names")
         )
         allow_private = parts.config.current().stage.allow_private_addresses
-        async with AiohttpFetcher(allow_private) as fetcher:
+        async with AiohttpFetcher(
+            allow_private, sessions=self._sessions, read_secret=parts.secrets.read
+        ) as fetcher:
             ports = WorkPorts(
                 config=parts.config,
                 queue=parts.queue,
@@ -60,8 +77,14 @@ class Consumer:
                 book=self._recovery.book,
                 watching=watch_ports(self._recovery),
                 recovery=self._recovery,
+                hosts=self._hosts,
+                robots=self._robots,
                 fetcher=fetcher,
                 extractor=self._extractor,
+                executors=self._executors,
+                validator=self._validator,
+                coverages=self._coverages,
+                visits=self._visits,
                 clock=self._clock,
                 remaining=remaining,
                 jitter=random.random,
@@ -74,4 +97,4 @@ class Consumer:
 def consumer() -> Consumer:
     """The consumer of this environment."""
     settings = Settings.from_environment(needs=(Need.REDIS, Need.NODES))
-    return Consumer(Parts(settings, "consumer", check_rule))
+    return Consumer(Parts(settings, "consumer", check_reader))

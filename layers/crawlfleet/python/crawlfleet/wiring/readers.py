@@ -1,8 +1,15 @@
 """What reads pages: rules and spiders, as the functions that carry the parsers know them."""
 
+from pathlib import Path
+from typing import Final
+
 from crawlfleet.errors import Problem
+from crawlfleet.executors.registry import Registry, check_spider
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
+
+#: The executors there are: built in, of installed packages, and of files beside the function.
+REGISTRY: Final = Registry(Path("executors"))
 
 
 def check_reader(reader: Rule | Spider) -> list[Problem]:
@@ -10,11 +17,13 @@ def check_reader(reader: Rule | Spider) -> list[Problem]:
 
     Importing what it takes brings in the parsers, so that happens here and not before.
     """
-    from crawlfleet.adapters.schema import JsonSchemas
-    from crawlfleet.executors.registry import check_spider
+    from crawlfleet.adapters.schema import SchemaValidator
     from crawlfleet.extract import check_rule
 
-    found = check_rule(reader) if isinstance(reader, Rule) else check_spider(reader)
+    if isinstance(reader, Rule):
+        found = check_rule(reader)
+    else:
+        found = check_spider(reader, registry=REGISTRY, check_rule=check_rule)
     if reader.schema is not None:
-        found += JsonSchemas().check_schema(reader.schema, "schema")
+        found += SchemaValidator().check_schema(reader.schema, "schema")
     return found
