@@ -69,7 +69,7 @@ class Street:
         return state
 
     def wait(self, seconds: float) -> None:
-        self.time.seconds += seconds
+        self.time.seconds = round(self.time.seconds + seconds, 3)  # clocks are read to the ms
 
 
 def in_memory(host: str, time: Time) -> Street:

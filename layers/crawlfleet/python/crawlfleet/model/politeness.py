@@ -145,5 +145,5 @@ class RobotsCopy(msgspec.Struct, frozen=True, kw_only=True):
 HORIZON_SECONDS = 2.0
 #: A worker that is not heard of for so long has no downloads under way any more.
 PERMIT_SECONDS = 30.0
-#: A tenant that got less than it asked for counts at a host for this long.
+#: A tenant that others kept from what it asked for counts at a host for this long.
 DEMAND_SECONDS = 10.0

@@ -10,8 +10,9 @@ theoretical arrival time of GCRA, without a burst). Tenants may have unlike inte
 the shorter interval of the two to every other tenant's latest turn, and its own to its tenant's. So
 who is polite is held to that, and slows nobody down.
 
-**Shares of turns.** A tenant that got less than it asked for counts at the host for
-:data:`~crawlfleet.model.politeness.DEMAND_SECONDS`. While k tenants count, each one's look-ahead
+**Shares of turns.** A tenant that got less than it asked for, and less than it would have got here
+alone, counts at the host for :data:`~crawlfleet.model.politeness.DEMAND_SECONDS`. While k tenants
+count, the one who asks included, each one's look-ahead
 is metered by a second GCRA, k times slower: at most its k-th part of the horizon is ahead of it.
 Who has used that up may still take the next turn once its moment has come: nobody wanted it
 earlier. So all turns are used, and a tenant that asks gets at least its k-th part of the turns
@@ -68,8 +69,8 @@ class TenantTurns(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a tenant at a host.
 
     ``last`` is its latest turn, ``interval`` what lies between its turns. Its share begins again at
-    ``share_at``. It got less than it asked for at ``unmet_at``, and would have as many permits as
-    ``want``. It got a turn at ``served_at``.
+    ``share_at``. Others were why it got less than it asked for at ``unmet_at``, and it would have
+    as many permits as ``want``. It got a turn at ``served_at``.
     """
 
     last: int = 0
@@ -111,7 +112,8 @@ class HostTurns(msgspec.Struct, frozen=True, kw_only=True):
 class _Offer(msgspec.Struct, kw_only=True):
     """How many turns there are for an ask, as far as it was looked at.
 
-    The tenant's share is used up to ``share_from``, and by ``meter`` more with each turn.
+    The tenant's share is used up to ``share_from``, and by ``meter`` more with each turn. Without
+    other tenants it would get ``alone`` of what it asked for.
     """
 
     count: int
@@ -121,6 +123,7 @@ class _Offer(msgspec.Struct, kw_only=True):
     ready: int = 0
     share_from: int = 0
     meter: int = 0
+    alone: int = 0
 
 
 def micros(seconds: float) -> int:
@@ -149,7 +152,8 @@ def reserve(host: HostTurns, ask: HostAsk, worker: str, now: int) -> tuple[HostT
     )
     permits, lacking = kept, 0
     if now < host.back_off_until:
-        offer.count, offer.why = 0, "back-off"
+        offer.count = offer.alone = 0
+        offer.why = "back-off"
         offer.ready = host.back_off_until - now
     else:
         permits, lacking = _permits(host, ask, own, rivals, worker, kept, theirs, offer, now)
@@ -159,7 +163,7 @@ def reserve(host: HostTurns, ask: HostAsk, worker: str, now: int) -> tuple[HostT
         last=offer.start + (count - 1) * offer.interval if count else own.last,
         interval=offer.interval,
         share_at=offer.share_from + count * offer.meter if count else own.share_at,
-        unmet_at=now if count < ask.count else own.unmet_at,
+        unmet_at=now if count < offer.alone else own.unmet_at,
         want=theirs + permits + lacking,
         served_at=now if count else own.served_at,
     )
@@ -192,7 +196,10 @@ def _turns(
             start = max(start, one.last + min(one.interval, interval))
     latest = now + HORIZON_US
     count = 0 if start > latest else (latest - start) // interval + 1
-    offer = _Offer(count=min(count, ask.count), start=start, interval=interval)
+    alone = (latest - max(now, min(own.last + interval, latest + interval))) // interval + 1
+    offer = _Offer(
+        count=min(count, ask.count), start=start, interval=interval, alone=min(alone, ask.count)
+    )
     if count < ask.count:
         offer.why = "rate"
     offer.meter, offer.share_from = interval, max(now, own.share_at)
@@ -255,9 +262,8 @@ def _permits(
         )
         room = min(room, most - sum(by_tenant.values()) - starving)
     answer = host.answer or GUESS_US
-    fits = 0
-    if room > 0 and room >= kept:
-        fits = max(0, max(room, -(-room * HORIZON_US // answer)) - ask.running)
+    fits = _fits(room, answer, ask.running) if room >= kept else 0
+    offer.alone = min(offer.alone, _fits(ask.concurrency - theirs, answer, ask.running))
     lacking = 0
     if fits < offer.count:
         lacking = offer.count - fits
@@ -265,6 +271,13 @@ def _permits(
         offer.why = "share" if room < alone else "concurrency"
         offer.ready = max(PERMIT_SOON_US, min(PERMIT_LATE_US, answer // 2))
     return max(kept, min(room, ask.running + offer.count)), lacking
+
+
+def _fits(permits: int, answer: int, running: int) -> int:
+    """How many more turns so many permits can serve within the horizon."""
+    if permits <= 0:
+        return 0
+    return max(0, max(permits, -(-permits * HORIZON_US // answer)) - running)
 
 
 def keeps(

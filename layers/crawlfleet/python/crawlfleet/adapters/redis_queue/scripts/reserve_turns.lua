@@ -49,6 +49,8 @@ local latest, count, why = now + HORIZON, 0, ''
 if start <= latest then count = math.floor((latest - start) / interval) + 1 end
 if count < wanted then why = 'rate' end
 count = math.min(count, wanted)
+local own_start = math.max(now, math.min(own.last + interval, latest + interval))
+local unshared = math.min(wanted, math.floor((latest - own_start) / interval) + 1)
 
 -- 2. the tenant's share of them
 local meter, share_from = interval, math.max(now, own.share_at)
@@ -76,8 +78,14 @@ ready = math.max(SOON, ready)
 -- 3. permits
 local kept, before, granted_at = keeps(member, running, concurrency, now)
 local theirs, permits, lacking = own.permits - (before or 0), kept, 0
+local answer = host.answer > 0 and host.answer or GUESS
+-- How many more turns so many permits can serve within the horizon.
+local function fitting(of)
+  if of <= 0 then return 0 end
+  return math.max(0, math.max(of, math.ceil(of * HORIZON / answer)) - running)
+end
 if now < host.until_us then
-  count, why, ready = 0, 'back-off', host.until_us - now
+  count, unshared, why, ready = 0, 0, 'back-off', host.until_us - now
 else
   local most, others = concurrency, theirs
   for name, one in pairs(host.tenants) do
@@ -99,10 +107,8 @@ else
     end
     room = math.min(room, math.max(share, most - lack) - theirs, most - others - starving)
   end
-  local answer, fits = host.answer > 0 and host.answer or GUESS, 0
-  if room > 0 and room >= kept then
-    fits = math.max(0, math.max(room, math.ceil(room * HORIZON / answer)) - running)
-  end
+  local fits = room >= kept and fitting(room) or 0
+  unshared = math.min(unshared, fitting(concurrency - theirs))
   if fits < count then
     lacking, count = count - fits, fits
     why = room < alone and 'share' or 'concurrency'
@@ -119,7 +125,8 @@ if count > 0 then
   own.served_at, granted_at = now, now
   host.last, host.gap = own.last, interval
 end
-if count < wanted then own.unmet_at = now else why, ready = '', 0 end
+if count < unshared then own.unmet_at = now end
+if count >= wanted then why, ready = '', 0 end
 own.want = theirs + permits + lacking
 own.permits = theirs + permits
 hold(member, permits, granted_at, permits > 0 and now + PERMIT)
