@@ -4,14 +4,18 @@ import random
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from crawlfleet.model.biz import Biz, Generation
 from crawlfleet.model.recrawl import RecrawlPolicy, Validators, Visit
 from crawlfleet.model.request import Body
+from crawlfleet.model.rule import Field, Rule
 from crawlfleet.policy import recrawl
+from crawlfleet.policy.document_checks import biz_problems, unchecked
 from crawlfleet.policy.recrawl import condition, is_visit, next_visit, put_off, validators_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -19,6 +23,7 @@ HOUR, DAY = 3_600.0, 86_400.0
 POLICY = RecrawlPolicy(schedule=True)
 BODY = Body(url="https://example.org/", rule="page", rule_version="v1", depth=2)
 KEY = "ab" * 16
+PAGE = Rule(fields={"title": Field(css="title")})
 TAG = Validators(etag='"1"')
 
 
@@ -367,3 +372,31 @@ def test_intervals_come_to_their_bounds_where_pages_always_or_never_change():
     while interval < POLICY.max_seconds:
         interval, days = ours(interval, interval, changed=False), days + interval / DAY
     assert days < 800
+
+
+# ---- the document --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "fields"),
+    [
+        (RecrawlPolicy(), []),
+        (RecrawlPolicy(min_seconds=10, max_seconds=5), ["recrawl.max_seconds"]),
+        (RecrawlPolicy(first_seconds=60), ["recrawl.first_seconds"]),
+        (RecrawlPolicy(schedule=True, forget_seconds=2_600_000), ["recrawl.forget_seconds"]),
+        (RecrawlPolicy(forget_seconds=2_600_000), []),
+    ],
+)
+def test_a_policy_that_contradicts_itself_is_named(policy, fields):
+    generation = Generation(starts_at=NOW, nodes=("main",), databases=("docs",))
+    biz = Biz(generations=(generation,), rules={"page": PAGE}, recrawl=policy)
+
+    assert [problem.field for problem in biz_problems(biz, unchecked)] == fields
+
+
+@pytest.mark.parametrize("seconds", [0, 0.5, -1, 1e12])
+def test_no_interval_is_too_short_or_too_long_for_a_clock(seconds):
+    text = msgspec.json.encode({"max_seconds": seconds})
+
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(text, type=RecrawlPolicy)
