@@ -7,6 +7,7 @@ import ssl
 import time
 import tracemalloc
 import zlib
+from contextlib import suppress
 
 import brotli
 import pytest
@@ -55,7 +56,7 @@ FRAMING = {
     "two lengths in one header": OK + b"Content-Length: 5, 6\r\n\r\nhello",
     "length of forty digits": OK + b"Content-Length: " + b"9" * 40 + b"\r\n\r\nhello",
     "length of nothing": OK + b"Content-Length: \r\n\r\nhello",
-    "length beyond ASCII": OK + "Content-Length: ٥\r\n\r\nhello".encode(),
+    "length beyond ASCII": OK + "Content-Length: \u0665\r\n\r\nhello".encode(),
     "length in chunks": OK
     + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
     "chunked twice": OK + b"Transfer-Encoding: chunked, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
@@ -140,7 +141,8 @@ def test_nor_is_the_body_of_an_answer_that_has_none(method, said):
 
     async def run():
         async with site(answer) as stands, AiohttpFetcher(allow_private=True) as fetcher:
-            await fetcher.fetch(ask(stands.url("/first"), method=method), LIMITS)
+            with suppress(FetchError):  # what follows may also be seen for what it is
+                await fetcher.fetch(ask(stands.url("/first"), method=method), LIMITS)
             return (await fetcher.fetch(ask(stands.url("/second")), LIMITS)).body
 
     assert asyncio.run(run()) == b"honest"
@@ -450,7 +452,7 @@ def test_only_a_redirect_leads_elsewhere(said):
 
 @pytest.mark.parametrize("status", [300, 304, 305, 306, 310, 399])
 def test_not_every_3xx_is_a_redirect(status):
-    end = fetch_from(reply(b"x", status=status, Location="http://127.0.0.1:9/"))
+    end = fetch_from(reply(status=status, Location="http://127.0.0.1:9/"))
 
     assert (end.status, end.answer.status) == (status, status)
 
