@@ -12,7 +12,7 @@ from crawlfleet.adapters.redis_queue.connection import (
     text,
     whole,
 )
-from crawlfleet.adapters.redis_queue.keys import host_keys
+from crawlfleet.adapters.redis_queue.keys import host_key
 from crawlfleet.model.politeness import HostAsk, HostGrant, HostReport, HostState
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.strain import interval_us
@@ -48,25 +48,20 @@ class RedisHosts:
         now = self._now()
         answers = self._for_each(
             _RESERVE,
-            [
-                (
-                    host_keys(ask.host),
-                    (
-                        *(ask.tenant, worker, ask.count, ask.running),
-                        *(max(1, micros(ask.interval_seconds)), ask.concurrency, now),
-                    ),
-                )
-                for ask in asks
-            ],
+            [((host_key(ask.host),), (ask.tenant, worker, f"{_wish(ask)} {now}")) for ask in asks],
         )
-        return [_grant(ask, several(one, 6)) for ask, one in zip(asks, answers, strict=True)]
+        with self._redis.translated():
+            return [_grant(ask, text(one)) for ask, one in zip(asks, answers, strict=True)]
 
     def report(self, reports: Sequence[HostReport], worker: str) -> None:
         """What was seen since the last report: answers, strain, and how much is under way."""
         now = self._now()
         answers = self._for_each(
             _REPORT,
-            [(host_keys(one.host), (*_told(one, worker), now)) for one in reports],
+            [
+                ((host_key(one.host),), (one.tenant, worker, f"{_figures(one)} {now}"))
+                for one in reports
+            ],
         )
         for answer in answers:
             whole(answer)
@@ -74,7 +69,7 @@ class RedisHosts:
     def states(self, hosts: Sequence[str]) -> list[HostState]:
         """How hosts are treated now; one that nothing is known of has an empty state."""
         now = self._now()
-        answers = self._for_each(_STATE, [(host_keys(host), (now,)) for host in hosts])
+        answers = self._for_each(_STATE, [((host_key(host),), (now,)) for host in hosts])
         with self._redis.translated():
             return [
                 _state(host, several(answer)) for host, answer in zip(hosts, answers, strict=True)
@@ -93,19 +88,24 @@ class RedisHosts:
         return "" if self._clock is None else to_ms(self._clock()) * 1_000
 
 
-def _told(report: HostReport, worker: str) -> tuple[str | int, ...]:
+def _wish(ask: HostAsk) -> str:
+    interval = max(1, micros(ask.interval_seconds))
+    return f"{ask.count} {ask.running} {interval} {ask.concurrency}"
+
+
+def _figures(report: HostReport) -> str:
     limits = report.limits
     retry_after = min(micros(report.retry_after_seconds), micros(limits.max_retry_after_seconds))
     return (
-        *(report.tenant, worker, report.running),
-        *(report.answered, micros(report.seconds), report.strained, retry_after),
-        *(interval_us(limits), limits.concurrency, int(limits.adaptive)),
-        *(micros(limits.backoff_seconds), micros(limits.max_backoff_seconds)),
+        f"{report.running} {report.answered} {micros(report.seconds)} {report.strained} "
+        f"{retry_after} {interval_us(limits)} {limits.concurrency} {int(limits.adaptive)} "
+        f"{micros(limits.backoff_seconds)} {micros(limits.max_backoff_seconds)}"
     )
 
 
-def _grant(ask: HostAsk, answer: list[object]) -> HostGrant:
-    count, wait, interval, permits, ready = map(whole, answer[:5])
+def _grant(ask: HostAsk, answer: bytes) -> HostGrant:
+    *figures, why = answer.split(b" ")
+    count, wait, interval, permits, ready = map(int, figures)
     return HostGrant(
         host=ask.host,
         count=count,
@@ -113,7 +113,7 @@ def _grant(ask: HostAsk, answer: list[object]) -> HostGrant:
         interval_seconds=interval / MILLION,
         permits=permits,
         ready_seconds=ready / MILLION,
-        why=text(answer[5]).decode(),
+        why=why.decode(),
     )
 
 
@@ -122,8 +122,6 @@ def _state(host: str, answer: list[object]) -> HostState:
         return HostState(host=host)
     figures, running, *tenants = answer
     numbers = [int(number) for number in text(figures).split()]
-    if len(numbers) == 1:  # the host's own are lost
-        numbers = [0] * 7 + numbers
     if len(numbers) != 8:
         raise nonsense()
     last, gap, until, strain, answered, pace, _, now = numbers

@@ -24,9 +24,7 @@ key                                       type    TTL   holds
 ``cf:{tenant:biz}:cookies:<job>``         STRING  yes   a job's cookies, as its workers encode them
 ``cf:{tenant:biz}:seeds:<segment>``       HASH    yes   plan of the segment's filter, keys in it
 ``cf:{tenant:biz}:bits<n>:<segment>``     STRING  yes   bits of that filter, 64 MB at most
-``cf:{host:<host>}:host_turns``           HASH    yes   tenants and ``*`` -> numbers (policy.turns)
-``cf:{host:<host>}:host_permits``         ZSET    yes   ``worker tenant`` by its end, server's us
-``cf:{host:<host>}:host_held``            HASH    yes   ``worker tenant`` -> ``count granted``
+``cf:{host:<host>}:host``                 HASH    yes   its turns, tenants and permits, see below
 ``cf:{<origin>}:robots``                  STRING  yes   a site's robots.txt: status, time, text
 ``cf:{fleet}:workers``                    ZSET    no    worker id by its last beat, epoch ms
 ``cf:{fleet}:wakes``                      ZSET    no    wake-up not yet a worker, by its time
@@ -48,7 +46,10 @@ Statistics belong to the biz and outlive a change of the queue's name; so do its
 its items. Of coverage at most 100 versions of rules are kept, the latest counted ones.
 Hosts and sites are shared by all tenants and fleets on the Redis. Their tags have a colon too, but
 nothing behind them is named as a key of a lane is. An idle host is forgotten after an hour, though
-never before its next turn or the end of its back-off, a robots.txt within a day.
+never before its next turn or the end of its back-off, a robots.txt within a day. ``host`` holds
+numbers as policy.turns names them: under ``*`` those of the host, under a tenant's name its turns
+(128 tenants at most), under ``worker tenant`` permits; those that have ended go with the next ask,
+and others are no more than the downloads that the host is asked for at once.
 
 ``parked`` holds of each host ``count old least_of_old least_of_new``: how many entries wait for it,
 how many of those were there when the least was taken anew, and the least ``ts`` of these and of the
@@ -87,14 +88,6 @@ class LaneKeys(NamedTuple):
     item_leases: str
     item_tries: str
     item_bytes: str
-
-
-class HostKeys(NamedTuple):
-    """The keys of one host. A site's robots.txt stands alone (:func:`robots_key`)."""
-
-    host_turns: str
-    host_permits: str
-    host_held: str
 
 
 class FleetKeys(NamedTuple):
@@ -179,13 +172,13 @@ def host_list(lane: Lane, host: str) -> str:
     return f"cf:{{{lane.tenant}:{lane.biz}}}:at_host:{lane.queue}:{host}"
 
 
-def host_keys(host: str) -> HostKeys:
-    """The keys of a host.
+def host_key(host: str) -> str:
+    """The key of a host.
 
-    >>> host_keys("example.org").host_turns
-    'cf:{host:example.org}:host_turns'
+    >>> host_key("example.org")
+    'cf:{host:example.org}:host'
     """
-    return HostKeys(*(f"cf:{{host:{host}}}:{name}" for name in HostKeys._fields))
+    return f"cf:{{host:{host}}}:host"
 
 
 def robots_key(origin: str) -> str:
