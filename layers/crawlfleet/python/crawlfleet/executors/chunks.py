@@ -96,13 +96,15 @@ class Chunks:
         # Now it is UTF-8, and small.
         small = replace(page, body=body, headers={"content-type": "; charset=utf-8"})
         try:
-            harvest = self._rules.harvest(self._rule, small, context.depth)
+            harvest = self._rules.harvest(self._rule, small, context.depth, context.meta)
         except ExtractError as error:
             if len(pieces) == 1:
                 field = error.field.removeprefix("items[0]").lstrip(".")
                 why = str(error).removeprefix(f"{error.field}: ")
                 place = pieces[0].place
-                yield self.bad(f"{place}.{field}" if field not in ("", "page") else place, why)
+                yield self.bad(
+                    f"{place}.{field}" if field not in ("", "page", "items") else place, why
+                )
                 return
             # One of them is bad, or all are too much at once: one at a time it shows.
             for piece in pieces:

@@ -33,7 +33,7 @@ class Detail(Executor[DetailParameters]):
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
         """The record, and the links that it is to be followed by."""
-        harvest = self.rules.harvest(self.parameters.rule(), page, context.depth)
+        harvest = self.rules.harvest(self.parameters.rule(), page, context.depth, context.meta)
         yield from of_harvest(harvest, self.parameters.link, context)
 
     @classmethod

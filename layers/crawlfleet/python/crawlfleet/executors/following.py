@@ -1,7 +1,7 @@
 """Links that executors give: to pages that records name, and to the further pages of a list."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Final
+from typing import Annotated
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -11,10 +11,8 @@ from crawlfleet.executors.base import Context, Found
 from crawlfleet.model.document import Document, RuleName
 from crawlfleet.model.harvest import Harvest, Link, Skipped
 from crawlfleet.model.rule import Name
+from crawlfleet.policy.following import PAGE_META, page_number
 from crawlfleet.policy.mistakes import named
-
-#: Under this name a link's ``meta`` says which page of a list it leads to; the first one is 1.
-PAGE_META: Final = "list_page"
 
 MaxPages = Annotated[int, Meta(ge=1, le=100_000)]
 
@@ -54,20 +52,14 @@ def of_harvest(harvest: Harvest, link: LinkField | None, context: Context) -> It
         yield found if found.rule else replace(found, rule=context.rule)
 
 
-def page_number(context: Context) -> int:
-    """Which page of its list this is, from 1."""
-    number = context.meta.get(PAGE_META, 1)
-    return number if isinstance(number, int) and number > 0 else 1
-
-
 def further_page(context: Context, url: object, max_pages: int) -> Link | Skipped | None:
     """The next page of the same list, as deep as this one; None at its end.
 
     A page that names itself as the next one is the last.
     """
-    if not isinstance(url, str) or not url.strip() or page_number(context) >= max_pages:
+    if not isinstance(url, str) or not url.strip() or page_number(context.meta) >= max_pages:
         return None
-    meta = {**context.meta, PAGE_META: page_number(context) + 1}
+    meta = {**context.meta, PAGE_META: page_number(context.meta) + 1}
     link = context.link(url, context.rule, deeper=0, meta=meta)
     if link is None:
         return Skipped("next_page", f"{url[:200]!r} is no link to go on with")

@@ -25,13 +25,13 @@ from crawlfleet.executors.following import (
     LinkField,
     MaxPages,
     further_page,
-    page_number,
     with_links,
 )
 from crawlfleet.model.harvest import Skipped
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.rule import Cast, Field, Name, Rule, Selector, Source
 from crawlfleet.model.step import Expression
+from crawlfleet.policy.following import page_number
 from crawlfleet.ports.web import Extractor
 
 #: Values of a document, counted by its commas: each takes some sixty bytes while it is cut up.
@@ -39,6 +39,8 @@ _VALUES_MAX: Final = 2_000_000
 _PLAIN_PATH: Final = re.compile(r"\$((?:\.[A-Za-z_]\w*|\['[^'\\]*'\]|\[\"[^\"\\]*\"\])*)\[\*\]\Z")
 _NAME: Final = re.compile(r"\.(\w+)|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 _NEXT: Final = "next_page"
+#: What APIs give where there is no next page.
+_NO_CURSOR: Final = (None, "", "false")
 _WHOLE: Final = "record"
 _NO_OBJECT: Final = "is no object, and there are no fields"
 
@@ -98,7 +100,7 @@ class JsonFile(Executor[JsonParameters]):
             page = _unpacked(page)
         found = self._lines(page, context) if lines else self._values(page, context)
         yield from with_links(found, self.parameters.link, context)
-        if not lines and page_number(context) < self.parameters.max_pages:
+        if not lines and page_number(context.meta) < self.parameters.max_pages:
             yield from self._further(page, context)
 
     def _is_lines(self, page: Page) -> bool:
@@ -114,7 +116,7 @@ class JsonFile(Executor[JsonParameters]):
         plain = _PLAIN_PATH.match(self.parameters.records)
         if plain is None:
             rule = self.parameters.rule(self.parameters.records)
-            harvest = self.rules.harvest(rule, page, context.depth)
+            harvest = self.rules.harvest(rule, page, context.depth, context.meta)
             yield from self._objects(harvest.records)
             return
         names = ["".join(found) for found in _NAME.findall(plain[1])]
@@ -154,9 +156,11 @@ class JsonFile(Executor[JsonParameters]):
         rule = self.parameters.next_rule()
         if rule is None:
             return
-        [found] = self.rules.harvest(rule, page, context.depth).records
+        [found] = self.rules.harvest(rule, page, context.depth, context.meta).records
         value = found[_NEXT]
-        if self.parameters.cursor is not None and value not in (None, "", "false"):
+        if value in _NO_CURSOR:
+            return
+        if self.parameters.cursor is not None:
             value = _with_parameter(context.url, self.parameters.cursor_parameter or "", str(value))
         further = further_page(context, value, self.parameters.max_pages)
         if further is not None:

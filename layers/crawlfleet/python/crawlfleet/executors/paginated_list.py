@@ -13,10 +13,10 @@ from crawlfleet.executors.following import (
     MaxPages,
     further_page,
     of_harvest,
-    page_number,
 )
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.rule import Field, Follow, Name, Rule, Selector, Source
+from crawlfleet.policy.following import page_number
 from crawlfleet.policy.target import problem_with
 from crawlfleet.ports.web import Extractor
 
@@ -80,11 +80,11 @@ class PaginatedList(Executor[ListParameters]):
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
         """Records first; the page's number goes along in the link's ``meta``."""
-        harvest = self.rules.harvest(self._rule, page, context.depth)
+        harvest = self.rules.harvest(self._rule, page, context.depth, context.meta)
         yield from of_harvest(harvest, self.parameters.link, context)
-        if self._next is None or page_number(context) >= self.parameters.max_pages:
+        if self._next is None or page_number(context.meta) >= self.parameters.max_pages:
             return
-        [found] = self.rules.harvest(self._next, page, context.depth).records
+        [found] = self.rules.harvest(self._next, page, context.depth, context.meta).records
         further = further_page(context, found[_NEXT], self.parameters.max_pages)
         if further is not None:
             yield further
