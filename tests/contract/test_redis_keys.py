@@ -126,7 +126,7 @@ def test_a_script_opens_with_the_dictionary_of_its_keys_and_arguments(script: Pa
     used = set(re.findall(r"(?:KEYS|ARGV)\[\d+\]", text.replace(header, "")))
     assert used <= set(re.findall(r"(?:KEYS|ARGV)\[\d+\]", header))
     assert all(
-        re.search(rf"^-- {re.escape(key)} +\w+ +(LIST|ZSET|HASH|STRING)  ", header, re.MULTILINE)
+        re.search(rf"^-- {re.escape(key)} +\w+ +(LIST|ZSET|HASH|SET|STRING)  ", header, re.MULTILINE)
         for key in used
         if key.startswith("KEYS")
     )

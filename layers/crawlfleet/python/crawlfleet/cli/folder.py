@@ -24,7 +24,7 @@ from crawlfleet.policy.configuration import shape_of
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 #: Where else than in documents a file may lie.
-_ELSEWHERE: Final = frozenset({"pages", "schedules"})
+_ELSEWHERE: Final = frozenset({"pages", "project", "schedules"})
 #: Largest file; a document has the same limit.
 _MAX_FILE_BYTES: Final = 2_000_000
 

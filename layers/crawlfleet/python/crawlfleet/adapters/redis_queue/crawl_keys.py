@@ -11,7 +11,7 @@ key                                             type    TTL  holds
 ``cf:{scrapy:tenant:crawl}:dead``               LIST    no   reason and request on two lines, newest
                                                              first, at most 10,000
 ``cf:{scrapy:tenant:crawl}:processes``          ZSET    no   process by when it is taken to be gone
-``cf:{scrapy:tenant:crawl}:count``              STRING  no   ids given so far
+``cf:{scrapy:tenant:crawl}:serial``             STRING  no   ids given so far
 ``cf:{scrapy:tenant:crawl}:fingerprints``       STRING  no   how fingerprints are made, see below
 ``cf:{scrapy:tenant:crawl}:ended``              STRING  no   1: to be forgotten when nobody is left
 ==============================================  ======  ===  =======================================

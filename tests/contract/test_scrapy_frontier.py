@@ -1,0 +1,313 @@
+"""A Scrapy crawl on Redis, transition by transition: queued, leased, finished, forgotten."""
+
+import re
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from crawlfleet.adapters.redis_queue import crawl_keys as dictionary
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.crawl import Forget, Marks, Order, Pushed, RedisCrawl
+from crawlfleet.adapters.redis_queue.crawl_keys import crawl_keys
+from tests.waiting import eventually
+
+
+@pytest.fixture
+def part(redis_connection, tenant):
+    def make(process="a", **options):
+        return RedisCrawl(redis_connection, tenant, "shop", process, **options)
+
+    return make
+
+
+def pushed(*names, **options):
+    return [Pushed(content=name.encode(), **options) for name in names]
+
+
+def marked(*names):
+    return [
+        Pushed(content=name.encode(), marks=Marks.SEEN, mark=name.encode() * 4) for name in names
+    ]
+
+
+def names(taken):
+    return [each.content.decode() for each in taken[0]]
+
+
+def ids(taken):
+    return [each.id for each in taken[0]]
+
+
+def test_of_equal_priority_the_oldest_or_the_newest_is_first(part):
+    part().push([*pushed("a", "b"), *pushed("high", priority=5), *pushed("low", priority=-5)])
+    assert names(part().lease(10)) == ["high", "a", "b", "low"]
+
+    newest = part(order=Order.NEWEST)
+    newest.push([*pushed("a", "b"), *pushed("high", priority=5)])
+    assert names(newest.lease(10)) == ["high", "b", "a"]
+
+
+def test_a_mark_lets_one_request_through_and_is_shared(part):
+    assert part("a").push(marked("x", "y", "x")) == [True, True, False]
+    assert part("b").push(marked("x", "z")) == [False, True]
+    assert part("b").push(pushed("x", "x")) == [True, True]
+    assert part().learn([b"x" * 4, b"n" * 4]) == 1
+
+
+def test_what_is_leased_is_nobody_elses_until_the_lease_ends(part):
+    one, two = part("a", lease_ms=150), part("b")
+    one.push(pushed("x", "y"))
+    assert names(one.lease(1)) == ["x"]
+    assert names(two.lease(10)) == ["y"]
+
+    found = []
+    eventually(lambda: found or found.append(two.lease(10)) or found.pop()[1], 5, "it ends")
+    assert one.finish(["000000000000001"]) == 0
+    assert two.finish(["000000000000001", "000000000000002"]) == 2
+    assert part().load().leased == 0
+
+
+def test_a_lease_that_is_renewed_does_not_end(part):
+    one = part("a", lease_ms=60_000)
+    short = part("a", lease_ms=1)
+    one.push(pushed("x"))
+    [held] = ids(short.lease(1))
+
+    assert one.renew([held, "000000000000099"]) == {"000000000000099"}
+    assert part("b").lease(1) == ([], 0)
+    assert one.finish([held]) == 1
+
+
+def test_what_is_given_back_returns_to_its_place(part):
+    part().push([*pushed("first", priority=9), *pushed("second", "third")])
+    one = part("a")
+    held = ids(one.lease(2))
+
+    assert one.give_back([*held, "000000000000099"]) == 2
+    assert one.give_back(held) == 0
+    assert names(part("b").lease(3)) == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("kind", ["list", "set", "zset"])
+def test_start_urls_are_queued_by_one_script_whatever_holds_them(part, redis_connection, kind):
+    client, key = redis_connection.client, f"{part().keys.queue}:source"
+    urls = [f"http://a.example/{n}" for n in range(5)]
+    {
+        "list": lambda: client.rpush(key, *urls),
+        "set": lambda: client.sadd(key, *urls),
+        "zset": lambda: client.zadd(key, {url: -n for n, url in enumerate(urls)}),
+    }[kind]()
+
+    assert part().absorb(key, 2) == 2
+    first, _ = part("a").lease(10)
+    assert part().absorb(key, 100) == 3
+    assert part().absorb(key, 100) == 0
+
+    rest, _ = part("a").lease(10)
+    assert all(each.start for each in first + rest)
+    assert sorted(each.content.decode() for each in first + rest) == urls
+    if kind != "set":
+        assert [each.content.decode() for each in first] == urls[:2]
+    assert not client.exists(key)
+
+
+def test_what_is_buried_is_kept_with_its_reason(part, redis_connection):
+    part().push(pushed("bad"))
+    [held] = ids(part("a").lease(1))
+
+    assert not part("b").bury(held, "not mine")
+    assert part("a").bury(held, "has no\nURL")
+
+    assert redis_connection.client.lrange(part().keys.dead, 0, -1) == [b"has no URL\nrbad"]
+    assert part().load() == part("z").load()
+    assert part().load().leased == 0
+
+
+def test_a_run_begins_anew_when_nothing_of_the_last_one_is_left(part):
+    start = [Pushed(content=b"s", marks=Marks.STARTS, mark=b"s")]
+    part("a").enter()
+    assert part("a").push(start) == [True]
+    part("b").enter()
+    assert part("b").push(start) == [False]
+    [held] = ids(part("a").lease(1))
+    part("a").finish([held])
+    part("a").leave(Forget.NEVER)
+    part("b").leave(Forget.NEVER)
+
+    part("c").enter()
+
+    assert part("c").push(start) == [True]
+
+
+@pytest.mark.parametrize(
+    ("forget", "left", "forgotten"),
+    [
+        (Forget.NEVER, False, False),
+        (Forget.FINISHED, False, True),
+        (Forget.FINISHED, True, False),
+        (Forget.ALWAYS, True, True),
+    ],
+)
+def test_the_last_one_to_leave_forgets_as_it_is_told(part, forget, left, forgotten):
+    part("a").enter()
+    part("b").enter()
+    part("a").push(marked("x"))
+    if not left:
+        part("a").finish(ids(part("a").lease(1)))
+
+    assert not part("a").leave(forget)
+    assert part("b").leave(forget) == forgotten
+    assert part("c").push(marked("x")) == [forgotten]
+
+
+def test_a_crawl_that_ended_beside_a_dead_process_is_forgotten_by_the_next(part):
+    part("dead", lease_ms=100).enter()
+    part("a").enter()
+    part("a").push(marked("x"))
+    part("a").finish(ids(part("a").lease(1)))
+    assert not part("a").leave(Forget.FINISHED)
+    eventually(lambda: part("a").load().others == 0, 5, "the dead one is taken to be gone")
+
+    assert part("b").enter().flushed
+    assert part("b").push(marked("x")) == [True]
+
+
+def test_a_flush_forgets_everything_unless_others_take_part(part):
+    part("a").enter()
+    part("a").push(marked("x"))
+
+    assert not part("b").enter(flush=True).flushed
+    part("a").leave(Forget.NEVER)
+    part("b").leave(Forget.NEVER)
+    found = part("b").enter(flush=True)
+
+    assert (found.flushed, found.queued, found.others) == (True, 0, 0)
+    assert part("b").push(marked("x")) == [True]
+
+
+def test_the_make_of_the_fingerprints_is_told_to_whoever_enters(part):
+    assert part().known() == (0, "")
+    part().made_as("scrapy-2.6")
+    part().learn([b"x"])
+
+    assert part().known() == (1, "scrapy-2.6")
+    assert part("a").enter().fingerprints == "scrapy-2.6"
+
+
+def test_crawls_of_other_tenants_and_names_are_others(redis_connection, tenant):
+    RedisCrawl(redis_connection, tenant, "shop", "a").push(marked("x"))
+
+    for other in ((f"{tenant}x", "shop"), (tenant, "news")):
+        crawl = RedisCrawl(redis_connection, *other, "a")
+        assert crawl.lease(10) == ([], 0)
+        assert crawl.push(marked("x")) == [True]
+
+
+def test_every_key_is_in_the_dictionary_of_its_type_and_never_expires(
+    part, redis_connection, tenant
+):
+    part("dead", lease_ms=600_000).enter()
+    part("a").enter()
+    part("a").leave(Forget.FINISHED)
+    part("a").enter()
+    part("a").push([*marked("x", "y"), Pushed(content=b"s", marks=Marks.STARTS, mark=b"s")])
+    part("a").bury(ids(part("a").lease(1))[0], "why")
+    part("a").lease(1)
+    part("a").made_as("scrapy-redis")
+
+    rows = dict(
+        re.findall(r"^``cf:\{.*?\}:(\w+)``\s+([A-Z]+)\s+no ", dictionary.__doc__, re.MULTILINE)
+    )
+    client = redis_connection.client
+    found = {key.decode() for key in client.scan_iter(f"cf:{{scrapy:{tenant}:*")}
+    assert found == set(crawl_keys(tenant, "shop"))
+    kinds = {
+        name: client.type(key).decode().upper()
+        for name, key in crawl_keys(tenant, "shop")._asdict().items()
+    }
+    assert kinds == rows
+    assert {client.ttl(key) for key in found} == {-1}
+
+
+class Machine(RuleBasedStateMachine):
+    """Two processes, and a model of what each request is: queued, held by one, or finished."""
+
+    connection: RedisConnection
+    tenant: str
+    run = 0
+
+    def __init__(self):
+        super().__init__()
+        Machine.run += 1
+        crawl = f"m{Machine.run}"
+        self.parts = [RedisCrawl(self.connection, self.tenant, crawl, name) for name in "ab"]
+        self.queued, self.known, self.number = [], set(), 0
+        self.held = [{}, {}]
+
+    who = st.integers(0, 1)
+
+    @rule(who=who, mark=st.integers(0, 8), priority=st.integers(-1, 1))
+    def push(self, who, mark, priority):
+        self.number += 1
+        content = b"%d" % self.number
+        request = Pushed(content=content, marks=Marks.SEEN, mark=b"%d" % mark, priority=priority)
+
+        assert self.parts[who].push([request]) == [mark not in self.known]
+
+        if mark not in self.known:
+            self.known.add(mark)
+            self.queued.append((-priority, self.number))
+
+    @rule(who=who, count=st.integers(1, 3))
+    def lease(self, who, count):
+        taken, inherited = self.parts[who].lease(count)
+
+        assert inherited == 0
+        expected = sorted(self.queued)[:count]
+        assert [int(each.content) for each in taken] == [number for _, number in expected]
+        for each, place in zip(taken, expected, strict=True):
+            self.queued.remove(place)
+            self.held[who][each.id] = place
+
+    @rule(who=who, asks=who, back=st.booleans())
+    def end_one(self, who, asks, back):
+        if not self.held[who]:
+            return
+        held = min(self.held[who])
+        end = self.parts[asks].give_back if back else self.parts[asks].finish
+
+        assert end([held]) == (who == asks)
+
+        if who == asks:
+            place = self.held[who].pop(held)
+            if back:
+                self.queued.append(place)
+
+    @rule(who=who)
+    def renew(self, who):
+        everything = [*self.held[0], *self.held[1]]
+        assert self.parts[who].renew(everything) == set(self.held[1 - who])
+
+    @invariant()
+    def nothing_is_lost(self):
+        load = self.parts[0].load()
+        assert load.queued == len(self.queued)
+        assert load.leased == len(self.held[0]) + len(self.held[1])
+        stored = self.connection.client.hlen(self.parts[0].keys.requests)
+        assert stored == load.queued + load.leased
+
+
+def test_in_any_order_every_request_is_queued_held_or_finished(redis_connection, tenant):
+    Machine.connection, Machine.tenant = redis_connection, tenant
+
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )

@@ -1,0 +1,288 @@
+"""``crawlfleet import scrapy-redis`` over keys that scrapy-redis itself has written."""
+
+import json
+import os
+import pickle
+
+import pytest
+import scrapy
+from scrapy.utils.test import get_crawler
+from scrapy_redis.dupefilter import RFPDupeFilter
+from scrapy_redis.queue import FifoQueue, PriorityQueue
+
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.crawl import RedisCrawl
+from crawlfleet.cli.main import run
+from crawlfleet.executors.scrapy_wire import load_request
+from crawlfleet.scrapy.dupefilter import DupeFilter
+from crawlfleet.scrapy.joint import joint_of
+from crawlfleet.sdk import Submitted
+
+
+class ShopSpider(scrapy.Spider):
+    name = "shop"
+
+    def lamp(self, response, **_):
+        """A callback."""
+
+
+class Runs:
+    """A pickle of it runs a program when it is loaded."""
+
+    def __init__(self, command):
+        self._command = command
+
+    def __reduce__(self):
+        return os.system, (self._command,)
+
+
+class OldSite:
+    """What a crawl of scrapy-redis has left, under a name that no other test uses."""
+
+    def __init__(self, client, tenant, queue=PriorityQueue):
+        self.client = client
+        self.name = f"shop-{tenant}"
+        self.spider = ShopSpider(name=self.name)
+        self.queue = queue(client, self.spider, f"{self.name}:requests")
+        self.filter = RFPDupeFilter(client, f"{self.name}:dupefilter")
+
+    def queue_requests(self, count=30):
+        for number in range(count):
+            request = scrapy.Request(
+                f"https://shop.example/{number}?b=1&a=2",
+                self.spider.lamp,
+                priority=number % 3,
+                cb_kwargs={"at": (number, b"x")},
+                headers={"Accept": "text/html"},
+                cookies={"seen": "1"},
+            )
+            assert not self.filter.request_seen(request)
+            self.queue.push(request)
+
+    def size(self):
+        return sum(
+            self.client.exists(f"{self.name}:{kind}")
+            for kind in ("requests", "dupefilter", "start_urls")
+        )
+
+
+@pytest.fixture
+def old(redis_connection, tenant):
+    return OldSite(redis_connection.client, tenant)
+
+
+@pytest.fixture
+def imported(redis_url, capsys):
+    """Run the command; its exit code and its JSON."""
+
+    def call(old, *arguments):
+        code = run(
+            ["import", "scrapy-redis", redis_url, "--spider", old.name, "--json", *arguments]
+        )
+        out = capsys.readouterr()
+        return code, json.loads(out.out) if out.out else out.err
+
+    return call
+
+
+class Api:
+    """A client that notes what it is given, and knows client ids as the API does."""
+
+    def __init__(self):
+        self.entries = {}
+
+    def __call__(self, *_):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def submit_each(self, biz, entries, **options):
+        self.options = {"biz": biz, **options}
+        for index, entry in enumerate(entries):
+            repeated = entry["client_id"] in self.entries
+            self.entries.setdefault(entry["client_id"], entry)
+            yield Submitted(index=index, url=entry["url"], id=str(index), repeated=repeated)
+
+
+@pytest.fixture
+def api(monkeypatch):
+    made = Api()
+    monkeypatch.setattr("crawlfleet.sdk.Client", made)
+    return made
+
+
+def crawl_of(redis_connection, tenant, old):
+    return RedisCrawl(redis_connection, tenant, old.name, "reader")
+
+
+def test_without_yes_it_counts_and_changes_nothing(old, imported, redis_connection, tenant):
+    old.queue_requests()
+    before = redis_connection.client.dbsize()
+
+    code, told = imported(old, "--to", "scheduler", "--tenant", tenant)
+
+    assert code == 0
+    assert (told["requests"], told["readable"], told["fingerprints"]) == (30, 30, 30)
+    assert told["fingerprints_made_by"] == "scrapy-redis"
+    assert not told["acted"]
+    assert redis_connection.client.dbsize() == before
+
+
+@pytest.mark.parametrize("queue", [PriorityQueue, FifoQueue])
+def test_requests_and_fingerprints_move_to_our_scheduler_once(
+    redis_connection, tenant, imported, queue
+):
+    old = OldSite(redis_connection.client, tenant, queue)
+    old.queue_requests()
+    seen = scrapy.Request("https://shop.example/seen?z=1&y=2")
+    old.filter.request_seen(seen)
+    arguments = ("--to", "scheduler", "--tenant", tenant, "--yes")
+
+    first = imported(old, *arguments)
+    again = imported(old, *arguments)
+
+    assert (first[0], again[0]) == (0, 0)
+    assert first[1]["done"] == {
+        "requests queued": 30,
+        "requests queued before": 0,
+        "fingerprints": 31,
+    }
+    assert again[1]["done"]["requests queued"] == 0
+    assert old.size() == 2
+    crawl = crawl_of(redis_connection, tenant, old)
+    taken, _ = crawl.lease(100)
+    requests = [load_request(each.content, old.spider) for each in taken]
+    assert len(requests) == 30
+    assert requests[0].priority == 2
+    assert {request.callback.__name__ for request in requests} == {"lamp"}
+    assert {request.cb_kwargs["at"] for request in requests} == {(n, b"x") for n in range(30)}
+    crawler = get_crawler(
+        ShopSpider,
+        {
+            "CRAWLFLEET_REDIS_URL": "redis://127.0.0.1:1",
+            "CRAWLFLEET_TENANT": tenant,
+        },
+    )
+    crawler.spider = old.spider
+    joint = joint_of(crawler)
+    joint.fingerprints = crawl.enter().fingerprints
+    joint.crawl = crawl
+    assert DupeFilter.from_crawler(crawler).request_seen(seen)
+    assert not DupeFilter.from_crawler(crawler).request_seen(scrapy.Request("https://new.example/"))
+
+
+def test_requests_and_start_urls_become_requests_of_a_biz_once(old, imported, api):
+    old.queue_requests(3)
+    start = {"url": "https://shop.example/list", "meta": {"page": 1}, "q": "lamp"}
+    old.client.rpush(f"{old.name}:start_urls", "https://shop.example/start", json.dumps(start))
+    arguments = ("--biz", "shop", "--rule", "lamps", "--yes")
+
+    code, told = imported(old, *arguments)
+    _, again = imported(old, *arguments)
+
+    assert code == 0
+    assert told["done"] == {"submitted": 5, "submitted before": 0}
+    assert again["done"] == {"submitted": 0, "submitted before": 5}
+    assert (api.options["biz"], api.options["rule"]) == ("shop", "lamps")
+    by_url = {entry["url"]: entry for entry in api.entries.values()}
+    lamp = by_url["https://shop.example/1?b=1&a=2"]
+    assert lamp["headers"] == {"Accept": "text/html", "Cookie": "seen=1"}
+    carried = json.loads(lamp["meta"]["scrapy"])
+    assert carried["callback"] == "lamp"
+    assert carried["cb_kwargs"] == {"at": {"$": ["tuple", [1, {"$": ["bytes", "eA=="]}]]}}
+    assert "meta" not in by_url["https://shop.example/start"]
+    listed = by_url["https://shop.example/list?q=lamp"]
+    assert json.loads(listed["meta"]["scrapy"]) == {"meta": {"page": 1}}
+
+
+def test_a_malicious_pickle_is_told_and_left_and_does_nothing(
+    old, imported, redis_connection, tenant, tmp_path
+):
+    trace = tmp_path / "trace"
+    old.queue_requests(2)
+    evil = pickle.dumps({"url": "https://shop.example/", "meta": {"x": Runs(f"touch {trace}")}})
+    old.client.zadd(f"{old.name}:requests", {evil: 0, b"junk": 1})
+
+    code, told = imported(old, "--to", "scheduler", "--tenant", tenant, "--yes", "--delete")
+
+    assert code == 1
+    assert not trace.exists()
+    assert told["readable"] == 2
+    assert told["unreadable"] == {
+        "asks for posix.system, which is not plain data": 1,
+        "is no pickle: error": 1,
+    }
+    assert not told["deleted"]
+    assert old.size() == 2
+    assert crawl_of(redis_connection, tenant, old).load().queued == 2
+
+
+def test_start_urls_move_to_another_redis_and_the_source_is_deleted_when_told(
+    old, imported, redis_url, tenant
+):
+    old.queue_requests(2)
+    other = redis_url.removesuffix("/0") + "/1"
+    old.client.sadd(f"{old.name}:start_urls", "https://shop.example/a", "https://shop.example/b")
+    arguments = ("--to", "scheduler", "--tenant", tenant, "--to-redis", other, "--yes")
+
+    code, told = imported(old, *arguments, "--delete")
+
+    assert code == 0
+    assert told["done"]["start URLs"] == 2
+    assert told["deleted"]
+    assert old.size() == 0
+    with RedisConnection(other) as there:
+        taken, _ = crawl_of(there, tenant, old).lease(10)
+    assert sorted(each.content for each in taken if each.start) == [
+        b"https://shop.example/a",
+        b"https://shop.example/b",
+    ]
+
+
+def test_a_crawl_with_fingerprints_of_another_make_is_not_mixed_with_these(
+    old, imported, redis_connection, tenant
+):
+    old.queue_requests(1)
+    crawl_of(redis_connection, tenant, old).learn([b"x" * 16])
+
+    code, told = imported(old, "--to", "scheduler", "--tenant", tenant, "--yes")
+
+    assert code == 1
+    assert "another --crawl" in told
+
+
+def test_fingerprints_of_an_older_scrapy_are_known_as_such(old, imported, tenant):
+    from crawlfleet.scrapy import Legacy26Fingerprinter
+
+    request = scrapy.Request("https://shop.example/1", old.spider.lamp)
+    old.queue.push(request)
+    mark = Legacy26Fingerprinter().fingerprint(request).hex()
+    old.client.sadd(f"{old.name}:dupefilter", mark, "no sha1")
+
+    _, told = imported(old, "--to", "scheduler", "--tenant", tenant, "--yes")
+
+    assert told["fingerprints_made_by"] == "scrapy-2.6"
+    assert told["done"]["fingerprints"] == 1
+
+
+def test_nothing_there_is_said(old, imported, capsys, redis_url):
+    assert (
+        run(["import", "scrapy-redis", redis_url, "--spider", old.name, "--to", "scheduler"]) == 0
+    )
+    assert "there is nothing under" in capsys.readouterr().err
+
+
+def test_a_redis_that_is_away_is_said(old, capsys):
+    arguments = ["import", "scrapy-redis", "redis://127.0.0.1:1", "--spider", "s", "--biz", "b"]
+
+    assert run(arguments) == 1
+    assert "redis" in capsys.readouterr().err
+
+
+def test_it_asks_whose_requests_they_become(capsys):
+    assert run(["import", "scrapy-redis", "redis://127.0.0.1:1", "--spider", "s"]) == 2
+    assert "--biz" in capsys.readouterr().err

@@ -1,0 +1,78 @@
+"""The sample: a Scrapy project that Scrapy finds its spider in, and a biz whose worker runs it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from crawlfleet.cli.folder import read_folder
+from crawlfleet.executors import Registry, SpiderExecutors
+from crawlfleet.extract import RuleExtractor
+from crawlfleet.model.harvest import Link
+from crawlfleet.model.outcome import Page
+from crawlfleet.model.request import Body
+from crawlfleet.policy.configuration import adopt
+from crawlfleet.policy.document_checks import unchecked
+
+SAMPLES = Path(__file__).parents[3] / "samplesconfig"
+PROJECT = SAMPLES / "scrapy" / "project"
+PAGES = SAMPLES / "executors" / "pages"
+LAYER = SAMPLES.parent / "layers/crawlfleet/python"
+
+
+def scrapy(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "scrapy", *arguments],
+        cwd=PROJECT,
+        env={"PYTHONPATH": str(LAYER), "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def shipped(monkeypatch):
+    """The project's package, as the consumer carries it."""
+    monkeypatch.syspath_prepend(str(PROJECT))
+    yield
+    for name in ("spiders", "spiders.tools"):
+        sys.modules.pop(name, None)
+
+
+def test_scrapy_finds_the_spider():
+    assert scrapy("list").stdout == "tools\n"
+
+
+def test_without_a_redis_it_says_what_is_missing():
+    told = scrapy("crawl", "tools")
+
+    assert "CRAWLFLEET_REDIS_URL: must be the address of the fleet's Redis" in told.stderr
+
+
+@pytest.mark.usefixtures("shipped")
+def test_a_worker_reads_the_list_by_the_same_spider_page_after_page():
+    tree = adopt("r", read_folder(SAMPLES / "scrapy"), None, {}, unchecked).tree
+    spider = tree.bizs["default"]["garden"].spiders["tools"]
+    executors = SpiderExecutors(Registry(installed=False), RuleExtractor())
+    link = Link(url="https://garden.example/tools", rule="tools")
+    records = []
+    for number in (1, 2, 3):
+        content = (PAGES / f"list-{number}.html").read_bytes()
+        page = Page(url=link.url, status=200, headers={}, body=content)
+        body = Body(url=link.url, rule="tools", rule_version="v", meta=link.meta, depth=link.depth)
+        *found, last = executors.read(spider, page, body)
+        records += found
+        link = last if isinstance(last, Link) else link
+
+    assert link.url == "https://garden.example/tools?page=3"
+    assert records[0] == {
+        "sku": "SP-1",
+        "name": "Spade, forged",
+        "price": "34.90",
+        "currency": "EUR",
+        "page": 1,
+    }
+    assert {record["page"] for record in records} >= {1, 2}
