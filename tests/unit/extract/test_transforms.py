@@ -200,7 +200,7 @@ def test_steps_go_with_texts_only(field, wrong):
     ],
     ids=lambda steps: str(steps)[:40],
 )
-@pytest.mark.parametrize("text", ["a" * 120_000, "1." * 500_000, "&lt;b>" * 150_000])
+@pytest.mark.parametrize("text", ["a" * 50_000, "1." * 500_000, "&lt;b>" * 150_000])
 def test_a_chain_of_steps_costs_little(steps, text):
     began = time.process_time()
 

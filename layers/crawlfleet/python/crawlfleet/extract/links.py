@@ -148,5 +148,7 @@ def base_of(document: Document) -> str:
     if document.source != "html" or b"<base" not in document.utf8.lower():
         return url
     node = document.lexbor.css_first("base[href]")
-    joined = join(url, node.attributes.get("href") or "") if node is not None else None
+    href = node.attributes.get("href") or "" if node is not None else ""
+    # Every link of the page is joined with it, so it is as short as a link may be.
+    joined = join(url, href) if 0 < len(href) <= MAX_URL_LENGTH else None
     return joined if joined and joined.startswith(("http://", "https://")) else url

@@ -13,12 +13,13 @@ _DOCTYPE_END: Final = re.compile(rb"[\[>]")
 
 
 def parse_html(body: bytes) -> etree._Element:
-    """The root element.
+    """The root element; every page of HTML has one, an empty one too.
 
     Raises:
-        UnreadableError: there is none.
+        UnreadableError: the page cannot be parsed.
     """
-    return _root(body, etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False))
+    root = _parsed(body, etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False))
+    return etree.Element("html") if root is None else root
 
 
 def parse_xml(body: bytes) -> etree._Element:
@@ -39,16 +40,20 @@ def parse_xml(body: bytes) -> etree._Element:
         huge_tree=False,
         recover=True,
     )
-    return _root(_without_doctype(body), parser)
-
-
-def _root(body: bytes, parser: etree.HTMLParser | etree.XMLParser) -> etree._Element:
-    try:
-        root = etree.fromstring(body, parser)
-    except (etree.LxmlError, ValueError) as error:
-        raise UnreadableError(f"the page cannot be parsed: {error}") from error
+    root = _parsed(_without_doctype(body), parser)
     if root is None:
         raise UnreadableError("the page holds no element")
+    return root
+
+
+def _parsed(body: bytes, parser: etree.HTMLParser | etree.XMLParser) -> etree._Element | None:
+    if not body:
+        return None
+    try:
+        # lxml gives None where its stubs promise an element.
+        root: etree._Element | None = etree.fromstring(body, parser)
+    except (etree.LxmlError, ValueError) as error:
+        raise UnreadableError(f"the page cannot be parsed: {error}") from error
     return root
 
 
