@@ -11,8 +11,10 @@ import pytest
 from cronsim import CronSim
 
 from crawlfleet.cli.folder import read_file, read_folder, render
+from crawlfleet.executors import check_spider
 from crawlfleet.extract import RuleExtractor, check_rule
 from crawlfleet.model.outcome import Page
+from crawlfleet.model.rule import Rule
 from crawlfleet.model.schedule import Schedule
 from crawlfleet.policy.configuration import adopt
 from crawlfleet.policy.document_checks import unchecked
@@ -22,12 +24,43 @@ FOLDERS = sorted(folder.name for folder in SAMPLES.iterdir() if folder.is_dir())
 SCHEDULES = sorted(SAMPLES.glob("*/schedules/*/*/*.yaml"))
 
 
+def check_reader(reader):
+    """The word on a rule or a spider of those who read pages by it."""
+    if isinstance(reader, Rule):
+        return check_rule(reader)
+    return check_spider(reader, check_rule=check_rule)
+
+
 @pytest.mark.parametrize("name", FOLDERS)
-def test_every_sample_is_valid_selectors_included(name):
-    verdict = adopt("r", read_folder(SAMPLES / name), None, {}, check_rule)
+def test_every_sample_is_valid_selectors_and_parameters_included(name):
+    verdict = adopt("r", read_folder(SAMPLES / name), None, {}, check_reader)
 
     assert verdict.problems == ()
     assert verdict.tree.bizs
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_every_link_of_a_sample_spider_leads_to_a_reader_of_its_biz(name):
+    tree = adopt("r", read_folder(SAMPLES / name), None, {}, unchecked).tree
+    for bizs in tree.bizs.values():
+        for biz in bizs.values():
+            readers = biz.rules.keys() | biz.spiders.keys()
+            for spider in biz.spiders.values():
+                link = spider.parameters.get("link", {})
+                named = {spider.parameters.get("rule"), link.get("rule")} - {None}
+                assert named <= readers
+
+
+def test_a_wrong_parameter_of_a_spider_refuses_its_biz_and_names_the_field():
+    documents = read_folder(SAMPLES / "executors")
+    path = "bizs/default/garden"
+    documents[path] = documents[path].replace('"max_pages":50', '"max_page":50')
+
+    verdict = adopt("r", documents, None, {}, check_reader)
+
+    [problem] = verdict.problems
+    assert problem.field == f"{path}: spiders.listing.parameters.max_page"
+    assert "default" not in verdict.tree.bizs
 
 
 @pytest.mark.parametrize("name", FOLDERS)

@@ -1,0 +1,202 @@
+"""Files that are made to exhaust whoever reads them: each ends soon, and says why."""
+
+import base64
+import gzip
+import resource
+from time import thread_time
+
+import pytest
+
+from crawlfleet.errors import ExtractError
+from tests.unit.executors.reading import Reader, page, spider
+
+LAUGHS = (
+    b"<!DOCTYPE r [<!ENTITY a 'aaaaaaaaaa'>"
+    + b"".join(b"<!ENTITY %c '%s'>" % (98 + n, b"&%c;" % (97 + n) * 10) for n in range(9))
+    + b"]>"
+)
+MEGA = 1_000_000
+SITEMAP = spider("sitemap", rule="p")
+FEED = spider("feed")
+XML = spider("xml", records="//r", fields={"a": {"xpath": "a"}})
+JSON = spider("json")
+LINES = spider("json", format="ndjson", bad_records="skip")
+CSV = spider("csv", bad_rows="skip")
+URLS = spider("url_list", rule="p")
+
+
+def rss(inside):
+    return b"<rss version='2.0'><channel><item>" + inside + b"</item></channel></rss>"
+
+
+def description(text):
+    return rss(b"<description><![CDATA[" + text + b"]]></description>")
+
+
+REFUSED = {
+    "a sitemap of a billion laughs": (
+        SITEMAP, lambda: LAUGHS + b"<urlset><url><loc>&j;</loc></url></urlset>",
+        "page: no well-formed XML: Maximum entity amplification"),
+    "laughs in an attribute of the root": (
+        XML, lambda: LAUGHS + b"<x a='&j;'><r><a>1</a></r></x>", "page: "),
+    "laughs that are few": (
+        XML, lambda: b"<!DOCTYPE x [<!ENTITY a 'b'>]><x><r><a>&a;</a></r></x>",
+        "page: declares entities"),
+    "a feed of laughs": (FEED, lambda: LAUGHS + rss(b"<title>&j;</title>"),
+        "page: declares entities"),
+    "a file of this machine as an entity": (
+        XML,
+        lambda: b"<!DOCTYPE x [<!ENTITY f SYSTEM 'file:///etc/passwd'>]>"
+        b"<x><r><a>&f;</a></r></x>",
+        "page: declares entities"),
+    "a file of this machine as a parameter entity": (
+        FEED, lambda: b"<!DOCTYPE x [<!ENTITY % f SYSTEM 'file:///etc/passwd'> %f;]>" + rss(b""),
+        "page: declares entities"),
+    "a million elements inside each other": (
+        XML, lambda: b"<x>" + b"<q>" * MEGA, "page: no well-formed XML: Excessive depth"),
+    "a deep record": (
+        XML, lambda: b"<x><r>" + b"<q>" * MEGA, "page: no well-formed XML: Excessive depth"),
+    "a record of a million elements": (
+        XML, lambda: b"<x><r>" + b"<q/>" * MEGA + b"</r></x>", "x/r: "),
+    "a record of one long text": (
+        XML, lambda: b"<x><r><a>" + b"a" * 9 * MEGA, "x/r: is larger than 2,000,000 bytes"),
+    "a URL of a million images": (
+        SITEMAP, lambda: b"<urlset><url>" + b"<image><loc>x</loc></image>" * (MEGA // 4),
+        "urlset/url: "),
+    "twenty thousand namespaces": (
+        XML,
+        lambda: b"<x " + b"".join(b"xmlns:a%d='u' " % n for n in range(20_000)) + b">"
+        + b"<r><a>1</a></r>" * 2_000 + b"</x>",
+        r"records\[0\]: has over 100 namespaces"),
+    "a gzip bomb": (
+        SITEMAP, lambda: gzip.compress(b"<urlset>" + (b"<a>" + b"x" * MEGA + b"</a>") * 80, 1),
+        "page: unpacks to more than 67,108,864 bytes"),
+    "a gzip bomb of a table": (
+        CSV, lambda: gzip.compress(b"a\n" + (b"x" * 900_000 + b"\n") * 80, 1),
+        "page: unpacks to more than"),
+    "a gzip bomb of JSON": (
+        JSON, lambda: gzip.compress(b"[" + b" " * 70 * MEGA, 1), "page: unpacks to more than"),
+    "gzip in gzip": (
+        SITEMAP, lambda: gzip.compress(gzip.compress(b"<urlset/>")), "page: no well-formed XML"),
+    "an entry of sixty thousand categories": (
+        FEED, lambda: rss(b"".join(b"<category>%d</category>" % n for n in range(60_000))),
+        "entry 1: has more than 300 of 'category'"),
+    "a feed of ten thousand entries": (
+        FEED, lambda: b"<rss version='2.0'><channel>" + b"<item/>" * 10_000 + b"</channel></rss>",
+        "page: has more than 5,000 entries"),
+    "a feed of a million elements": (
+        FEED, lambda: rss(b"<p/>" * MEGA), "page: has more than 100,000 elements"),
+    "a feed of eleven million characters": (
+        FEED, lambda: description(b"a" * 11 * MEGA), "page: is longer than 10,000,000"),
+    "JSON's NaN": (JSON, lambda: b'[{"a":NaN}]', "page: no JSON"),
+    "JSON's infinity": (JSON, lambda: b'[{"a":1e999}]', "no JSON|out of range"),
+    "five million open brackets": (JSON, lambda: b"[" * 5 * MEGA, "page: no JSON"),
+    "a deep object": (
+        JSON, lambda: b"[" + b'{"a":' * 900 + b"1" + b"}" * 900 + b"]",
+        r"records\[0\]: JSON nested over 64 deep"),
+    "five million numbers": (
+        JSON, lambda: b"[" + b"1," * 5 * MEGA + b"1]", "page: holds more than 2,000,000 values"),
+    "an object of ten megabytes on one line": (
+        JSON, lambda: b'[{"a":"' + b"x" * 10 * MEGA + b'"}]',
+        r"records\[0\]: is larger than 2,000,000 bytes"),
+    "an integer of a thousand digits": (
+        JSON, lambda: b'[{"a":' + b"9" * 1_000 + b"}]", "records|page"),
+    "a table whose header is ten megabytes long": (
+        CSV, lambda: b"a," * 5 * MEGA, "line 1: a row of more than 1,000,000 characters"),
+    "a table whose rows are all bad": (
+        CSV, lambda: b"a,b\n" + b"1\n" * 200_000, "page: has more than 100,000 things"),
+    "lines that are all no objects": (
+        LINES, lambda: b"1\n" * 200_000, "page: has more than 100,000 things"),
+    "lines that are all no URLs": (
+        URLS, lambda: b"x:y\n" * 200_000, "page: has more than 100,000 things"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_it_is_refused_in_seconds_and_says_why(name):
+    spider, body, why = REFUSED[name]
+    file = page(body())
+    began = thread_time()
+
+    with pytest.raises(ExtractError, match=why):
+        Reader()(spider, file)
+
+    assert thread_time() - began < 12
+
+
+READ = {
+    "an endless field": (CSV, lambda: b'a,b\n1,"' + b"x" * 10 * MEGA, [], 1),
+    "a quote that is not closed, and rows after it": (
+        CSV, lambda: b'a,b\n1,"' + b"x" * MEGA + b"\n3,4\n", [{"a": "3", "b": "4"}], 1),
+    "a row of ten megabytes, and one after it": (
+        CSV, lambda: b"a,b\n" + b"1," * 5 * MEGA + b"\n3,4\n", [{"a": "3", "b": "4"}], 1),
+    "nine million quotes": (CSV, lambda: b"a,b\n" + b'"' * 9 * MEGA, [], 1),
+    "a line of ten megabytes, and one after it": (
+        LINES, lambda: b'{"a":"' + b"x" * 10 * MEGA + b'"}\n{"a":1}', [{"a": 1}], 1),
+    "a URL of ten megabytes": (URLS, lambda: b"https://a.example/" + b"x" * 10 * MEGA, [], 1),
+    "a sitemap of a million other elements": (
+        SITEMAP, lambda: b"<urlset>" + b"<a/>" * MEGA + b"</urlset>", [], 0),
+    "a file of this machine as a document type": (
+        XML, lambda: b"<!DOCTYPE x SYSTEM 'file:///etc/passwd'><x><r><a>1</a></r></x>",
+        [{"a": "1"}], 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_is_right_in_it_is_read_in_seconds(name):
+    spider, body, records, skipped = READ[name]
+    file = page(body())
+    began = thread_time()
+
+    got = Reader()(spider, file)
+
+    assert (got.records, len(got.skipped)) == (records, skipped)
+    assert thread_time() - began < 12
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"<!--" * MEGA,
+        b"<div>" * MEGA,
+        b"<a " * MEGA,
+        b"<![CDATA[" * 100_000,
+        b"&" * MEGA,
+        b"<p style='" + b"a:b;" * MEGA + b"'>",
+        (b"<!--" * 190 + b"a" * 100_000) * 20,
+    ],
+    ids=["comments", "depth", "tags", "sections", "references", "style", "some comments"],
+)
+def test_texts_of_a_feed_that_cost_quadratic_time_are_made_plain(text):
+    file = page(description(text.replace(b"]]>", b"")))
+    began = thread_time()
+
+    [entry] = Reader()(FEED, file).records
+
+    assert "<script" not in entry["summary"]
+    assert thread_time() - began < 12
+
+
+def test_markup_that_a_feed_hides_in_base64_is_not_cleaned_for_hours():
+    hidden = base64.b64encode(b"<!--" * MEGA)
+    feed = (
+        b"<feed version='0.3' xmlns='http://purl.org/atom/ns#'><entry><title>t</title>"
+        b"<content type='text/html' mode='base64'>" + hidden + b"</content></entry></feed>"
+    )
+    began = thread_time()
+
+    [entry] = Reader()(FEED, page(feed)).records
+
+    assert (entry["title"], entry["content"]) == ("t", None)
+    assert thread_time() - began < 2
+
+
+def test_a_bomb_takes_no_memory():
+    bomb = gzip.compress(b"<urlset>" + (b"<a>" + b"x" * MEGA + b"</a>") * 80, 1)
+    Reader()(SITEMAP, page(b"<urlset/>"))  # what is loaded once
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    with pytest.raises(ExtractError, match="unpacks to more than"):
+        Reader()(SITEMAP, page(bomb))
+
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000
