@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from itertools import pairwise
 from types import SimpleNamespace
 
 from hypothesis import given, settings
@@ -10,8 +11,16 @@ from hypothesis import strategies as st
 from crawlfleet.flows.turns import Turns
 
 
-def request(host: str, turn_at: float | None = 0.0, permits: int = 1, name: object = None):
-    return SimpleNamespace(host=(host, "acme"), turn_at=turn_at, permits=permits, name=name)
+def request(
+    host: str, turn_at: float | None = 0.0, permits: int = 1, name: object = None, interval=0.0
+):
+    return SimpleNamespace(
+        host=(host, "acme"),
+        turn_at=turn_at,
+        permits=permits,
+        interval_seconds=interval,
+        name=name,
+    )
 
 
 def begun(turns: Turns) -> list[object]:
@@ -63,6 +72,26 @@ def test_nothing_begins_before_its_turn():
         assert time.monotonic() - started >= 0.045
         assert await asyncio.wait_for(turns.ready.get(), 5) is late
         assert time.monotonic() - started >= 0.145
+
+    asyncio.run(check())
+
+
+def test_turns_that_come_late_keep_their_distance():
+    """A permit was missing, or the event loop was held: they do not all begin at once then."""
+
+    async def check():
+        turns = Turns()
+        held = [request("a", turn_at=n * 0.01, interval=0.05) for n in range(4)]
+        for one in held:
+            turns.add(one)
+        starts = []
+        for one in held:
+            assert await asyncio.wait_for(turns.ready.get(), 5) is one
+            starts.append(time.monotonic())
+            turns.end(one)
+
+        gaps = [later - earlier for earlier, later in pairwise(starts)]
+        assert min(gaps) >= 0.045
 
     asyncio.run(check())
 

@@ -3,7 +3,13 @@
 import time
 from collections.abc import Awaitable, Callable
 
-from crawlfleet.errors import CrawlfleetError, ExtractError, LeaseLostError, UnknownRuleError
+from crawlfleet.errors import (
+    CrawlfleetError,
+    ExtractError,
+    LeaseLostError,
+    StoreError,
+    UnknownRuleError,
+)
 from crawlfleet.flows.courtesy import Courtesy
 from crawlfleet.flows.holding import Held
 from crawlfleet.flows.passages import Passages
@@ -13,7 +19,7 @@ from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.outcome import Answer, Dead, Outcome, Page, Retry
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.policy.recrawl import NOT_MODIFIED
-from crawlfleet.policy.retry import CUT_OFF, INTERNAL, after_failure, cut_off, reason_of
+from crawlfleet.policy.retry import CUT_OFF, INTERNAL, UNSTORABLE, after_failure, cut_off, reason_of
 from crawlfleet.ports import Errand
 
 
@@ -67,6 +73,13 @@ class Attempts:
                 raise
         except LeaseLostError as error:
             return Retry(now(), str(error))  # of what is not held any more nothing is written
+        except StoreError as error:
+            if error.retryable:
+                return after_failure(
+                    error, held.claim.attempt, biz.retry, now(), self._ports.jitter()
+                )
+            answer = None if page is None else Answer.of_page(page)
+            return Dead(f"cannot be stored: {error}"[:500], UNSTORABLE, answer)
         except CrawlfleetError as error:
             return after_failure(error, held.claim.attempt, biz.retry, now(), self._ports.jitter())
         except Exception as error:  # noqa: BLE001  a page or a rule provoked what nobody foresaw

@@ -209,6 +209,7 @@ class Turn:
         for place, one in enumerate(held[: self.count]):
             one.turn_at = self.first_at + place * self.interval_seconds
             one.permits = self.permits
+            one.interval_seconds = self.interval_seconds
 
 
 #: What a request waits for, as its timeline tells it.

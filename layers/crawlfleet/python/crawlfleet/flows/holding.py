@@ -25,11 +25,23 @@ class Held:
 
     ``host`` and tenant are whose turn it needs; ``turn_at`` is when that comes, by
     ``time.monotonic``, None where it has none; ``permits`` is how many of this worker may be under
-    way there at once. ``known`` is what is known of the page since it was last read. ``weight`` is
-    about how many bytes its outcome takes until that is written.
+    way there at once, ``interval_seconds`` what lies between two turns. ``known`` is what is known
+    of the page since it was last read. ``weight`` is about how many bytes its outcome takes until
+    that is written.
     """
 
-    __slots__ = ("biz", "claim", "host", "known", "lane", "permits", "rule", "turn_at", "weight")
+    __slots__ = (
+        "biz",
+        "claim",
+        "host",
+        "interval_seconds",
+        "known",
+        "lane",
+        "permits",
+        "rule",
+        "turn_at",
+        "weight",
+    )
 
     def __init__(self, lane: Lane, biz: Biz, claim: Claim, rule: Rule | Spider | None) -> None:
         self.lane = lane
@@ -39,6 +51,7 @@ class Held:
         self.host = host_of(claim.request.body.url), lane.tenant
         self.turn_at: float | None = None
         self.permits = 1
+        self.interval_seconds = 0.0
         self.known: Recollection | None = None
         self.weight = 0
 

@@ -137,7 +137,8 @@ class Reading:
             prepared.records,
             page.status,
             links=harvest.links,
-            rejected=_rejected(prepared.rejected, prepared.rejected_count),
+            rejected=prepared.rejected,
+            rejected_count=prepared.rejected_count,
             visit=visit,
         )
 
@@ -190,7 +191,8 @@ class Reading:
             page.status,
             links=tuple(links.values()),
             stored=stored,
-            rejected=_rejected(told, told_count),
+            rejected=tuple(told),
+            rejected_count=told_count,
             visit=None if content is None else self._visit(held, page, content.digest(page)),
         )
 
@@ -231,9 +233,3 @@ def _slice(given: Iterator[Any]) -> tuple[list[Any], bool]:
         if time.perf_counter() > until:
             return found, True
     return found, len(found) == SLICE
-
-
-def _rejected(told: "list[str] | tuple[str, ...]", count: int) -> tuple[str, ...]:
-    """What is told, and how much is not."""
-    more = count - len(told)
-    return (*told, f"and {more} more") if more > 0 else tuple(told)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from crawlfleet.errors import (
+    AddressRefusedError,
     CrawlfleetError,
     FetchError,
     RobotsDeniedError,
@@ -41,7 +42,10 @@ REMEMBERED: Final = 2_000
 MOST_PORTS: Final = 16
 #: A robots.txt that takes longer is not read this time.
 FETCH_SECONDS: Final = 10.0
+#: A site whose address is refused is looked at again after this.
+REFUSED_SECONDS: Final = 60.0
 _MAX_HOPS: Final = 5
+_NONE: Final = 404
 
 
 class RobotsBook:
@@ -74,6 +78,8 @@ class RobotsBook:
         self._shelf = RulesShelf()
         # Sites by host, of those on the shelf and some that were: ports have rules of their own.
         self._sites: OrderedDict[str, set[str]] = OrderedDict()
+        # Why the last attempt at each was in vain.
+        self._causes: OrderedDict[str, str] = OrderedDict()
         # Threads that lease ask, too.
         self._lock = threading.Lock()
         self._learning: dict[str, asyncio.Task[SiteRules]] = {}
@@ -116,7 +122,8 @@ class RobotsBook:
         product = product_of(held.biz.politeness, held.biz.fetch)
         verdict = rules.verdict(url, product)
         if verdict.unknown:
-            raise RobotsUnknownError(verdict.why, status=0)
+            cause = self._causes.get(origin)
+            raise RobotsUnknownError(f"{verdict.why} ({cause})" if cause else verdict.why, status=0)
         if not verdict.allowed:
             raise RobotsDeniedError(verdict.why)
 
@@ -144,15 +151,24 @@ class RobotsBook:
         if copy is not None:
             seconds = kept_seconds(copy) - (to_ms(self._clock()) - copy.fetched_ms) / 1000
         if copy is None or seconds <= 0:
-            copy = await self._fetch(origin, held)
-            seconds = kept_seconds(copy)
             try:
-                await self._threaded(self._cache.save, origin, copy, seconds)
-            except StoreError as error:
-                self._warn("a robots.txt could not be kept for the others", error)
+                copy = await self._fetch(origin, held)
+            except AddressRefusedError:
+                # The page itself will be told so. For the others this says nothing of the site.
+                copy = RobotsCopy(status=_NONE, fetched_ms=to_ms(self._clock()))
+                seconds = REFUSED_SECONDS
+            else:
+                seconds = kept_seconds(copy)
+                await self._tell(origin, copy, seconds)
         rules = SiteRules(origin, copy)
         self._keep(rules, to_ms(self._clock()) + int(seconds * 1000))
         return rules
+
+    async def _tell(self, origin: str, copy: RobotsCopy, seconds: float) -> None:
+        try:
+            await self._threaded(self._cache.save, origin, copy, seconds)
+        except StoreError as error:
+            self._warn("a robots.txt could not be kept for the others", error)
 
     def _keep(self, rules: SiteRules, until_ms: int) -> None:
         host = host_of(rules.origin)
@@ -182,8 +198,13 @@ class RobotsBook:
             await self._turn_at(held, host_of(origin))
             page = await self._fetcher.fetch(body, asked)
             status, text = page.status, page.body[:MAX_BYTES]
+        except AddressRefusedError:
+            raise
         except FetchError as error:
             status = error.status
+            self._causes[origin] = str(error)
+            if len(self._causes) > REMEMBERED:
+                self._causes.popitem(last=False)
         except CrawlfleetError as error:
             self._warn("a robots.txt could not be fetched", error)
         return RobotsCopy(status=status, text=text, fetched_ms=to_ms(self._clock()))

@@ -17,14 +17,18 @@ from crawlfleet.flows.holding import Held
 HostKey: TypeAlias = tuple[str, str]
 #: Timers are not exact; a turn that is this near has come.
 _NEAR_SECONDS: Final = 0.002
+#: One that begins with no more delay than this began in time.
+_IN_TIME_SECONDS: Final = 0.01
 
 
 class _Host:
-    __slots__ = ("blocked", "permits", "running", "turns")
+    __slots__ = ("blocked", "next_at", "permits", "running", "turns")
 
     def __init__(self) -> None:
         self.permits = 1
         self.running = 0
+        #: Nothing begins before: turns that come late keep their distance.
+        self.next_at = 0.0
         #: Requests that have a turn and have not begun.
         self.turns = 0
         self.blocked: deque[Held] = deque()
@@ -67,16 +71,15 @@ class Turns:
         host.turns += 1
         if held.turn_at is None or held.turn_at <= time.monotonic() + _NEAR_SECONDS:
             self._come(host, held)
-            return
-        heapq.heappush(self._timed, (held.turn_at, next(self._order), held))
-        self._set_timer()
+        else:
+            self._wait(held, held.turn_at)
 
     def end(self, held: Held) -> None:
         """A request that a runner took is over, however it ended."""
         host = self._hosts[held.host]
         host.running -= 1
-        while host.blocked and host.running < host.permits:
-            self._begin(host, host.blocked.popleft())
+        for _ in range(min(len(host.blocked), host.permits - host.running)):
+            self._come(host, host.blocked.popleft())
         if not host.running and not host.turns:
             del self._hosts[held.host]
 
@@ -89,15 +92,24 @@ class Turns:
             self.ready.put_nowait(None)
 
     def _come(self, host: _Host, held: Held) -> None:
-        if host.running < host.permits:
-            self._begin(host, held)
-        else:
+        if host.running >= host.permits:
             host.blocked.append(held)
-
-    def _begin(self, host: _Host, held: Held) -> None:
+            return
+        now = time.monotonic()
+        if host.next_at > now + _NEAR_SECONDS:
+            self._wait(held, host.next_at)
+            return
+        # A turn that comes in time sets the pace, not the timer's little delay.
+        turn_at = held.turn_at
+        begun_at = now if turn_at is None or now - turn_at > _IN_TIME_SECONDS else turn_at
+        host.next_at = begun_at + held.interval_seconds
         host.turns -= 1
         host.running += 1
         self.ready.put_nowait(held)
+
+    def _wait(self, held: Held, until: float) -> None:
+        heapq.heappush(self._timed, (until, next(self._order), held))
+        self._set_timer()
 
     def _set_timer(self) -> None:
         first = self._timed[0][0]
@@ -112,8 +124,10 @@ class Turns:
     def _ring(self) -> None:
         self._timer = None
         now = time.monotonic() + _NEAR_SECONDS
+        come = []
         while self._timed and self._timed[0][0] <= now:
-            held = heapq.heappop(self._timed)[2]
+            come.append(heapq.heappop(self._timed)[2])
+        for held in come:
             self._come(self._hosts[held.host], held)
         if self._timed:
             self._set_timer()

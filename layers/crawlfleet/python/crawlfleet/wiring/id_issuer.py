@@ -15,8 +15,8 @@ from crawlfleet.adapters.mongo.numbers import FIRST_NUMBER, MongoCounter, MongoW
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.errors import InvalidRequestError
 from crawlfleet.flows.issuing import BLOCK_LIFE, Issuer
-from crawlfleet.model.biz import Slug
 from crawlfleet.model.block import Block
+from crawlfleet.model.document import Slug
 from crawlfleet.model.ids import IdKind
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts, now

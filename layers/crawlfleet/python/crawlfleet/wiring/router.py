@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from aws_lambda_powertools import Logger
@@ -29,9 +29,12 @@ from crawlfleet.wiring.submissions import submission_ports
 
 if TYPE_CHECKING:
     from crawlfleet.adapters.mongo.schedules import MongoSchedules
+    from crawlfleet.adapters.mongo.visits import MongoVisits
     from crawlfleet.adapters.redis_queue.watch import RedisWatch
     from crawlfleet.flows.dead_letters import Changed, DeadLetterPorts
     from crawlfleet.flows.explaining import ExplainingPorts
+    from crawlfleet.model.harvest import RuleCoverage
+    from crawlfleet.model.recrawl import Visit, VisitTotals
 
 
 class RouterOperations:
@@ -132,6 +135,36 @@ class RouterOperations:
         from crawlfleet.adapters.redis_queue.watch import RedisWatch
 
         return RedisWatch(self._parts.redis)
+
+    def coverage(self, tenant: str, biz: str) -> "list[RuleCoverage]":
+        """flows.coverage."""
+        from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
+        from crawlfleet.flows.coverage import CoveragePorts, coverage
+
+        ports = CoveragePorts(coverages=RedisCoverages(self._parts.redis))
+        return coverage(ports, self._parts.config.current(), tenant, biz)
+
+    @cached_property
+    def _visits(self) -> "MongoVisits":
+        from crawlfleet.adapters.mongo.visits import MongoVisits
+
+        return MongoVisits(self._parts.nodes)
+
+    def visit(self, tenant: str, biz: str, url: str) -> "Visit":
+        """flows.recrawling."""
+        from crawlfleet.flows.recrawling import look_at
+        from crawlfleet.policy.seedkey import seed_key
+
+        tree = self._parts.config.current()
+        _, found = biz_of(tree, tenant, biz)
+        key_of = partial(seed_key, rules=found.seeds.keys)
+        return look_at(self._visits, tree, tenant, biz, url, key_of)
+
+    def visit_totals(self, tenant: str, biz: str) -> "VisitTotals":
+        """flows.recrawling."""
+        from crawlfleet.flows.recrawling import totals
+
+        return totals(self._visits, self._parts.config.current(), tenant, biz, now())
 
     def workers(self, tenant: str, biz: str) -> list[WorkerStatus]:
         """flows.roster."""

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from crawlfleet.adapters.mongo.schedules import MongoSchedules
+from crawlfleet.adapters.mongo.visits import MongoVisits
 from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.flows.recovery import recover
+from crawlfleet.flows.recrawling import RecrawlPorts, resubmit_due
 from crawlfleet.flows.scheduling import run_due
 from crawlfleet.flows.staffing import staff
 from crawlfleet.flows.watching import stand_watch
@@ -24,6 +26,7 @@ class Scheduler:
         self._parts = parts
         self._submission = submission_ports(parts)
         self._schedules = MongoSchedules(parts.nodes)
+        self._recrawl = RecrawlPorts(submission=self._submission, visits=MongoVisits(parts.nodes))
         self._recovery = recovery_ports(parts)
         # Leases are judged by the clock that workers go by.
         self._clock = ServerClock(parts.redis)
@@ -41,6 +44,10 @@ class Scheduler:
             done |= {"fires": fires, "requests": requests}
         except Exception as error:  # noqa: BLE001  recovery and staffing must go on
             parts.warn("schedules could not be run", error)
+        try:
+            done["recrawled"] = resubmit_due(self._recrawl, tree, now(), time_left)
+        except Exception as error:  # noqa: BLE001  recovery and staffing must go on
+            parts.warn("due pages could not be submitted", error)
         self._clock.sync()
         try:
             watching = watch_ports(self._recovery)
