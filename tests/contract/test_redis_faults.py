@@ -19,10 +19,12 @@ from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
 from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
 from crawlfleet.adapters.redis_queue.filling import RedisFilling
+from crawlfleet.adapters.redis_queue.hosts import RedisHosts
 from crawlfleet.adapters.redis_queue.intake import RedisIntake
 from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
 from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
 from crawlfleet.adapters.redis_queue.watch import RedisWatch
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
@@ -30,6 +32,7 @@ from crawlfleet.errors import ConfigError, StoreUnavailableError
 from crawlfleet.model.biz import IntakeLimits
 from crawlfleet.model.harvest import Coverage
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import HostAsk, HostReport, RobotsCopy
 from crawlfleet.model.request import Entry
 from crawlfleet.model.totals import Depth
 from crawlfleet.model.worker import Card, HeldNumber
@@ -45,6 +48,10 @@ ENTRIES = [Entry(1, "docs", 1)]
 SECOND = timedelta(seconds=1)
 HELD = HeldNumber(number=1, fence="f", mark=1)
 
+HOST = "example.org"
+ASK = HostAsk(host=HOST, tenant="acme", count=2, running=0, interval_seconds=0.1, concurrency=8)
+REPORT = HostReport(host=HOST, tenant="acme", running=0, answered=1, seconds=0.1)
+
 #: Every method of the ports that Redis answers.
 CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "enqueue": lambda it: RedisQueue(it).enqueue(LANE, ENTRIES, NOW),
@@ -54,6 +61,15 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "finish": lambda it: RedisQueue(it).finish(LANE, "a", ENTRIES, 1, NOW),
     "give_back": lambda it: RedisQueue(it).give_back(LANE, "a", ENTRIES),
     "delay": lambda it: RedisQueue(it).delay(LANE, "a", [(ENTRIES[0], NOW)]),
+    "park": lambda it: RedisQueue(it).park(LANE, "a", [(HOST, NOW, ENTRIES)]),
+    "parked": lambda it: RedisQueue(it).parked(LANE, NOW, 9),
+    "lease_parked": lambda it: RedisQueue(it).lease_parked(LANE, "a", [(HOST, 1, NOW)], NOW),
+    "loads": lambda it: RedisQueue(it).loads([LANE], NOW),
+    "reserve turns": lambda it: RedisHosts(it).reserve([ASK], "a"),
+    "report hosts": lambda it: RedisHosts(it).report([REPORT], "a"),
+    "states of hosts": lambda it: RedisHosts(it).states([HOST]),
+    "load robots": lambda it: RedisRobotsCache(it).load(f"https://{HOST}"),
+    "save robots": lambda it: RedisRobotsCache(it).save(HOST, RobotsCopy(status=404), 9),
     "depth": lambda it: RedisQueue(it).depth(LANE),
     "depths": lambda it: RedisQueue(it).depths([LANE, LANE]),
     "rates": lambda it: RedisQueue(it).rates(LANE, NOW),
@@ -212,6 +228,7 @@ def test_a_lying_redis_is_unavailable(call, answer):
     [
         *("lease", "finish", "depth", "reserve_wake", "advance", "per_second", "phases", "live"),
         *("beat", "leave", "take_turn", "bury", "relist", "mark", "clear", "fill", "admit"),
+        *("park", "lease_parked", "loads", "reserve turns", "report hosts"),
     ],
 )
 def test_an_answer_of_another_shape_is_never_taken_for_the_scripts(name, answer):
@@ -255,9 +272,35 @@ def test_no_answer_whatever_raises_anything_else(answer):
             "leases",
             "mark",
             "admit",
+            "clear",
+            "parked",
+            "lease_parked",
+            "reserve turns",
+            "states of hosts",
+            "load robots",
         ):
             with contextlib.suppress(StoreUnavailableError):
                 CALLS[name](connection)
+
+
+def test_a_full_redis_lets_requests_wait_for_their_host_and_have_their_turn(own):
+    queue, hosts = RedisQueue(own), RedisHosts(own)
+    entries = [Entry(n, "docs", n) for n in range(9)]
+    until = NOW + timedelta(seconds=60)
+    queue.enqueue(LANE, entries, NOW)
+    leased = queue.lease(LANE, "a", 9, NOW, until)
+    own.client.config_set("maxmemory", 1)
+    try:
+        parked = queue.park(LANE, "a", [(HOST, NOW, leased)])
+        (grant,) = hosts.reserve([ASK], "a")
+        hosts.report([REPORT], "a")
+        told = queue.parked(LANE, NOW, 1)
+        served = queue.lease_parked(LANE, "b", [(HOST, 2, NOW)], until)
+    finally:
+        own.client.config_set("maxmemory", 0)
+
+    assert (parked, grant.count, told[0].count) == (9, 2, 9)
+    assert served == {HOST: entries[:2]}
 
 
 def test_a_full_redis_takes_no_more_but_lets_work_end(own):

@@ -13,25 +13,40 @@ from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
 from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
 from crawlfleet.adapters.redis_queue.filling import RedisFilling
+from crawlfleet.adapters.redis_queue.hosts import RedisHosts
 from crawlfleet.adapters.redis_queue.intake import RedisIntake
-from crawlfleet.adapters.redis_queue.keys import fleet_keys, lane_keys
+from crawlfleet.adapters.redis_queue.keys import (
+    cookies_key,
+    filter_keys,
+    fleet_keys,
+    host_key,
+    host_list,
+    lane_keys,
+    robots_key,
+)
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
+from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
+from crawlfleet.adapters.redis_queue.sessions import RedisSessions
 from crawlfleet.adapters.redis_queue.watch import RedisWatch
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 from crawlfleet.model.biz import IntakeLimits
 from crawlfleet.model.harvest import Coverage
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import HostReport, RobotsCopy
 from crawlfleet.model.request import Entry
 from crawlfleet.model.times import to_ms
+from crawlfleet.policy.segment import FOREVER
 from infra.local.redis_server import ENV_URL, RedisServer
+from tests.contract.store_cases import a_biz
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TERM = timedelta(seconds=60)
 SCRIPTS = [
     path
     for path in files("crawlfleet.adapters.redis_queue").joinpath("scripts").iterdir()
-    if path.name.endswith(".lua") and path.name != "prelude.lua"
+    if path.name.endswith(".lua") and not path.name.endswith("prelude.lua")
 ]
 
 
@@ -39,8 +54,15 @@ def fill(connection: RedisConnection, lane: Lane, fleet: str) -> None:
     """Leave something under every key."""
     queue = RedisQueue(connection)
     RedisFilling(connection).clear(lane, "n")
-    queue.enqueue(lane, [Entry(n, lane.biz, n) for n in range(5)], NOW)
-    leased = queue.lease(lane, "a", 3, NOW, NOW + TERM)
+    queue.enqueue(lane, [Entry(n, lane.biz, n) for n in range(6)], NOW)
+    leased = queue.lease(lane, "a", 4, NOW, NOW + TERM)
+    host = f"{lane.tenant}.example"
+    queue.park(lane, "a", [(host, NOW, leased[3:])])
+    report = HostReport(host=host, tenant=lane.tenant, running=1, strained=1)
+    RedisHosts(connection).report([report], "a")
+    RedisRobotsCache(connection).save(f"https://{host}", RobotsCopy(status=404), 60)
+    RedisSessions(connection).save(lane, "june", b"cookies")
+    RedisSeedFilter(connection).add(lane, a_biz(), FOREVER, [b"k" * 16])
     queue.delay(lane, "a", [(leased[0], NOW)])
     queue.finish(lane, "a", leased[1:2], 1, NOW)
     queue.add_phases(lane, {"fetch": 1.0})
@@ -57,40 +79,59 @@ def fill(connection: RedisConnection, lane: Lane, fleet: str) -> None:
     RedisWorkerNumbers(connection, fleet=fleet).lease("a", 1, 1)
 
 
+def every_key(lane: Lane, fleet: str) -> dict[str, str]:
+    """The keys that :func:`fill` leaves something under, as the dictionary names them."""
+    host = f"{lane.tenant}.example"
+    seeds, bits = filter_keys(lane, FOREVER.name, 1)
+    return {
+        **lane_keys(lane)._asdict(),
+        **fleet_keys(fleet)._asdict(),
+        "at_host": host_list(lane, host),
+        "host": host_key(host),
+        "robots": robots_key(f"https://{host}"),
+        "cookies": cookies_key(lane, "june"),
+        "seeds": seeds,
+        "bits": bits,
+    }
+
+
 def test_every_key_is_in_the_dictionary_and_under_its_hash_tag(redis_connection, lane):
-    fill(redis_connection, lane, f"fleet-{lane.tenant}")
+    fleet = f"fleet-{lane.tenant}"
+    fill(redis_connection, lane, fleet)
 
     found = {key.decode() for key in redis_connection.client.scan_iter(f"cf:*{lane.tenant}*")}
 
-    assert found == {*lane_keys(lane), *fleet_keys(f"fleet-{lane.tenant}")}
+    assert found == set(every_key(lane, fleet).values())
     tags = {re.fullmatch(r"cf:(\{.*?\}):.*", key)[1] for key in found}
-    assert tags == {f"{{{lane.tenant}:docs}}", f"{{fleet-{lane.tenant}}}"}
+    host = f"{lane.tenant}.example"
+    shared = {f"{{host:{host}}}", f"{{https://{host}}}"}
+    assert tags == {f"{{{lane.tenant}:docs}}", f"{{{fleet}}}"} | shared
 
 
 def test_only_statistics_and_the_rate_have_a_ttl(redis_connection, lane):
     fleet = f"fleet-{lane.tenant}"
     fill(redis_connection, lane, fleet)
 
-    lives = {
-        name: redis_connection.client.ttl(key)
-        for keys in (lane_keys(lane), fleet_keys(fleet))
-        for name, key in keys._asdict().items()
-    }
+    lives = {name: redis_connection.client.ttl(key) for name, key in every_key(lane, fleet).items()}
 
     mortal = {name for name, ttl in lives.items() if ttl > 0}
-    assert mortal == {"submitted", "processed", "phases", "intake"}
+    rows = re.findall(r"^``cf:\{.*?\}:([a-z_]+).*? yes ", dictionary.__doc__, re.MULTILINE)
+    assert mortal == set(rows)
+    assert mortal.isdisjoint({"queue", "leases", "delayed", "at_host", "parked", "parked_due"})
     assert {lives[name] for name in lives.keys() - mortal} == {-1}
 
 
 def test_the_types_are_those_of_the_dictionary(redis_connection, lane):
     fleet = f"fleet-{lane.tenant}"
     fill(redis_connection, lane, fleet)
-    rows = re.findall(r"^``cf:\{.*?\}:(\w+).*?``\s+([A-Z]+)\s", dictionary.__doc__, re.MULTILINE)
+    rows = re.findall(
+        r"^``cf:\{.*?\}:([a-z_]+).*?``\s+([A-Z]+)\s", dictionary.__doc__, re.MULTILINE
+    )
+    keys = every_key(lane, fleet)
 
     for name, kind in rows:
-        key = (lane_keys(lane)._asdict() | fleet_keys(fleet)._asdict())[name]
-        assert redis_connection.client.type(key).decode().upper() == kind
-    assert len(rows) == len(lane_keys(lane)) + len(fleet_keys(fleet))
+        assert redis_connection.client.type(keys[name]).decode().upper() == kind
+    assert sorted(name for name, _ in rows) == sorted(keys)
 
 
 def test_old_counts_are_swept(redis_connection, lane):
@@ -126,7 +167,9 @@ def test_a_script_opens_with_the_dictionary_of_its_keys_and_arguments(script: Pa
     used = set(re.findall(r"(?:KEYS|ARGV)\[\d+\]", text.replace(header, "")))
     assert used <= set(re.findall(r"(?:KEYS|ARGV)\[\d+\]", header))
     assert all(
-        re.search(rf"^-- {re.escape(key)} +\w+ +(LIST|ZSET|HASH|SET|STRING)  ", header, re.MULTILINE)
+        re.search(
+            rf"^-- {re.escape(key)} +\w+ +(LIST|ZSET|HASH|SET|STRING)  ", header, re.MULTILINE
+        )
         for key in used
         if key.startswith("KEYS")
     )

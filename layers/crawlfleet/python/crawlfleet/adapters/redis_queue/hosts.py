@@ -7,7 +7,6 @@ from typing import Final
 from crawlfleet.adapters.redis_queue.connection import (
     RedisConnection,
     Script,
-    nonsense,
     several,
     text,
     whole,
@@ -118,13 +117,8 @@ def _grant(ask: HostAsk, answer: bytes) -> HostGrant:
 
 
 def _state(host: str, answer: list[object]) -> HostState:
-    if not answer:
-        return HostState(host=host)
     figures, running, *tenants = answer
-    numbers = [int(number) for number in text(figures).split()]
-    if len(numbers) != 8:
-        raise nonsense()
-    last, gap, until, strain, answered, pace, _, now = numbers
+    last, gap, until, strain, answered, pace, _, now = map(int, text(figures).split())
     following = last + gap
     return HostState(
         host=host,

@@ -166,8 +166,10 @@ class RedisQueue:
         """Hosts whose time has come and that have entries, the longest due first."""
         if limit < 1:
             return []
-        found = several(self._redis.again(_LIST_PARKED, _parking(lane)[1:], to_ms(now), limit))
+        answer = self._redis.again(_LIST_PARKED, _parking(lane)[1:], to_ms(now), limit)
         with self._redis.translated():
+            count, *found = several(answer)
+            several(found, 3 * whole(count))
             return [
                 Parked(
                     host=text(found[n]).decode(),

@@ -1,10 +1,9 @@
 -- host_state: how a host is treated now.
 -- KEYS[1] host  HASH  * -> the host, tenant -> its turns, 'worker tenant' -> permits
 -- ARGV[1] now   epoch us, or empty for the server's clock
--- reply   {the host's numbers and now as text, permits held, tenants that count...}, or {}
+-- reply   {the host's numbers and now as text, permits held, tenants that count...}
 local now = tonumber(ARGV[1]) or server_us()
 local found = redis.call('HGETALL', KEYS[1])
-if #found == 0 then return {} end
 local host, reply, holding = '0 0 0 0 0 0 0', {'', 0}, {}
 for i = 1, #found, 2 do
   local of = match(found[i], ' (%S*)$')

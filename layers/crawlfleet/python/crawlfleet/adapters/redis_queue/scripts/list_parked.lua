@@ -4,7 +4,7 @@
 -- KEYS[3] parked_low  ZSET  host -> least ts of its list
 -- ARGV[1] now         epoch ms
 -- ARGV[2] count       of hosts at most
--- reply   {host, count, epoch ms as text, host...}
+-- reply   {how many hosts, host, count, epoch ms as text, host...}
 --
 -- Hosts that the sets have lost are due, and what waits is counted anew. Of one that the HASH has
 -- lost at least one entry waits: whoever leases that finds out.
@@ -26,12 +26,13 @@ if hosts > redis.call('ZCARD', KEYS[2]) or hosts > redis.call('ZCARD', KEYS[3])
   end
   redis.call('HSET', KEYS[1], '*', all)
 end
-local due, reply = {}, {}
+local due, reply = {}, {0}
 if tonumber(ARGV[2]) > 0 then
   due = redis.call(
     'ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[1], 'WITHSCORES', 'LIMIT', 0, ARGV[2]
   )
 end
+reply[1] = #due / 2
 for i = 1, #due, 2 do
   local count = string.match(redis.call('HGET', KEYS[1], due[i]) or '', '^%d+')
   reply[#reply + 1] = due[i]
