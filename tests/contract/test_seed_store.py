@@ -271,6 +271,19 @@ def test_a_seed_ends_well_or_with_a_reason_and_once(bed):
     assert found[third.id].state is HANDED
 
 
+def test_a_failed_seed_ends_well_when_its_request_is_replayed_and_does(bed):
+    bed.insert(a_seed(1))
+    [seed] = bed.hand_out(1)
+    bed.ended(seed, why="503")
+
+    assert bed.ended(replace(seed, request=2)) == 0
+    assert bed.ended(seed, why="503 again") == 0
+    assert bed.ended(seed) == 1
+
+    assert [(one.state, one.why) for one in bed.find()] == [(FINISHED, "")]
+    assert bed.ended(seed) == 0
+
+
 def test_an_ended_seed_is_still_known(bed):
     bed.insert(a_seed(1))
     bed.ended(*bed.hand_out(1))

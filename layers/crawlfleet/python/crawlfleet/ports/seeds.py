@@ -69,7 +69,8 @@ class SeedStore(Protocol):
         """Archive the seeds ``segment/key`` that were handed out as these requests; how many.
 
         The text is empty where it went well, and else says why the seed failed. They are kept for
-        the policy's time from now on, or from when their segment ends: a key counts that long.
+        the policy's time from now on, or from when their segment ends: a key counts that long. One
+        that failed ends well when its request, replayed, does.
         """
         ...
 

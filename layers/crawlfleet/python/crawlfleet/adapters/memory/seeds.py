@@ -98,7 +98,12 @@ class MemorySeeds:
             kept = self._of(lane, biz)
             for seed_id, (request_id, why) in ends.items():
                 seed = kept.get(seed_id)
-                if seed is not None and _is_handed_as(seed, request_id):
+                replayed = not why and seed is not None and seed.state is SeedState.FAILED
+                if (
+                    seed
+                    and seed.request == request_id
+                    and (replayed or seed.state is SeedState.HANDED)
+                ):
                     state = SeedState.FAILED if why else SeedState.FINISHED
                     kept[seed_id] = msgspec.structs.replace(seed, state=state, due_at=now, why=why)
                     count += 1

@@ -1,0 +1,152 @@
+"""A process that offers, hands out and works on seeds, to be killed at any moment.
+
+``python seed_process.py REDIS MONGO TENANT NUMBER``: it tells on standard output what it is about
+to do, and ends when every seed has ended.
+"""
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from crawlfleet.adapters.mongo.connection import MongoNodes
+from crawlfleet.adapters.mongo.rules import MongoRules
+from crawlfleet.adapters.mongo.seeds import MongoSeeds
+from crawlfleet.adapters.mongo.store import MongoRequestStore
+from crawlfleet.adapters.mongo.submission_keys import MongoSubmissionKeys
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.intake import RedisIntake
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
+from crawlfleet.adapters.redis_queue.workers import RedisWorkers
+from crawlfleet.flows.offering import offer
+from crawlfleet.flows.seeding import SeedingPorts, hand_out, look_after, seeds_ended
+from crawlfleet.flows.submission import SubmissionPorts
+from crawlfleet.model.biz import Biz, Generation, Stage, Tree
+from crawlfleet.model.ids import IdKind, RequestId
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.outcome import Done
+from crawlfleet.model.rule import Field, Rule
+from crawlfleet.model.seed import Offer, SeedPolicy, Span
+from crawlfleet.model.times import to_ms
+from crawlfleet.policy.snowflake import Allot, position, runs
+
+URLS = [f"https://site.example/{number}" for number in range(300)]
+BATCH = 30
+BIZ = Biz(
+    generations=(
+        Generation(
+            starts_at=datetime(2026, 1, 1, tzinfo=UTC),
+            nodes=("main",),
+            databases=("one", "two"),
+            shards=2,
+        ),
+    ),
+    rules={"detail": Rule(fields={"title": Field(css="h1")})},
+    seeds=SeedPolicy(span=Span.FOREVER, ahead=50, lease_seconds=1.0),
+)
+TREE = Tree(revision="1", stage=Stage(), tenants={}, bizs={})
+
+
+class Ids:
+    """Snowflake ids of a worker number that no other process of the test has."""
+
+    def __init__(self, number: int) -> None:
+        self._number, self._last = number, 0
+
+    def take(self, lane: Lane, kind: IdKind, count: int) -> list[RequestId]:
+        start = max(self._last, position(to_ms(datetime.now(UTC))))
+        self._last = start + count
+        return [
+            first + offset
+            for first, size in runs(self._number, Allot(start, self._last))
+            for offset in range(size)
+        ]
+
+
+def wake(count: int) -> None:
+    """Nobody else works here."""
+
+
+def warn(message: str, error: Exception) -> None:
+    tell(f"warning {message}: {error}")
+
+
+def tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+class Process:
+    def __init__(self, redis: RedisConnection, nodes: MongoNodes, lane: Lane, number: int) -> None:
+        self.lane, self.worker = lane, f"w{number}"
+        self.queue, self.store = RedisQueue(redis), MongoRequestStore(nodes)
+        waker: Callable[[int], None] = wake
+        self.ports = SeedingPorts(
+            seeds=MongoSeeds(nodes),
+            filter=RedisSeedFilter(redis),
+            warn=warn,
+            submission=SubmissionPorts(
+                ids=Ids(number),
+                store=self.store,
+                queue=self.queue,
+                rules=MongoRules(nodes),
+                keys=MongoSubmissionKeys(nodes),
+                intake=RedisIntake(redis),
+                workers=RedisWorkers(redis, fleet=lane.tenant),
+                waker=type("Waker", (), {"wake": staticmethod(waker)})(),
+                warn=warn,
+            ),
+        )
+
+    def run(self) -> None:
+        accepted = 0
+        for start in range(0, len(URLS), BATCH):
+            tell(f"offer {start}")
+            offers = [Offer(url=url, rule="detail") for url in URLS[start : start + BATCH]]
+            now = datetime.now(UTC)
+            accepted += sum(o.accepted for o in offer(self.ports, self.lane, BIZ, offers, now))
+            self.turn()
+        while any(t.ready or t.handed for t in self.totals()):
+            self.turn()
+        tell(f"done {accepted}")
+
+    def totals(self):
+        return self.ports.seeds.totals(self.lane, BIZ, datetime.now(UTC))
+
+    def turn(self) -> None:
+        """What the tick and a worker do."""
+        now = datetime.now(UTC)
+        tell("look after")
+        look_after(self.ports, self.lane, BIZ, now)
+        tell("hand out")
+        hand_out(self.ports, TREE, self.lane, BIZ, now)
+        tell("recover")
+        lost = self.store.unqueued(
+            self.lane, BIZ, before=now - timedelta(seconds=1), now=now, limit=1_000
+        )
+        self.queue.requeue(self.lane, lost)
+        tell("lease")
+        now = datetime.now(UTC)
+        until, token = now + timedelta(seconds=1), f"{self.worker}.n.{to_ms(now)}"
+        entries = self.queue.lease(self.lane, token, 40, now, until)
+        claims = self.store.claim(self.lane, BIZ, entries, self.worker, now, until, token)
+        outcomes = [(claim, Done(())) for claim in claims]
+        tell("settle")
+        lost_ids = self.store.settle(self.lane, BIZ, outcomes, self.worker, now)
+        stood = [(claim, done) for claim, done in outcomes if claim.request.id not in lost_ids]
+        tell("tell the seeds")
+        seeds_ended(self.ports, self.lane, BIZ, stood, datetime.now(UTC))
+        tell("finish")
+        self.queue.finish(self.lane, token, entries, len(stood), datetime.now(UTC))
+
+
+def main() -> None:
+    redis_url, mongo_uri, tenant, number = sys.argv[1:]
+    nodes = MongoNodes(lambda _: mongo_uri, lambda: "main")
+    with RedisConnection(redis_url) as redis:
+        Process(redis, nodes, Lane(tenant, "docs", "main"), int(number)).run()
+    nodes.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""A platform in memory that has seeds, and somebody who works on what they become."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from crawlfleet.adapters.memory.seed_filter import MemorySeedFilter
+from crawlfleet.adapters.memory.seeds import MemorySeeds
+from crawlfleet.flows.offering import offer
+from crawlfleet.flows.seeding import SeedingPorts, hand_out, look_after, seeds_ended
+from crawlfleet.model.biz import Tree
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.outcome import Done, Outcome
+from crawlfleet.model.request import Claim, State, Tracked
+from crawlfleet.model.seed import Offer, Offered, Seed, SeedPolicy
+from crawlfleet.policy.segment import segment_of
+from tests.unit.flows.world import DOCS, World, make_biz, make_tree
+
+#: The ports that a seed's journey passes through.
+PORTS = ("seeds", "filter", "ids", "store", "queue", "rules", "intake", "workers")
+
+
+def url(number: int) -> str:
+    return f"https://example.org/{number}"
+
+
+def an_offer(number: int, **changes: object) -> Offer:
+    return replace(Offer(url=url(number), rule="page"), **changes)
+
+
+def seed_tree(**policy: object) -> Tree:
+    return make_tree(make_biz(seeds=SeedPolicy(**policy)))  # type: ignore[arg-type]
+
+
+class SeedWorld(World):
+    """World with a seed store and a filter."""
+
+    def __init__(self, **policy: object) -> None:
+        super().__init__(tree=seed_tree(**policy))
+        self.seeds = MemorySeeds(clock=self.clock)
+        self.filter = MemorySeedFilter()
+
+    def filter_place(self) -> tuple[Lane, str]:
+        """The lane and the segment of now."""
+        return DOCS, segment_of(self.biz.seeds, self.now).name
+
+    def set_policy(self, **policy: object) -> None:
+        self.tree = seed_tree(**policy)
+
+    def ports(self, **changes: object) -> SeedingPorts:
+        own = {"seeds": self.seeds, "filter": self.filter, "warn": self.warn}
+        own |= {name: changes.pop(name) for name in list(changes) if name not in PORTS[2:]}
+        return SeedingPorts(submission=self.submission(**changes), **own)  # type: ignore[arg-type]
+
+    def offer(self, *offers: Offer | int, **changes: object) -> list[Offered]:
+        given = [an_offer(one) if isinstance(one, int) else one for one in offers]
+        return offer(self.ports(**changes), DOCS, self.biz, given, self.now)
+
+    def hand_out(self, **changes: object) -> int:
+        return hand_out(self.ports(**changes), self.tree, DOCS, self.biz, self.now)
+
+    def look_after(self, **changes: object) -> int:
+        return look_after(self.ports(**changes), DOCS, self.biz, self.now)
+
+    def kept(self, state: int | None = None) -> list[Seed]:
+        return self.seeds.find(DOCS, self.biz, segment=None, state=state, after=None, limit=999)
+
+    def requests(self) -> list[Tracked]:
+        return self.store.find(
+            DOCS, self.biz, state=None, since=None, after=None, limit=999, now=self.now
+        )
+
+    def claim(self, until: datetime) -> list[Claim]:
+        entries = self.queue.lease(DOCS, "w.n.1", 999, self.now, until)
+        return self.store.claim(DOCS, self.biz, entries, "w", self.now, until, "w.n.1")
+
+    def settle(self, outcomes: Sequence[tuple[Claim, Outcome]], *, told: bool = True) -> None:
+        """Store outcomes as a worker does; the seeds are ``told`` unless it dies before that."""
+        lost = self.store.settle(DOCS, self.biz, outcomes, "w", self.now)
+        self.queue.finish(DOCS, "w.n.1", [c.entry for c, _ in outcomes], len(outcomes), self.now)
+        stood = [(claim, outcome) for claim, outcome in outcomes if claim.request.id not in lost]
+        if told:
+            seeds_ended(self.ports(), DOCS, self.biz, stood, self.now)
+
+    def work(
+        self, outcome: Callable[[Claim], Outcome] = lambda _: Done(()), *, told: bool = True
+    ) -> int:
+        """Work on all that is queued; how much that was."""
+        claims = self.claim(self.now.replace(year=self.now.year + 1))
+        self.settle([(claim, outcome(claim)) for claim in claims], told=told)
+        return len(claims)
+
+    def requeue_pending(self) -> None:
+        """What recovery does for requests that are stored and not queued."""
+        entries = self.store.unqueued(
+            DOCS, self.biz, before=self.now.replace(year=9_000), now=self.now, limit=999
+        )
+        self.queue.requeue(DOCS, entries)
+
+    def done(self) -> list[str]:
+        return [t.request.body.url for t in self.requests() if t.state == State.DONE]

@@ -1,0 +1,347 @@
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from crawlfleet.adapters.memory.intake import MemoryIntake
+from crawlfleet.errors import StoreError, StoreUnavailableError
+from crawlfleet.flows.seeding import HANDED_A_CALL, PUT_OFF, seeds_ended
+from crawlfleet.model.outcome import Dead, Done, Retry
+from crawlfleet.model.request import Inserted, State
+from crawlfleet.model.seed import SeedState
+from tests.unit.flows.seed_world import SeedWorld, an_offer, url
+from tests.unit.flows.world import DOCS, RULE, Broken, Failing, make_biz, make_tree
+
+HOUR = timedelta(hours=1)
+SECOND = timedelta(seconds=1)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def world() -> SeedWorld:
+    return SeedWorld()
+
+
+def late(world: SeedWorld) -> None:
+    world.now += HOUR + SECOND
+
+
+def states(world: SeedWorld) -> list[str]:
+    return [seed.state.label for seed in sorted(world.kept(), key=lambda seed: seed.offer.url)]
+
+
+# ---- handed out --------------------------------------------------------------------------------
+
+
+def test_a_seed_becomes_a_request_that_says_so(world):
+    given = an_offer(1, meta={"a": 1}, headers={"X-A": "b"}, depth=3, job="june")
+    [answer] = world.offer(given)
+
+    assert world.hand_out() == 1
+
+    [tracked] = world.requests()
+    body = tracked.request.body
+    assert (body.url, body.rule, body.rule_version) == (url(1), "page", RULE.version)
+    assert (body.meta, body.headers, body.depth) == ({"a": 1}, {"X-A": "b"}, 3)
+    assert body.seed == f"{answer.segment}/{answer.key}"
+    assert (tracked.request.job, tracked.request.queued_at) == ("june", world.now)
+    assert world.rules.frozen(DOCS, "page", RULE.version) == RULE
+    assert world.queue.depth(DOCS).queued == 1
+    assert world.woken == [1]
+    [seed] = world.kept()
+    assert (seed.state, seed.request) == (SeedState.HANDED, tracked.request.id)
+    assert world.hand_out() == 0
+
+
+def test_no_more_are_queued_than_wanted_ahead(world):
+    world.set_policy(ahead=5)
+    world.offer(*range(12))
+
+    assert [world.hand_out(), world.hand_out()] == [5, 0]
+    claims = world.claim(world.now + HOUR)
+    assert world.hand_out() == 0, "what is worked on counts too"
+    world.settle([(claim, Done(())) for claim in claims[:3]])
+    assert world.hand_out() == 3
+    assert len(world.kept(SeedState.READY)) == 4
+
+
+def test_one_call_hands_out_in_batches_up_to_a_bound(world):
+    world.set_policy(ahead=50_000)
+    for start in range(0, HANDED_A_CALL + 500, 1_000):
+        world.offer(*range(start, start + 1_000))
+
+    assert world.hand_out() == HANDED_A_CALL
+    assert world.hand_out() == 1_000
+
+
+def test_no_ids_are_taken_where_there_is_nothing_to_hand_out(world):
+    world.offer(an_offer(1, starts_at=world.now + DAY))
+
+    assert world.hand_out(ids=Broken()) == 0
+    world.now += DAY
+    assert world.hand_out() == 1
+
+
+def test_nothing_is_handed_out_while_redis_is_nearly_full(world):
+    world.offer(1)
+
+    assert world.hand_out(intake=MemoryIntake(world.queue, memory=lambda: 0.9)) == 0
+    assert states(world) == ["ready"]
+
+
+def test_a_seed_whose_rule_is_gone_fails_and_can_be_released(world):
+    world.offer(1)
+    tree = world.tree
+    world.tree = make_tree(make_biz(rules={"other": RULE}))
+
+    assert world.hand_out() == 0
+
+    [seed] = world.kept()
+    assert seed.state is SeedState.FAILED
+    assert "no rule called 'page' any more" in seed.why
+    assert world.requests() == []
+    world.tree = tree
+    world.seeds.release(DOCS, world.biz, [seed.id], "again", world.now)
+    assert world.hand_out() == 1
+
+
+def test_refused_requests_go_back_and_are_stored_when_looked_after(world):
+    world.offer(1, 2)
+
+    class Half:
+        def insert(self, lane, biz, requests, kept):
+            refused = {requests[0].id: StoreUnavailableError("mongodb", "away")}
+            found = world.store.insert(lane, biz, requests[1:], kept)
+            return Inserted(existing=found.existing, refused=refused)
+
+    assert world.hand_out(store=Half()) == 1
+    ids = {seed.request for seed in world.kept()}
+    world.now += SECOND
+    assert world.look_after() == 1
+    assert {tracked.request.id for tracked in world.requests()} == ids
+    assert world.queue.depth(DOCS).queued == 2
+
+
+def test_when_the_store_is_away_seeds_wait_for_whoever_looks_after_them(world):
+    world.offer(1, 2)
+
+    with pytest.raises(StoreUnavailableError):
+        world.hand_out(store=Broken())
+
+    ids = {seed.request for seed in world.kept(SeedState.HANDED)}
+    world.now += SECOND
+    assert world.look_after() == 2
+    assert {tracked.request.id for tracked in world.requests()} == ids
+
+
+def test_a_request_that_can_never_be_stored_fails_its_seed_and_no_other(world):
+    world.offer(1, 2, 3)
+    bad = url(2)
+
+    class Picky:
+        def insert(self, lane, biz, requests, kept):
+            error = StoreError("too large")
+            wrong = {r.id: error for r in requests if r.body.url == bad}
+            good = [r for r in requests if r.id not in wrong]
+            found = world.store.insert(lane, biz, good, kept)
+            return Inserted(existing=found.existing, refused=wrong)
+
+    assert world.hand_out(store=Picky()) == 2
+    assert states(world) == ["handed", "failed", "handed"]
+    assert "not stored: too large" in world.kept(SeedState.FAILED)[0].why
+
+
+def test_where_none_can_ever_be_stored_each_is_asked_about_alone(world):
+    world.offer(1, 2)
+
+    class Full:
+        def insert(self, lane, biz, requests, kept):
+            if len(requests) == 1 and requests[0].body.url == url(1):
+                return world.store.insert(lane, biz, requests, kept)
+            return Inserted(refused={r.id: StoreError("too large") for r in requests})
+
+    assert world.hand_out(store=Full()) == 1
+    assert states(world) == ["handed", "failed"]
+
+
+def test_without_redis_requests_are_stored_and_queued_by_recovery(world):
+    world.offer(1)
+
+    assert world.hand_out(queue=Broken()) == 1
+    assert [tracked.state for tracked in world.requests()] == [State.PENDING]
+    with pytest.raises(StoreUnavailableError):
+        world.hand_out(intake=Broken())
+
+
+# ---- looked after ------------------------------------------------------------------------------
+
+
+def test_nobody_looks_after_seeds_before_their_time_is_up(world):
+    world.offer(1)
+    world.hand_out()
+
+    assert world.look_after() == 0
+    world.now += HOUR
+    assert world.look_after() == 0
+
+
+def test_unfinished_requests_get_more_time(world):
+    world.offer(1)
+    world.hand_out()
+    late(world)
+
+    assert world.look_after() == 1
+    assert [seed.due_at for seed in world.kept()] == [world.now + HOUR]
+    assert len(world.requests()) == 1
+    assert world.look_after() == 0
+
+
+def test_whoever_thaws_while_its_seeds_are_looked_after_makes_no_second_request(world):
+    world.offer(1, 2)
+
+    class Frozen:
+        def insert(self, lane, biz, requests, kept):
+            late(world)
+            assert world.look_after() == 2
+            world.work()
+            return world.store.insert(lane, biz, requests, kept)
+
+    assert world.hand_out(store=Frozen()) == 2
+
+    assert states(world) == ["finished"] * 2
+    assert len(world.requests()) == 2
+    assert world.work() == 0, "what is queued again is done already"
+
+
+def test_two_that_look_after_the_same_seed_store_one_request(world):
+    world.offer(1)
+    with pytest.raises(StoreUnavailableError):
+        world.hand_out(store=Broken())
+    late(world)
+
+    class Slow:
+        def get(self, *arguments):
+            return world.store.get(*arguments)
+
+        def insert(self, *arguments):
+            world.look_after()
+            return world.store.insert(*arguments)
+
+    assert world.look_after(store=Slow()) == 1
+
+    assert len(world.requests()) == 1
+    assert states(world) == ["handed"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "why"),
+    [
+        (Done(()), SeedState.FINISHED, ""),
+        (Dead("PageGoneError: 404", "PageGone"), SeedState.FAILED, "is dead: PageGoneError: 404"),
+    ],
+)
+@pytest.mark.parametrize("told", [True, False], ids=["told", "found out"])
+def test_a_seed_ends_as_its_request_does_also_when_its_worker_died_before_telling(
+    world, outcome, state, why, told
+):
+    world.offer(1)
+    world.hand_out()
+    world.work(lambda _: outcome, told=told)
+    late(world)
+    assert world.look_after() == (0 if told else 1)
+
+    [seed] = world.kept()
+    assert seed.state is state
+    assert seed.why.endswith(why)
+    assert world.offer(1)[0].accepted is False
+
+
+def test_cancelled_and_expired_requests_fail_their_seeds(world):
+    world.offer(1, 2)
+    world.hand_out()
+    first, _ = sorted(world.requests(), key=lambda tracked: tracked.request.body.url)
+    world.store.cancel(DOCS, world.biz, first.request.id, "me", world.now)
+    world.now += timedelta(seconds=world.biz.ttl_seconds + 1)
+    world.store.expire(DOCS, world.biz, world.now)
+
+    assert world.look_after() == 2
+    why = [seed.why for seed in sorted(world.kept(), key=lambda seed: seed.offer.url)]
+    assert why[0].endswith("was cancelled")
+    assert "expired" in why[1]
+
+
+def test_a_request_that_may_have_been_there_and_gone_is_not_made_again(world):
+    world.offer(1)
+    with pytest.raises(StoreUnavailableError):
+        world.hand_out(store=Broken())
+    world.now += timedelta(seconds=world.biz.ttl_seconds)
+
+    assert world.look_after() == 1
+
+    assert world.requests() == []
+    [seed] = world.kept()
+    assert (seed.state, seed.why.partition(" is ")[2]) == (
+        SeedState.FAILED,
+        "gone, with the biz's TTL",
+    )
+
+
+def test_seeds_of_a_node_that_is_away_are_looked_after_later(world):
+    world.offer(*range(3))
+    world.hand_out()
+    late(world)
+
+    assert world.look_after(store=Broken()) == 3
+    assert len(world.warnings) == 1
+    assert {seed.due_at for seed in world.kept()} == {world.now + PUT_OFF}
+    assert {seed.state for seed in world.kept()} == {SeedState.HANDED}
+
+
+def test_a_retry_does_not_end_a_seed_and_a_replay_ends_it_well(world):
+    world.offer(1)
+    world.hand_out()
+    [claim] = world.claim(world.now + HOUR)
+    ports = world.ports()
+
+    assert seeds_ended(ports, DOCS, world.biz, [(claim, Retry(world.now, "503"))], world.now) == 0
+    assert seeds_ended(ports, DOCS, world.biz, [(claim, Dead("503"))], world.now) == 1
+    assert states(world) == ["failed"]
+    assert seeds_ended(ports, DOCS, world.biz, [(claim, Done(()))], world.now) == 1
+    assert states(world) == ["finished"]
+
+
+def test_requests_that_were_no_seeds_end_none(world):
+    world.offer(1)
+    world.hand_out()
+    [claim] = world.claim(world.now + HOUR)
+    plain = replace(
+        claim, request=replace(claim.request, body=replace(claim.request.body, seed=None))
+    )
+
+    assert seeds_ended(world.ports(), DOCS, world.biz, [(plain, Done(()))], world.now) == 0
+    assert states(world) == ["handed"]
+
+
+def test_an_end_that_cannot_be_told_is_found_out_later(world):
+    world.offer(1)
+    world.hand_out()
+    [claim] = world.claim(world.now + HOUR)
+    ports = world.ports(seeds=Failing(world.seeds, ended=1))
+
+    assert seeds_ended(ports, DOCS, world.biz, [(claim, Done(()))], world.now) == 0
+    assert len(world.warnings) == 1
+
+
+def test_a_released_seed_is_handed_out_anew_as_another_request(world):
+    world.offer(1)
+    world.hand_out()
+    world.work(lambda _: Dead("404"))
+    [failed] = world.kept()
+
+    world.seeds.release(DOCS, world.biz, [failed.id], "mended", world.now)
+    assert world.hand_out() == 1
+    world.work()
+
+    [seed] = world.kept()
+    assert (seed.state, seed.tries) == (SeedState.FINISHED, 2)
+    assert sorted(tracked.state for tracked in world.requests()) == [State.DONE, State.DEAD]
