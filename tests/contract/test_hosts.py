@@ -587,3 +587,28 @@ def test_the_servers_clock_counts_where_none_is_given(redis_connection, tenant):
     assert (first.count, first.wait_seconds) == (5, 0.0)
     assert second.count == 0
     assert 0 < hosts.states([ask.host])[0].next_at.timestamp() % 60 < 60
+
+
+def test_many_workers_may_ask_for_many_hosts(redis_connection, tenant):
+    """Some 60 us each, on a machine that does nothing else; how long the answers are is bounded."""
+    hosts = RedisHosts(redis_connection)
+    asks = [
+        HostAsk(
+            host=f"h{n}.{tenant}.example",
+            tenant=f"t{n % 3}",
+            count=5,
+            running=0,
+            interval_seconds=0.1,
+            concurrency=8,
+        )
+        for n in range(1_000)
+    ]
+
+    before = redis_connection.client.info("cpu")["used_cpu_user"]
+    granted = [sum(one.count for one in hosts.reserve(asks, f"w{n}")) for n in range(10)]
+    spent = redis_connection.client.info("cpu")["used_cpu_user"] - before
+
+    assert sum(granted) >= 8_000
+    assert spent / 10_000 < 0.000_5
+    sizes = {redis_connection.client.hlen(host_key(ask.host)) for ask in asks[:50]}
+    assert max(sizes) <= 2 + 8
