@@ -8,14 +8,18 @@ import msgspec
 
 from crawlfleet import __version__
 from crawlfleet.edge.problems import CONTENT_TYPE, ProblemDocument
-from crawlfleet.edge.routes import ROUTES, Route
+from crawlfleet.edge.route import Route
+from crawlfleet.edge.routes import ROUTES
 from crawlfleet.edge.views import SubmittedView
+from crawlfleet.policy.segment import NAME
 
 _REFERENCES: Final = "#/components/schemas/{name}"
 _PATH_PARAMETERS: Final = {
     "biz": ("The business type.", r"^[a-z][a-z0-9-]{0,31}$"),
     "id": ("A request's id.", r"^([0-9]{1,19}|[0-9a-f]{24}|[0-9a-f]{32})$"),
     "name": ("A schedule's name.", r"^[a-z][a-z0-9-]{0,31}$"),
+    "segment": ("A segment's name.", f"^{NAME}$"),
+    "key": ("The key of a page.", r"^[0-9a-f]{32}$"),
 }
 _TITLES: Final = {
     400: "A field is wrong; each is named, nothing of it is stored.",

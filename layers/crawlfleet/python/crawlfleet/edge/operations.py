@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Protocol
 
+from crawlfleet.edge.seed_operations import SeedOperations
 from crawlfleet.errors import InvalidRequestError
 from crawlfleet.model.explanation import Explanation
 from crawlfleet.model.harvest import RuleCoverage
@@ -60,7 +61,7 @@ class Changes(Protocol):
         ...
 
 
-class Operations(Protocol):
+class Operations(SeedOperations, Protocol):
     """What the API can have done, each for the tenant of the call's API key."""
 
     def tenant(self, api_key_id: str | None) -> str:

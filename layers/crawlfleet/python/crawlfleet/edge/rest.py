@@ -21,7 +21,9 @@ from crawlfleet.edge.letters import LetterCalls
 from crawlfleet.edge.openapi import document
 from crawlfleet.edge.operations import Operations, Page
 from crawlfleet.edge.problems import CONTENT_TYPE, MethodNotAllowedError, document_of, status_of
-from crawlfleet.edge.routes import REPLAYED, ROUTES, Route
+from crawlfleet.edge.route import Route
+from crawlfleet.edge.routes import REPLAYED, ROUTES
+from crawlfleet.edge.seeds import SeedCalls
 from crawlfleet.errors import CrawlfleetError, InvalidRequestError, NotFoundError, Problem
 from crawlfleet.model.schedule import Schedule
 from crawlfleet.model.submission import Accepted, Receipt, Refused
@@ -32,7 +34,7 @@ _PATHS: Final = {
 }
 
 
-class RestApi(LetterCalls, InsightCalls):
+class RestApi(LetterCalls, InsightCalls, SeedCalls):
     """The API over its operations.
 
     Args:

@@ -2,17 +2,21 @@
 
 from typing import Final
 
-import msgspec
-
-from crawlfleet.edge import coverage_views, insight_views, letter_views, views, visit_views
+from crawlfleet.edge import (
+    coverage_views,
+    insight_views,
+    letter_views,
+    views,
+    visit_views,
+)
 from crawlfleet.edge.inputs import (
     IDEMPOTENCY_KEY,
-    LARGEST_PAGE,
-    PAGE,
     Batch,
     ScheduleInput,
 )
 from crawlfleet.edge.letter_inputs import LARGEST_STATUS, PurgesInput, ReplayInput, ReplaysInput
+from crawlfleet.edge.route import ANY, CURSOR, LIMIT, Parameter, Route
+from crawlfleet.edge.seed_routes import SEED_ROUTES
 from crawlfleet.model.submission import Submission
 from crawlfleet.policy.retry import REASONS
 
@@ -20,49 +24,6 @@ from crawlfleet.policy.retry import REASONS
 REPLAYED: Final = "Idempotent-Replayed"
 
 
-class Parameter(msgspec.Struct, frozen=True, kw_only=True):
-    """A parameter of the query or a header: what it means and its JSON schema."""
-
-    name: str
-    meaning: str
-    shape: dict[str, object]
-
-
-class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """One call. ``answers`` gives the shape by status; ``problems`` the statuses of its errors.
-
-    ``headers`` are what the call may carry, ``told`` what its answers may.
-    """
-
-    operation: str
-    method: str
-    path: str
-    summary: str
-    answers: dict[int, type[views.View] | None]
-    problems: tuple[int, ...] = ()
-    body: tuple[type[msgspec.Struct], ...] = ()
-    body_required: bool = True
-    parameters: tuple[Parameter, ...] = ()
-    headers: tuple[Parameter, ...] = ()
-    told: tuple[Parameter, ...] = ()
-    open: bool = False
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Names of the query parameters."""
-        return frozenset(parameter.name for parameter in self.parameters)
-
-
-_CURSOR: Final = Parameter(
-    name="cursor",
-    meaning="Where to go on: the cursor of an earlier answer.",
-    shape={"type": "string", "maxLength": 200},
-)
-_LIMIT: Final = Parameter(
-    name="limit",
-    meaning="Most entries of one page; it holds fewer where they are large.",
-    shape={"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE, "default": PAGE},
-)
 _STATE: Final = Parameter(
     name="state",
     meaning="Only requests in this state: a state of every biz, or one of this biz's own.",
@@ -130,9 +91,6 @@ _LETTERS: Final = (
     ),
 )
 
-#: What any call to a biz may answer: no tenant, no such biz, a part is down.
-_ANY: Final = (400, 403, 404, 503)
-
 ROUTES: Final[tuple[Route, ...]] = (
     Route(
         operation="submitRequests",
@@ -143,16 +101,16 @@ ROUTES: Final[tuple[Route, ...]] = (
         headers=(_KEY,),
         told=(_REPEATED,),
         answers={202: views.BatchView},
-        problems=(*_ANY, 409, 413, 422, 429),
+        problems=(*ANY, 409, 413, 422, 429),
     ),
     Route(
         operation="listRequests",
         method="GET",
         path="/v1/{biz}/requests",
         summary="Requests by time of queueing, oldest first.",
-        parameters=(_STATE, _SINCE, _CURSOR, _LIMIT),
+        parameters=(_STATE, _SINCE, CURSOR, LIMIT),
         answers={200: views.RequestsView},
-        problems=_ANY,
+        problems=ANY,
     ),
     Route(
         operation="getRequest",
@@ -160,7 +118,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/v1/{biz}/requests/{id}",
         summary="One request: state, timeline, attempts, worker, error, readable body.",
         answers={200: views.RequestView},
-        problems=_ANY,
+        problems=ANY,
     ),
     Route(
         operation="cancelRequest",
@@ -168,7 +126,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/v1/{biz}/requests/{id}",
         summary="Cancel a request that nobody works on yet.",
         answers={200: views.RequestView},
-        problems=(*_ANY, 409),
+        problems=(*ANY, 409),
     ),
     Route(
         operation="explainRequest",
@@ -176,16 +134,16 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/v1/{biz}/requests/{id}/explain",
         summary="Why a request is where it is: every decision, and where it stands now.",
         answers={200: insight_views.ExplanationView},
-        problems=_ANY,
+        problems=ANY,
     ),
     Route(
         operation="listDeadLetters",
         method="GET",
         path="/v1/{biz}/dead-letters",
         summary="Requests that were given up on, oldest first: why, and the site's last answer.",
-        parameters=(*_LETTERS, _CURSOR, _LIMIT),
+        parameters=(*_LETTERS, CURSOR, LIMIT),
         answers={200: letter_views.LettersView},
-        problems=_ANY,
+        problems=ANY,
     ),
     Route(
         operation="getDeadLetter",
@@ -193,7 +151,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/v1/{biz}/dead-letters/{id}",
         summary="One dead letter with everything, the beginning of the last answer's body too.",
         answers={200: letter_views.WholeLetterView},
-        problems=(*_ANY, 409),
+        problems=(*ANY, 409),
     ),
     Route(
         operation="replayDeadLetter",
@@ -203,7 +161,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         body=(ReplayInput,),
         body_required=False,
         answers={200: views.RequestView},
-        problems=(*_ANY, 409, 413),
+        problems=(*ANY, 409, 413),
     ),
     Route(
         operation="purgeDeadLetter",
@@ -211,7 +169,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/v1/{biz}/dead-letters/{id}",
         summary="Remove a dead letter; the ledger still counts it as dead.",
         answers={204: None},
-        problems=(*_ANY, 409),
+        problems=(*ANY, 409),
     ),
     Route(
         operation="replayDeadLetters",
@@ -220,7 +178,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Have the dead letters that a filter means worked on again, some at a time.",
         body=(ReplaysInput,),
         answers={200: letter_views.ReplayedView},
-        problems=(*_ANY, 413),
+        problems=(*ANY, 413),
     ),
     Route(
         operation="purgeDeadLetters",
@@ -229,16 +187,17 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Remove the dead letters that a filter means, some at a time.",
         body=(PurgesInput,),
         answers={200: letter_views.PurgedView},
-        problems=(*_ANY, 413),
+        problems=(*ANY, 413),
     ),
+    *SEED_ROUTES,
     Route(
         operation="listRecords",
         method="GET",
         path="/v1/{biz}/records",
         summary="Records by time of storing, oldest first. The cursor may be kept to come back.",
-        parameters=(_REQUEST_ID, _CURSOR, _LIMIT),
+        parameters=(_REQUEST_ID, CURSOR, LIMIT),
         answers={200: views.RecordsView},
-        problems=_ANY,
+        problems=ANY,
     ),
     Route(
         operation="getStats",
@@ -246,7 +205,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/v1/{biz}/stats",
         summary="Totals per state, queue depth, rates over 1, 5 and 60 seconds.",
         answers={200: views.StatsView},
-        problems=_ANY,
+        problems=ANY,
     ),
     Route(
         operation="getLedger",
@@ -255,7 +214,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Where everything that was ever submitted is: every term, and the difference.",
         parameters=(_JOB,),
         answers={200: insight_views.LedgerView},
-        problems=_ANY,
+        problems=ANY,
     ),
     Route(
         operation="listWorkers",
@@ -263,7 +222,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/v1/{biz}/workers",
         summary="The fleet's workers: how they are, and what they hold of this biz.",
         answers={200: insight_views.WorkersView},
-        problems=_ANY,
+        problems=ANY,
     ),
     Route(
         operation="getVisits",
@@ -272,7 +231,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="What is known of a page since it was last read, or of all pages together.",
         parameters=(_PAGE_URL,),
         answers={200: visit_views.VisitsView},
-        problems=_ANY,
+        problems=ANY,
     ),
     Route(
         operation="getCoverage",
@@ -280,7 +239,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/v1/{biz}/coverage",
         summary="In how many records each field has a value, by rule and version.",
         answers={200: coverage_views.CoverageView},
-        problems=_ANY,
+        problems=ANY,
     ),
     Route(
         operation="listSchedules",
@@ -288,7 +247,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/v1/{biz}/schedules",
         summary="The biz's schedules.",
         answers={200: views.SchedulesView},
-        problems=_ANY,
+        problems=ANY,
     ),
     Route(
         operation="getSchedule",
@@ -296,7 +255,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/v1/{biz}/schedules/{name}",
         summary="One schedule.",
         answers={200: views.ScheduleView},
-        problems=_ANY,
+        problems=ANY,
     ),
     Route(
         operation="putSchedule",
@@ -305,7 +264,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="Create or replace a schedule: a cron line, in a time zone, on a list of URLs.",
         body=(ScheduleInput,),
         answers={200: views.ScheduleView},
-        problems=(*_ANY, 413),
+        problems=(*ANY, 413),
     ),
     Route(
         operation="deleteSchedule",
@@ -313,7 +272,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/v1/{biz}/schedules/{name}",
         summary="Delete a schedule; what it has created stays.",
         answers={204: None},
-        problems=_ANY,
+        problems=ANY,
     ),
     Route(
         operation="getHealth",

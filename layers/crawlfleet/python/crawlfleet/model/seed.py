@@ -135,6 +135,13 @@ class Seed(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.segment}/{self.key}"
 
 
+class SeedsMeant(msgspec.Struct, frozen=True, kw_only=True):
+    """Which seeds are meant: those of which all that is given holds."""
+
+    segment: str | None = None
+    state: SeedState | None = None
+
+
 class SeedTotals(msgspec.Struct, frozen=True, kw_only=True):
     """How many seeds of a segment are in each state; ``waiting`` are ready ones of the future."""
 

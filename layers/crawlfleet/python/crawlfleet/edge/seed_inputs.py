@@ -1,0 +1,166 @@
+"""Which URLs a client offers as seeds, and which seeds it means."""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from crawlfleet.edge.inputs import LARGEST_PAGE, read, time_in
+from crawlfleet.errors import InvalidRequestError, Problem
+from crawlfleet.model.seed import Offer, SeedsMeant, SeedState
+from crawlfleet.model.submission import (
+    BATCH_LIMIT,
+    HeaderName,
+    HeaderValue,
+    JobName,
+    Scalar,
+    Text,
+    Url,
+)
+from crawlfleet.policy.mistakes import decode, join, named
+from crawlfleet.policy.segment import NAME
+
+#: Seeds that one call changes unless it asks for fewer or more.
+CHANGES: Final = 500
+#: Fields of a batch.
+_BATCH: Final = frozenset({"seeds"})
+#: What msgspec raises for bytes that are not what was asked for.
+_UNREADABLE: Final = (msgspec.MsgspecError, RecursionError, UnicodeError)
+
+SegmentName = Annotated[str, Meta(pattern=rf"^{NAME}\Z")]
+SeedId = Annotated[str, Meta(pattern=rf"^{NAME}/[0-9a-f]{{32}}\Z")]
+StateName = Literal["ready", "handed", "finished", "failed"]
+
+
+class SeedInput(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """A URL offered as a seed. ``rule`` may be left out where the biz has only one.
+
+    It is accepted once a segment, by its key. ``meta``, ``headers`` and ``job`` are those of the
+    request that is made of it, at ``starts_at`` or now: RFC 3339 with a zone, or epoch
+    milliseconds.
+    """
+
+    url: Url
+    rule: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+    meta: Annotated[dict[Text, Scalar], Meta(max_length=64)] = {}
+    headers: Annotated[dict[HeaderName, HeaderValue], Meta(max_length=64)] = {}
+    job: JobName | None = None
+    starts_at: Annotated[str, Meta(max_length=40)] | None = None
+
+
+class SeedsInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Several URLs, each answered on its own."""
+
+    seeds: Annotated[list[SeedInput], Meta(min_length=1, max_length=BATCH_LIMIT)]
+
+
+class SeedFilterInput(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Seeds of which all that is given holds."""
+
+    segment: SegmentName | None = None
+    state: StateName | None = None
+
+
+class SeedsChangeInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which seeds are released or forgotten: some by what they are called, or those of a filter.
+
+    All of them are ``all``, not an empty filter. Released are failed ones, unless the filter says
+    ``finished``. ``cursor`` is that of the answer before, where a call did not come to the end.
+    """
+
+    seeds: Annotated[list[SeedId], Meta(max_length=BATCH_LIMIT)] = []
+    filter: SeedFilterInput = SeedFilterInput()
+    all: bool = False
+    limit: Annotated[int, Meta(ge=1, le=LARGEST_PAGE)] = CHANGES
+    cursor: Annotated[str, Meta(max_length=200)] | None = None
+
+
+_seeds = msgspec.json.Decoder(SeedsInput)
+_single = msgspec.json.Decoder(SeedInput)
+
+
+def offers_in(body: bytes) -> list[Offer | InvalidRequestError]:
+    """The offers of a batch; one that is wrong is its error, and the others go on without it.
+
+    Raises:
+        InvalidRequestError: the body is no batch of 1 to 1,000.
+    """
+    try:
+        return [_offer(one, index) for index, one in enumerate(_seeds.decode(body).seeds)]
+    except _UNREADABLE:
+        pass
+    top = read(body, dict[str, msgspec.Raw])
+    problems = [Problem(join("", name), _beside(name)) for name in top.keys() - _BATCH]
+    entries, wrong = decode(bytes(top.get("seeds", b"null")), list[msgspec.Raw])
+    problems += [Problem("seeds", "is missing" if "seeds" not in top else p.message) for p in wrong]
+    if problems or entries is None:
+        raise InvalidRequestError(sorted(problems, key=lambda problem: problem.field))
+    if not 1 <= len(entries) <= BATCH_LIMIT:
+        message = f"must have 1 to {BATCH_LIMIT:,} entries, has {len(entries):,}"
+        raise InvalidRequestError.of("seeds", message)
+    return [_entry(entry, index) for index, entry in enumerate(entries)]
+
+
+def meant_in(query: Mapping[str, str]) -> SeedsMeant:
+    """The filter in the parameters of a list."""
+    given = {name: query[name] for name in ("segment", "state") if name in query}
+    return _meant(read(msgspec.json.encode(given), SeedFilterInput))
+
+
+def changes_in(body: bytes) -> tuple[SeedsChangeInput, SeedsMeant | None]:
+    """Which seeds are changed; the filter is None where they are named.
+
+    Raises:
+        InvalidRequestError: they are said in no way, or in two: nobody changes all by a typo.
+    """
+    given = read(body, SeedsChangeInput)
+    ways = bool(given.seeds) + (given.filter != SeedFilterInput()) + given.all
+    if not ways:
+        message = 'is empty: name seeds or a filter, or say "all": true for every seed'
+        raise InvalidRequestError.of("filter", message)
+    if ways > 1:
+        message = "is one of three ways to say which: seeds, filter, all"
+        raise InvalidRequestError.of("seeds" if given.seeds else "filter", message)
+    return given, None if given.seeds else _meant(given.filter)
+
+
+def _meant(given: SeedFilterInput) -> SeedsMeant:
+    state = None if given.state is None else SeedState[given.state.upper()]
+    return SeedsMeant(segment=given.segment, state=state)
+
+
+def _offer(one: SeedInput, index: int) -> Offer | InvalidRequestError:
+    try:
+        starts_at = time_in(one.starts_at, f"seeds[{index}].starts_at")
+    except InvalidRequestError as error:
+        return error
+    return Offer(
+        url=one.url,
+        rule=one.rule or "",
+        meta=one.meta,
+        headers=one.headers,
+        job=one.job,
+        starts_at=starts_at,
+    )
+
+
+def _entry(raw: msgspec.Raw, index: int) -> Offer | InvalidRequestError:
+    try:
+        return _offer(_single.decode(raw), index)
+    except _UNREADABLE:
+        _, problems = decode(bytes(raw), SeedInput)
+        return InvalidRequestError(
+            Problem(f"seeds[{index}].{p.field}".rstrip("."), p.message) for p in problems
+        )
+
+
+def _beside(name: str) -> str:
+    """What is wrong with a field that stands beside a batch's entries."""
+    if name in SeedInput.__struct_fields__:
+        return 'belongs to each entry of "seeds", not beside them'
+    return f"is no field of a batch; it has {named(_BATCH, name)}"
