@@ -28,6 +28,8 @@ class Pages:
     def answer(self, target: str) -> tuple[bytes, float]:
         """The answer to a target, and how long it waits."""
         first, _, second = target.lstrip("/").partition("/")
+        if target == "/robots.txt":
+            return _answer(b"", "text/plain"), 0.0  # nothing is forbidden
         if first == "hits":
             return _answer(json.dumps(self.hits[second]).encode(), "application/json"), 0.0
         if first == "pause":

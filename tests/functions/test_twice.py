@@ -154,6 +154,9 @@ class _Page(BaseHTTPRequestHandler):
     server: Site
 
     def do_GET(self) -> None:
+        if self.path == "/robots.txt":
+            self.send_error(404)
+            return
         with self.server.lock:
             self.server.served[self.path] += 1
         body = f"<title>{self.path}</title>".encode()

@@ -161,6 +161,9 @@ class RobotsBook:
                 seconds = kept_seconds(copy)
                 await self._tell(origin, copy, seconds)
         rules = SiteRules(origin, copy)
+        # Reading a large file takes long enough to keep the event loop from all else.
+        product = product_of(held.biz.politeness, held.biz.fetch)
+        await self._threaded(rules.crawl_delay, product)
         self._keep(rules, to_ms(self._clock()) + int(seconds * 1000))
         return rules
 

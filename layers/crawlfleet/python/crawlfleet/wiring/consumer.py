@@ -40,6 +40,8 @@ class Consumer:
         self._rules = MongoRules(parts.nodes)
         self._extractor = RuleExtractor()
         self._executors = SpiderExecutors(REGISTRY, self._extractor)
+        for problem in REGISTRY.problems:
+            parts.log.warning("an executor cannot be used", extra={"problem": str(problem)})
         self._validator = SchemaValidator()
         self._hosts = RedisHosts(parts.redis)
         self._robots = RedisRobotsCache(parts.redis)

@@ -8,8 +8,9 @@ from crawlfleet.executors.registry import Registry, check_spider
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
 
-#: The executors there are: built in, of installed packages, and of files beside the function.
-REGISTRY: Final = Registry(Path("executors"))
+#: The executors there are: built in, of installed packages, and of files dropped beside the
+#: consumer's handler. Lambda and the local cloud run where that folder is.
+REGISTRY: Final = Registry(Path("functions/consumer/executors"))
 
 
 def check_reader(reader: Rule | Spider) -> list[Problem]:
