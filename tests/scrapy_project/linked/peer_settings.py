@@ -10,8 +10,8 @@ DUPEFILTER_CLASS = "scrapy_redis.dupefilter.RFPDupeFilter"
 ITEM_PIPELINES = {"scrapy_redis.pipelines.RedisPipeline": 300}
 SCHEDULER_PERSIST = True
 
-REDIS_URL = os.environ["CRAWLFLEET_REDIS_URL"]
-_TENANT = os.environ["LINKED_TENANT"]
+REDIS_URL = os.environ.get("CRAWLFLEET_REDIS_URL", "")
+_TENANT = os.environ.get("LINKED_TENANT", "default")
 SCHEDULER_QUEUE_KEY = f"{_TENANT}:%(spider)s:requests"
 SCHEDULER_DUPEFILTER_KEY = f"{_TENANT}:%(spider)s:dupefilter"
 REDIS_ITEMS_KEY = f"{_TENANT}:%(spider)s:items"
