@@ -6,7 +6,7 @@ from tests.unit.flows.world import DOCS, START, World, make_tree
 
 
 def started(world: World) -> int:
-    return staff(world.queue, world.workers, world, world.tree, world.clock)
+    return staff(world.queue, world.data, world.workers, world, world.tree, world.clock)
 
 
 def test_an_idle_fleet_starts_nobody(world):
@@ -29,6 +29,12 @@ def test_the_stage_bounds_hold():
 
     assert started(world) == 1
     world.queue.enqueue(DOCS, [Entry(n, "docs", n) for n in range(99)], START)
+    assert started(world) == 1
+
+
+def test_items_that_wait_to_be_stored_want_somebody(world):
+    world.data.put(DOCS, [b"{}"])
+
     assert started(world) == 1
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from crawlfleet.adapters.memory.coverages import MemoryCoverages
+from crawlfleet.adapters.memory.data_queue import MemoryDataQueue
 from crawlfleet.adapters.memory.disowning import MemoryDisowning
 from crawlfleet.adapters.memory.fetcher import MemoryFetcher
 from crawlfleet.adapters.memory.filling import MemoryFilling
@@ -17,6 +18,8 @@ from crawlfleet.adapters.memory.queue import MemoryQueue
 from crawlfleet.adapters.memory.robots import MemoryRobotsCache
 from crawlfleet.adapters.memory.rules import MemoryRules
 from crawlfleet.adapters.memory.schedules import MemorySchedules
+from crawlfleet.adapters.memory.seed_filter import MemorySeedFilter
+from crawlfleet.adapters.memory.seeds import MemorySeeds
 from crawlfleet.adapters.memory.store import MemoryRequestStore
 from crawlfleet.adapters.memory.submission_keys import MemorySubmissionKeys
 from crawlfleet.adapters.memory.visits import MemoryVisits
@@ -24,7 +27,9 @@ from crawlfleet.adapters.memory.watch import MemoryWatch
 from crawlfleet.adapters.memory.workers import MemoryWorkers
 from crawlfleet.adapters.schema import SchemaValidator
 from crawlfleet.errors import ExtractError, StoreUnavailableError
+from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
+from crawlfleet.flows.seeding import SeedingPorts
 from crawlfleet.flows.submission import SubmissionPorts
 from crawlfleet.flows.tracking import TrackingPorts
 from crawlfleet.flows.work_ports import WorkPorts
@@ -192,6 +197,9 @@ class World:
         self.robots = MemoryRobotsCache(clock=self.clock)
         self.coverages = MemoryCoverages()
         self.visits = MemoryVisits()
+        self.seeds = MemorySeeds()
+        self.seed_filter = MemorySeedFilter()
+        self.data = MemoryDataQueue()
 
     @property
     def biz(self) -> Biz:
@@ -261,6 +269,21 @@ class World:
         }
         return RecoveryPorts(**(ports | changes))  # type: ignore[arg-type]
 
+    def seeding(self) -> SeedingPorts:
+        return SeedingPorts(
+            seeds=self.seeds, filter=self.seed_filter, warn=self.warn, submission=self.submission()
+        )
+
+    def draining(self) -> DrainPorts:
+        return DrainPorts(
+            queue=self.data,
+            store=self.store,
+            validator=SchemaValidator(),
+            coverages=self.coverages,
+            journal=self.journal,
+            warn=self.warn,
+        )
+
     def work(self, pages: dict[str, object], **changes: object) -> WorkPorts:
         ports: dict[str, object] = {
             "config": self,
@@ -279,6 +302,8 @@ class World:
             "validator": SchemaValidator(),
             "coverages": self.coverages,
             "visits": self.visits,
+            "seeding": self.seeding(),
+            "draining": self.draining(),
             "clock": self.clock,
             "remaining": lambda: 600.0,
             "jitter": lambda: 1.0,

@@ -29,6 +29,7 @@ from typing import Final, ParamSpec, TypeVar
 from crawlfleet.errors import StoreError
 from crawlfleet.flows.attempting import Attempts
 from crawlfleet.flows.courtesy import Courtesy
+from crawlfleet.flows.draining import Drainer
 from crawlfleet.flows.heart import Heart
 from crawlfleet.flows.holding import Held, Holding, by_lane
 from crawlfleet.flows.leasing import NOTHING, Leasing
@@ -38,6 +39,7 @@ from crawlfleet.flows.reading import Pace, Reading
 from crawlfleet.flows.recovery import TURN as RECOVERY
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.robots import RobotsBook
+from crawlfleet.flows.sowing import Sower
 from crawlfleet.flows.turns import Turns
 from crawlfleet.flows.watching import watch
 from crawlfleet.flows.work_ports import WorkPorts
@@ -74,11 +76,15 @@ WATCH_SECONDS: Final = 1.0
 #: end that it is at.
 RECOVER_SECONDS: Final = 5.0
 ROUND_END_SECONDS: Final = 3.0
+#: How often seeds become requests, and items of the data queue records.
+SOW_SECONDS: Final = 0.5
+DRAIN_SECONDS: Final = 2.0
 #: How often the account of the phases is written.
 ACCOUNT_SECONDS: Final = 5.0
 
-#: Calls of the parts that run at once beside: lease and claim, renew, account, watch, recover.
-THREADS: Final = SETTLED_LANES + 5
+#: Calls of the parts that run at once beside: lease and claim, renew, account, watch, recover,
+#: sow, drain.
+THREADS: Final = SETTLED_LANES + 7
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -107,6 +113,8 @@ class Worker:
         self._courtesy = Courtesy(
             ports.hosts, ports.config, self._robots, self._turns, worker, ports.clock
         )
+        self._sower = Sower(ports.seeding, ports.clock, ports.warn)
+        self._drainer = Drainer(ports.draining, worker, ports.clock, ports.warn)
         self._leasing = Leasing(
             ports,
             worker,
@@ -115,6 +123,7 @@ class Worker:
             self._phases,
             self._courtesy,
             self._robots,
+            self._sower,
         )
         self._reading = Reading(ports, Pace(self._holding, self._phases), self._threaded)
         self._passages = Passages(ports.config, self._courtesy, self._robots, self._threaded)
@@ -156,6 +165,8 @@ class Worker:
             asyncio.create_task(self._keeper()),
             asyncio.create_task(self._repeatedly(WATCH_SECONDS, self._watch)),
             asyncio.create_task(self._repeatedly(RECOVER_SECONDS, self._recover)),
+            asyncio.create_task(self._repeatedly(SOW_SECONDS, self._sow)),
+            asyncio.create_task(self._repeatedly(DRAIN_SECONDS, self._drain_items)),
         ]
         try:
             self._report.stopped_because = await self._feeder()
@@ -252,13 +263,16 @@ class Worker:
         await self._call(self._ports.workers.leave, self._id)
         lanes = self._ports.config.current().lanes()
         try:
+            made = await self._threaded(self._sow)
+            items = await self._threaded(self._ports.draining.queue.waiting, lanes)
             now = self._ports.clock()
             loads = await self._threaded(self._ports.queue.loads, lanes, now)
         except Exception as error:  # noqa: BLE001  the tick finds what this one cannot see
             self._ports.warn("whether there is more work is not known", error)
             return True
         soon = to_ms(now + LINGER)
-        if not any(load.ready or (load.next_ts or soon) < soon for load in loads):
+        more = made or any(items)
+        if not more and not any(load.ready or (load.next_ts or soon) < soon for load in loads):
             return True
         await self._threaded(self._heart.start)
         return False
@@ -349,7 +363,6 @@ class Worker:
         elif isinstance(outcome, Done):
             report.done += 1
             report.records += len(outcome.records) + outcome.stored
-            report.links += len(outcome.links)
         elif isinstance(outcome, Retry):
             report.retried += 1
         else:
@@ -405,7 +418,7 @@ class Worker:
 
     # ---- watcher -------------------------------------------------------------------------------
 
-    async def _repeatedly(self, seconds: float, look: Callable[[], None]) -> None:
+    async def _repeatedly(self, seconds: float, look: Callable[[], object]) -> None:
         while True:
             await self._pause(seconds)
             await self._call(look)
@@ -424,6 +437,13 @@ class Worker:
 
         with self._recovering:
             recover(ports.recovery, ports.config.current(), self._id, ports.clock(), time_left)
+
+    def _sow(self) -> int:
+        return self._sower.hand_out(self._ports.config.current())
+
+    def _drain_items(self) -> None:
+        if not self._ending:
+            self._report.items += self._drainer.drain(self._ports.config.current())
 
     def _end_round(self) -> None:
         """Recover no more, and keep nobody else from it.

@@ -18,6 +18,7 @@ from crawlfleet.flows.courtesy import Courtesy, Waiting, reason
 from crawlfleet.flows.holding import Held, by_lane
 from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.robots import RobotsBook
+from crawlfleet.flows.sowing import Sower
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.biz import Biz, FleetLimits, Tree
 from crawlfleet.model.ids import RequestId
@@ -65,6 +66,7 @@ class Leasing:
         phases: Seconds by lane and phase; adds those of lease, claim and turn.
         courtesy: Asks for turns at hosts.
         robots: Knows whose rules are to be learnt first.
+        sower: Makes seeds of links.
     """
 
     def __init__(
@@ -76,10 +78,12 @@ class Leasing:
         phases: Phases,
         courtesy: Courtesy,
         robots: RobotsBook,
+        sower: Sower,
     ) -> None:
         self._ports = ports
         self._courtesy = courtesy
         self._robots = robots
+        self._sower = sower
         self._id = worker
         self._limits = limits
         self._report = report
@@ -285,8 +289,10 @@ class Leasing:
     ) -> set[RequestId]:
         """Write outcomes to the truth, then to the index; returns what is another's now."""
         now = self._ports.clock()
+        self._report.links += self._sower.offer_links(lane, biz, outcomes)
         lost = self._ports.store.settle(lane, biz, outcomes, self._id, now)
         self._remember(lane, biz, outcomes, lost)
+        self._sower.ended(lane, biz, outcomes, lost)
         finished: dict[str, list[Entry]] = defaultdict(list)
         delayed: dict[str, list[tuple[Entry, datetime]]] = defaultdict(list)
         for claim, outcome in outcomes:

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
+from crawlfleet.flows.seeding import SeedingPorts
 from crawlfleet.ports import (
     Clock,
     ConfigCentre,
@@ -47,6 +49,8 @@ class WorkPorts:
     validator: Validator
     coverages: Coverages
     visits: Visits
+    seeding: SeedingPorts
+    draining: DrainPorts
     clock: Clock
     remaining: Callable[[], float]
     jitter: Callable[[], float]

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
@@ -14,6 +15,7 @@ from crawlfleet.adapters.mongo.rules import MongoRules
 from crawlfleet.adapters.mongo.visits import MongoVisits
 from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
+from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
 from crawlfleet.adapters.redis_queue.hosts import RedisHosts
 from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
 from crawlfleet.adapters.redis_queue.sessions import RedisSessions
@@ -21,15 +23,24 @@ from crawlfleet.adapters.schema import SchemaValidator
 from crawlfleet.executors.applying import SpiderExecutors
 from crawlfleet.extract import RuleExtractor
 from crawlfleet.flows.execution import Worker
+from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts
 from crawlfleet.wiring.readers import REGISTRY, check_reader
 from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
+from crawlfleet.wiring.submissions import seeding_ports, submission_ports
 
 #: Names that are looked up at once.
 LOOK_UPS: Final = 64
+
+
+class _Awake:
+    """Whoever asks for a consumer here is one."""
+
+    def wake(self, count: int) -> None:
+        """It is awake."""
 
 
 class Consumer:
@@ -37,6 +48,7 @@ class Consumer:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._recovery = recovery_ports(parts)
         self._rules = MongoRules(parts.nodes)
         self._extractor = RuleExtractor()
         self._executors = SpiderExecutors(REGISTRY, self._extractor)
@@ -48,7 +60,17 @@ class Consumer:
         self._sessions = RedisSessions(parts.redis)
         self._coverages = RedisCoverages(parts.redis)
         self._visits = MongoVisits(parts.nodes)
-        self._recovery = recovery_ports(parts)
+        # This worker is what there is to wake.
+        submission = replace(submission_ports(parts), waker=_Awake())
+        self._seeding = seeding_ports(parts, submission)
+        self._draining = DrainPorts(
+            queue=RedisDataQueue(parts.redis),
+            store=parts.store,
+            validator=self._validator,
+            coverages=self._coverages,
+            journal=self._recovery.journal,
+            warn=parts.warn,
+        )
         self._clock = ServerClock(parts.redis)
 
     def work(self, worker: str, remaining: Callable[[], float]) -> dict[str, object]:
@@ -87,6 +109,8 @@ class Consumer:
                 validator=self._validator,
                 coverages=self._coverages,
                 visits=self._visits,
+                seeding=self._seeding,
+                draining=self._draining,
                 clock=self._clock,
                 remaining=remaining,
                 jitter=random.random,
@@ -98,5 +122,5 @@ class Consumer:
 @lru_cache(maxsize=1)
 def consumer() -> Consumer:
     """The consumer of this environment."""
-    settings = Settings.from_environment(needs=(Need.REDIS, Need.NODES))
+    settings = Settings.from_environment(needs=(Need.REDIS, Need.NODES, Need.ID_ISSUER))
     return Consumer(Parts(settings, "consumer", check_reader))

@@ -7,16 +7,18 @@ from functools import lru_cache
 from crawlfleet.adapters.mongo.schedules import MongoSchedules
 from crawlfleet.adapters.mongo.visits import MongoVisits
 from crawlfleet.adapters.redis_queue.clock import ServerClock
+from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.recrawling import RecrawlPorts, resubmit_due
 from crawlfleet.flows.scheduling import run_due
+from crawlfleet.flows.sowing import tend_seeds
 from crawlfleet.flows.staffing import staff
 from crawlfleet.flows.watching import stand_watch
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts, now
 from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
-from crawlfleet.wiring.submissions import submission_ports
+from crawlfleet.wiring.submissions import seeding_ports, submission_ports
 
 
 class Scheduler:
@@ -27,6 +29,8 @@ class Scheduler:
         self._submission = submission_ports(parts)
         self._schedules = MongoSchedules(parts.nodes)
         self._recrawl = RecrawlPorts(submission=self._submission, visits=MongoVisits(parts.nodes))
+        self._seeding = seeding_ports(parts, self._submission)
+        self._data = RedisDataQueue(parts.redis)
         self._recovery = recovery_ports(parts)
         # Leases are judged by the clock that workers go by.
         self._clock = ServerClock(parts.redis)
@@ -48,6 +52,10 @@ class Scheduler:
             done["recrawled"] = resubmit_due(self._recrawl, tree, now(), time_left)
         except Exception as error:  # noqa: BLE001  recovery and staffing must go on
             parts.warn("due pages could not be submitted", error)
+        try:
+            done["seeded"] = tend_seeds(self._seeding, tree, now(), time_left)
+        except Exception as error:  # noqa: BLE001  recovery and staffing must go on
+            parts.warn("seeds could not be handed out", error)
         self._clock.sync()
         try:
             watching = watch_ports(self._recovery)
@@ -59,7 +67,7 @@ class Scheduler:
         done |= {"requeued": recovered.requeued, "expired": recovered.expired}
         done |= {"orphans": recovered.orphans, "corrected": recovered.corrected}
         try:
-            started = staff(parts.queue, parts.workers, parts.waker, tree, self._clock)
+            started = staff(parts.queue, self._data, parts.workers, parts.waker, tree, self._clock)
             done["started"] = started
         except CrawlfleetError as error:
             parts.warn("consumers could not be started", error)
