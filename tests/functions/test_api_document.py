@@ -15,6 +15,7 @@ from crawlfleet.wiring.router import router
 from tests.functions.http import ask, submit
 from tests.functions.letters import dead_letters
 from tests.functions.open_api import Document
+from tests.functions.seeds import failed_seed
 from tests.functions.shim import wsgi
 
 _NOT_CHECKED = [
@@ -69,8 +70,12 @@ def test_everything_documented_answers(world, document):
     schedule = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/"]}
     assert ask(world, "PUT", "/v1/docs/schedules/nightly", schedule).status == 200
     letters = dict(zip(_ON_A_LETTER, dead_letters(world, len(_ON_A_LETTER)), strict=True))
-    values = {"biz": "docs", "id": request_id, "name": "nightly"}
+    segment, key = failed_seed(world)
+    values = {"biz": "docs", "id": request_id, "name": "nightly", "segment": segment, "key": key}
     bodies = {
+        "offerSeeds": {"seeds": [{"url": "https://example.org/2"}]},
+        "releaseSeeds": {"filter": {"segment": "another"}},
+        "forgetSeeds": {"filter": {"segment": "another"}},
         "submitRequests": {"url": "https://example.org/2"},
         "putSchedule": schedule,
         "replayDeadLetters": {"filter": {"status": 299}},
@@ -90,7 +95,8 @@ def test_everything_documented_answers(world, document):
 
 
 def test_open_paths_need_no_key_and_all_others_do(world, document):
-    values = {"biz": "docs", "id": "1", "name": "nightly"}
+    seed = {"segment": "2026-03-01", "key": "0" * 32}
+    values = {"biz": "docs", "id": "1", "name": "nightly", **seed}
     for (method, path), operation in document.operations.items():
         place = re.sub(r"{(\w+)}", lambda match: values[match[1]], path)
         answer = ask(world, method, place, "{}", key=None)
@@ -129,8 +135,9 @@ def _with_meaning(body: Any) -> Any:
     """The body with URLs, rules and times in place that a schema alone does not come up with."""
     if not isinstance(body, dict):
         return body
-    if "requests" in body:
-        return {**body, "requests": [_with_meaning(entry) for entry in body["requests"]]}
+    for batch in ("requests", "seeds"):
+        if batch in body:
+            return {**body, batch: [_with_meaning(entry) for entry in body[batch]]}
     meaning = {
         "client_id": uuid4().hex,
         "url": "https://example.org/a?b=c",
@@ -138,6 +145,7 @@ def _with_meaning(body: Any) -> Any:
         "rule": "page",
         "cron": "*/5 3 * * 1",
         "time_zone": "Europe/Berlin",
+        "starts_at": "2026-03-01T08:00:00Z",
     }
     return {**body, **{name: value for name, value in meaning.items() if name in body}}
 
@@ -147,6 +155,16 @@ def _of_letters(body: dict[str, Any]) -> dict[str, Any]:
     meaning = {"filter": {"reason": "PageGone"}, "rule": "current", "limit": 7, "cursor": None}
     sensible = {**body, **{name: value for name, value in meaning.items() if name in body}}
     return {**sensible, "all": "filter" not in body}
+
+
+def _of_seeds(body: dict[str, Any]) -> dict[str, Any]:
+    """The body of a change of many seeds, with one of the three ways to say which."""
+    meaning = {"limit": 7, "cursor": None}
+    sensible = {**body, **{name: value for name, value in meaning.items() if name in body}}
+    sensible["all"] = False
+    if body.get("seeds"):
+        return {**sensible, "filter": {}}
+    return {**sensible, "seeds": [], "filter": {"segment": "2026-03-01", "state": "failed"}}
 
 
 #: What changes one thing once is no matter of bodies.
@@ -161,8 +179,12 @@ def test_whatever_fits_the_document_and_means_something_is_accepted(world, route
     @given(schema[route.path][route.method].as_strategy(path_parameters=place))
     @_BOUNDED
     def ask_it(case: schemathesis.Case) -> None:
-        of_letters = route.operation.endswith("DeadLetters")
-        case.body = _of_letters(case.body) if of_letters else _with_meaning(case.body)
+        if route.operation.endswith("DeadLetters"):
+            case.body = _of_letters(case.body)
+        elif route.operation in {"releaseSeeds", "forgetSeeds"}:
+            case.body = _of_seeds(case.body)
+        else:
+            case.body = _with_meaning(case.body)
         headers = {"x-api-key": "acme"}
         if "Idempotency-Key" in (case.headers or {}):
             headers["Idempotency-Key"] = uuid4().hex
