@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tests.unit.sdk.api_findings import Findings
+from tests.unit.sdk.api_seeds import SeedDesk
 from tests.unit.sdk.api_wire import Call, Fault, Handler
 
 KEY = "k-3f9a61c27d-secret"
@@ -34,6 +35,7 @@ class ApiServer:
         self.records: list[dict[str, Any]] = []
         self.schedules: dict[str, dict[str, Any]] = {}
         self.findings = Findings()
+        self.seeds = SeedDesk()
         #: What was answered under each idempotency key, and the body it was for.
         self.keys: dict[str, tuple[bytes, Any]] = {}
         self.page = 1000
@@ -102,12 +104,27 @@ class ApiServer:
                 return self.dead_letters(method, rest, call)
             case ("GET", "ledger"):
                 return 200, self.findings.account(self.requests, call.params.get("job"))
+            case (method, "seeds", *rest):
+                return self.of_seeds(method, rest, call)
             case ("GET", "visits"):
                 return self.findings.seen(call.params.get("url"))
             case ("GET", "coverage"):
                 return 200, {"coverage": self.findings.coverage}
             case ("GET", "workers"):
                 return 200, {"workers": self.findings.workers}
+        return 404, problem("not-found", 404, "no such path")
+
+    def of_seeds(self, method: str, rest: list[str], call: Call) -> tuple[int, Any]:
+        match (method, *rest):
+            case ("GET",):
+                items, cursor, more = self.cut(self.seeds.meant(call.params), call.params)
+                return 200, {"seeds": items, "cursor": cursor, "more": more}
+            case ("POST",):
+                return self.seeds.offer(call.body)
+            case ("GET", "totals"):
+                return 200, {"segments": self.seeds.totals()}
+            case ("POST", "release" | "forget" as verb):
+                return self.seeds.change(verb, call.body)
         return 404, problem("not-found", 404, "no such path")
 
     def post_once(self, call: Call) -> tuple[int, Any]:

@@ -54,6 +54,7 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "requests": Place("tracking", "requests", "List the requests of a biz."),
     "explain": Place("insight", "explain", "Explain why a request is where it is."),
     "dead": Place("dead", "dead", "Read, replay and purge dead letters."),
+    "seeds": Place("seeds", "seeds", "Offer URLs once a segment; count, release, forget them."),
     "records": Place("export", "records", "Read the records of a biz."),
     "stats": Place("figures", "stats", "Show totals, queue, rates and where the time goes."),
     "ledger": Place("insight", "ledger", "Tell where everything is that was ever submitted."),

@@ -60,6 +60,7 @@ from crawlfleet.sdk.results import (
     Submitted,
     TimelineEvent,
 )
+from crawlfleet.sdk.seeds import Seed, SeedOffer, Seeds, SegmentTotals
 from crawlfleet.sdk.transport import Retries, Timeouts
 
 __all__ = [
@@ -94,6 +95,10 @@ __all__ = [
     "RuleCoverage",
     "Sample",
     "Schedule",
+    "Seed",
+    "SeedOffer",
+    "Seeds",
+    "SegmentTotals",
     "SiteAnswer",
     "Speeds",
     "Standing",

@@ -35,6 +35,7 @@ from crawlfleet.sdk.results import (
     Stats,
     Submitted,
 )
+from crawlfleet.sdk.seeds import SeedCalls
 from crawlfleet.sdk.submitting import Submissions
 from crawlfleet.sdk.transport import Clock, Retries, Timeouts, Transport
 from crawlfleet.sdk.waiting import Progress, wait_for_biz, wait_for_ids
@@ -45,7 +46,7 @@ WAIT_SECONDS = 600.0
 PAGE_SIZE = 500
 
 
-class Client(Submissions, Letters):
+class Client(Submissions, Letters, SeedCalls):
     """A client of one Crawlfleet API.
 
     ::

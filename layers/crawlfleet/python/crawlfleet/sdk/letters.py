@@ -88,7 +88,7 @@ class DeadLetters(Calls):
                 count=said.replayed, skipped=said.skipped, cursor=said.cursor, more=said.more
             )
 
-        return _until_none_is_left(ask, cursor, limit, progress)
+        return until_none_is_left(ask, cursor, limit, progress)
 
     def purge(
         self,
@@ -111,7 +111,7 @@ class DeadLetters(Calls):
                 count=said.purged, skipped=said.skipped, cursor=said.cursor, more=said.more
             )
 
-        return _until_none_is_left(ask, cursor, limit, progress)
+        return until_none_is_left(ask, cursor, limit, progress)
 
     def _scope(self, *, everything: bool) -> dict[str, object]:
         if everything == bool(self._meant):
@@ -207,7 +207,7 @@ class Letters(Calls):
                 raise
 
 
-def _until_none_is_left(
+def until_none_is_left(
     ask: Callable[[dict[str, str | int]], Changed],
     cursor: str | None,
     limit: int | None,

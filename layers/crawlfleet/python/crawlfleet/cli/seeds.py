@@ -1,0 +1,323 @@
+"""``crawlfleet seeds``: URLs that are accepted once a segment."""
+
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import click
+
+from crawlfleet.cli.connection import speaks_to_api
+from crawlfleet.cli.console import counted, draw, emit, moment, note, printable, progress, table
+from crawlfleet.cli.entries import Entries
+from crawlfleet.cli.failures import Exit
+
+if TYPE_CHECKING:
+    from crawlfleet.sdk import Changed, Client, SeedOffer
+
+#: Seeds that the table shows unless told otherwise; refusals that are shown one by one.
+_ROWS: Final = 50
+_SHOWN: Final = 20
+
+_STATES = click.Choice(["ready", "handed", "finished", "failed"])
+
+
+@click.group()
+def seeds() -> None:
+    """Offer URLs once a segment; see what became of them."""
+
+
+@seeds.command()
+@click.argument("biz")
+@click.argument("urls", nargs=-1, metavar="[URL]...")
+@click.option(
+    "--file",
+    "-f",
+    "source",
+    type=click.File("rb"),
+    help="A URL, or an entry as a JSON object, per line; - reads standard input.",
+)
+@click.option("--rule", help="Rule or spider for those that name none.")
+@click.option("--job", help="Job for those that name none: what they are counted under.")
+@click.option(
+    "--starts-at", metavar="TIME", help="Not before: 2026-01-31T08:00:00Z. It decides the segment."
+)
+@speaks_to_api
+def offer(
+    fleet: "Client",
+    biz: str,
+    urls: Sequence[str],
+    source: IO[bytes] | None,
+    rule: str | None,
+    job: str | None,
+    starts_at: str | None,
+    as_json: bool,
+) -> int:
+    """Offer URLs as seeds.
+
+    A page is accepted once a segment, however often and by whichever of its URLs it is offered: the
+    others are duplicates, which is no failure. `crawlfleet seeds key` tells what makes two URLs one
+    page. With --json a line of JSON for each.
+    """
+    if not urls and source is None:
+        raise click.UsageError("there is nothing to offer: give URLs, or --file with lines of them")
+    entries = Entries(urls, source)
+    accepted = duplicates = rejected = 0
+    with progress("offered", hidden=as_json) as advance:
+        answers = fleet.offer_each_seed(biz, entries, rule=rule, job=job, starts_at=starts_at)
+        for answer in answers:
+            accepted += answer.accepted
+            duplicates += answer.duplicate
+            if answer.error is not None:
+                rejected += 1
+                if not as_json and rejected <= _SHOWN:
+                    note(f"{entries.place(answer.index)}: {_wrong(answer)}")
+            if as_json:
+                emit(answer)
+            advance(accepted + duplicates + rejected, None)
+    rejected += len(entries.refusals)
+    for refusal in entries.refusals[:_SHOWN]:
+        note(f"line {refusal.line}: {refusal.message}")
+    if not as_json:
+        click.echo(f"accepted {accepted}, duplicates {duplicates}, rejected {rejected}")
+    return Exit.BAD_INPUT if rejected else Exit.FINE
+
+
+@seeds.command("list")
+@click.argument("biz")
+@click.option("--segment", help="Of this segment, such as 2026-03-01.")
+@click.option("--state", type=_STATES, help="In this state.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help=f"At most so many. Default: {_ROWS} in a table, all with --json.",
+)
+@speaks_to_api
+def list_all(
+    fleet: "Client",
+    biz: str,
+    segment: str | None,
+    state: str | None,
+    limit: int | None,
+    as_json: bool,
+) -> int:
+    """List seeds, by segment and key.
+
+    With --json a line of JSON for each.
+    """
+    rows = limit or (None if as_json else _ROWS)
+    size = min(500, rows + 1) if rows else 500
+    found = iter(fleet.seeds(biz, segment=segment, state=state, page_size=size))
+    if as_json:
+        for each in islice(found, limit):
+            emit(each)
+        return Exit.FINE
+    shown = list(islice(found, rows))
+    if not shown:
+        note("there are none")
+        return Exit.FINE
+    lines = [
+        (each.id, each.state, moment(each.due_at), each.tries, each.url, each.why) for each in shown
+    ]
+    draw(table(["id", "state", "due", "tries>", "url", "why"], lines))
+    if len(shown) == rows and next(found, None) is not None:
+        note(f"there are more than these {rows}: narrow them by a filter, or set --limit")
+    return Exit.FINE
+
+
+@seeds.command()
+@click.argument("biz")
+@speaks_to_api
+def totals(fleet: "Client", biz: str, as_json: bool) -> int:
+    """Count the seeds of the newest segments by state."""
+    found = fleet.seed_totals(biz)
+    if as_json:
+        emit(found)
+        return Exit.FINE
+    if not found:
+        note("there are none")
+        return Exit.FINE
+    columns = ["segment", "ready>", "waiting>", "handed>", "finished>", "failed>", "filter KB>"]
+    lines = [
+        (
+            each.segment,
+            *(f"{n:,}" for n in (each.ready, each.waiting, each.handed, each.finished)),
+            f"{each.failed:,}",
+            f"{each.filter_bytes / 1_000:,.0f}",
+        )
+        for each in found
+    ]
+    draw(table(columns, lines))
+    return Exit.FINE
+
+
+@seeds.command()
+@click.argument("biz")
+@click.argument("ids", nargs=-1, metavar="[SEGMENT/KEY]...")
+@click.option("--segment", help="Those of this segment.")
+@click.option("--state", type=click.Choice(["failed", "finished"]), help="Failed if not said.")
+@click.option("--all", "everything", is_flag=True, help="Every failed seed of the biz.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@speaks_to_api
+def release(
+    fleet: "Client",
+    biz: str,
+    ids: Sequence[str],
+    segment: str | None,
+    state: str | None,
+    everything: bool,
+    limit: int | None,
+    as_json: bool,
+) -> int:
+    """Make seeds that have ended ready again: named ones, or those of a filter."""
+    meant = _meant(ids, segment, state, everything=everything, limit=limit)
+    if ids:
+        return _named("released", fleet.release_seeds(biz, ids), ids, as_json)
+    with progress("released", hidden=as_json) as advance:
+        done = fleet.seeds(biz, **meant).release(
+            limit=limit, everything=everything, progress=advance
+        )
+    return _tell("released", done, as_json)
+
+
+@seeds.command()
+@click.argument("biz")
+@click.argument("ids", nargs=-1, metavar="[SEGMENT/KEY]...")
+@click.option("--segment", help="Those of this segment.")
+@click.option("--state", type=_STATES, help="Those in this state.")
+@click.option("--all", "everything", is_flag=True, help="Every seed of the biz.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many.")
+@click.option("--yes", is_flag=True, help="Do not ask before many are forgotten.")
+@speaks_to_api
+def forget(
+    fleet: "Client",
+    biz: str,
+    ids: Sequence[str],
+    segment: str | None,
+    state: str | None,
+    everything: bool,
+    limit: int | None,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Remove seeds, so that their URLs are accepted anew: named ones, or those of a filter."""
+    meant = _meant(ids, segment, state, everything=everything, limit=limit)
+    if ids:
+        return _named("forgot", fleet.forget_seeds(biz, ids), ids, as_json)
+    if not yes and not _sure(biz, meant):
+        note("nothing was forgotten")
+        return Exit.FAILED
+    with progress("forgot", hidden=as_json) as advance:
+        done = fleet.seeds(biz, **meant).forget(
+            limit=limit, everything=everything, progress=advance
+        )
+    return _tell("forgot", done, as_json)
+
+
+@seeds.command()
+@click.argument("url")
+@click.option("--ignore", multiple=True, metavar="NAME", help="A parameter that does not count.")
+@click.option("--keep", multiple=True, metavar="NAME", help="A parameter that does.")
+@click.option("--only", multiple=True, metavar="NAME", help="No parameters count but these.")
+@click.option("--ignore-scheme", is_flag=True, help="http and https are one.")
+@click.option("--ignore-www", is_flag=True, help="A host is one with and without www.")
+@click.option("--fragment", is_flag=True, help="What follows # counts.")
+@click.option("--json", "as_json", is_flag=True, help="JSON on standard output, for scripts.")
+def key(
+    url: str,
+    ignore: tuple[str, ...],
+    keep: tuple[str, ...],
+    only: tuple[str, ...],
+    ignore_scheme: bool,
+    ignore_www: bool,
+    fragment: bool,
+    as_json: bool,
+) -> int:
+    """Explain the key of a URL: its canonical form, and what of it does not count.
+
+    Nobody is asked: the options stand for the seeds.keys of a biz's document. Names may end in *.
+    """
+    from crawlfleet.model.seed import KeyRules
+    from crawlfleet.policy.seedkey import canonical, seed_key
+    from crawlfleet.policy.target import problem_with
+
+    fault = problem_with(url)
+    if fault is not None:
+        raise click.UsageError(f"URL {fault}")
+    rules = KeyRules(
+        ignore=ignore,
+        keep=keep,
+        only=only,
+        ignore_scheme=ignore_scheme,
+        ignore_www=ignore_www,
+        fragment=fragment,
+    )
+    found = canonical(url, rules)
+    made = seed_key(url, rules).hex()
+    if as_json:
+        emit({"key": made, "canonical": found.url, "dropped": found.dropped})
+        return Exit.FINE
+    drawn = table(["", ""], [("key", made), ("canonical", found.url)])
+    drawn.show_header = False
+    draw(drawn)
+    if found.dropped:
+        draw(table(["dropped", "why"], [(each.what, each.why) for each in found.dropped]))
+    return Exit.FINE
+
+
+def _wrong(answer: "SeedOffer") -> str:
+    error = answer.error
+    if error is None or not error.errors:
+        return "" if error is None else error.detail or error.title
+    return "; ".join(map(str, error.errors))
+
+
+def _meant(
+    ids: Sequence[str],
+    segment: str | None,
+    state: str | None,
+    *,
+    everything: bool,
+    limit: int | None,
+) -> dict[str, Any]:
+    """The filter; refuses to guess which seeds are meant."""
+    given = {"segment": segment, "state": state}
+    meant = {name: value for name, value in given.items() if value is not None}
+    ways = bool(ids) + bool(meant) + everything
+    if not ways:
+        raise click.UsageError(
+            "which ones? Give SEGMENT/KEY, or a filter such as --segment, or --all"
+        )
+    if ways > 1 or (ids and limit):
+        raise click.UsageError("give SEGMENT/KEY, or a filter, or --all: one of them")
+    return meant
+
+
+def _sure(biz: str, meant: dict[str, Any]) -> bool:
+    if not sys.stdin.isatty():
+        raise click.UsageError("many would be forgotten: say --yes where nobody is asked")
+    which = ", ".join(f"{name} {value}" for name, value in meant.items())
+    scope = f"with {which}" if which else "- all of them -"
+    return click.confirm(printable(f"Forget the seeds of {biz} {scope}?"), err=True)
+
+
+def _named(word: str, count: int, ids: Sequence[str], as_json: bool) -> int:
+    """Tell how many of those that were named were changed."""
+    left = len(dict.fromkeys(ids)) - count
+    if as_json:
+        emit({word: count, "left": left})
+    else:
+        click.echo(f"{word} {count}")
+        if left:
+            note(f"{counted(left, 'seed')} left alone: not there, or not in a state for it")
+    return Exit.NOT_FOUND if left else Exit.FINE
+
+
+def _tell(word: str, done: "Changed", as_json: bool) -> int:
+    if as_json:
+        emit({word: done.count, "more": done.more})
+        return Exit.FINE
+    click.echo(f"{word} {done.count}")
+    if done.more:
+        note("there are more")
+    return Exit.FINE

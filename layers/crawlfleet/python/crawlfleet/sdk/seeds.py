@@ -1,0 +1,310 @@
+"""Seeds: URLs that are accepted once a segment; offer them, read them, release or forget them."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from crawlfleet.errors import InvalidRequestError, Problem
+from crawlfleet.sdk.batches import BATCH_ENTRIES, Prepared, batches, prepare
+from crawlfleet.sdk.calls import Calls
+from crawlfleet.sdk.findings import Changed
+from crawlfleet.sdk.letters import CHANGES, PAGE_SIZE, Progress, until_none_is_left
+from crawlfleet.sdk.pages import Pages
+from crawlfleet.sdk.paths import moment_of, parameters, path_of
+from crawlfleet.sdk.results import ProblemDocument
+from crawlfleet.sdk.transport import Clock, Transport
+
+_PLACE: Final = re.compile(r"^seeds\[(\d{1,9})\]\.?")
+
+
+class SeedOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an offered URL; ``index`` is its place in what was given.
+
+    ``segment`` is the one it was judged in, ``key`` what its page has there. One that was not
+    accepted is a duplicate, and ``why`` says where it is known, or it has an ``error``.
+    """
+
+    index: int
+    url: str
+    accepted: bool = False
+    segment: str | None = None
+    key: str | None = None
+    why: str | None = None
+    error: ProblemDocument | None = None
+
+    @property
+    def duplicate(self) -> bool:
+        """Whether its page was known already."""
+        return not self.accepted and self.error is None
+
+
+class Seed(msgspec.Struct, frozen=True, kw_only=True):
+    """A seed: ``ready``, ``handed``, ``finished`` or ``failed``. ``id`` is ``segment/key``.
+
+    ``due_at`` is when it is to be looked at next; of one that has ended it is when. ``request_id``
+    is the request that it was last handed out as.
+    """
+
+    id: str
+    segment: str
+    key: str
+    state: str
+    url: str
+    rule: str = ""
+    depth: int = 0
+    meta: dict[str, Any] = {}
+    headers: dict[str, str] = {}
+    job: str | None = None
+    found_by: str | None = None
+    offered_at: datetime | None = None
+    due_at: datetime | None = None
+    request_id: str | None = None
+    handed_at: datetime | None = None
+    tries: int = 0
+    why: str | None = None
+
+
+class SegmentTotals(msgspec.Struct, frozen=True, kw_only=True):
+    """How many seeds a segment has in each state; ``waiting`` are ready ones of the future."""
+
+    segment: str
+    ready: int = 0
+    waiting: int = 0
+    handed: int = 0
+    finished: int = 0
+    failed: int = 0
+    filter_bytes: int = 0
+
+
+class _Answer(msgspec.Struct, frozen=True, kw_only=True):
+    accepted: bool = False
+    segment: str | None = None
+    key: str | None = None
+    why: str | None = None
+    error: ProblemDocument | None = None
+
+
+class _Offered(msgspec.Struct, frozen=True, kw_only=True):
+    seeds: tuple[_Answer, ...]
+
+
+class _Page(msgspec.Struct, frozen=True, kw_only=True):
+    seeds: tuple[Seed, ...]
+    cursor: str | None = None
+    more: bool = False
+
+
+class _Totals(msgspec.Struct, frozen=True, kw_only=True):
+    segments: tuple[SegmentTotals, ...]
+
+
+class Seeds(Calls):
+    """The seeds that a filter means; iterate for them, in the order of segment and key."""
+
+    def __init__(
+        self, transport: Transport, clock: Clock, biz: str, meant: dict[str, str], page_size: int
+    ) -> None:
+        super().__init__(transport, clock)
+        self._path = path_of(biz, "seeds")
+        self._meant = meant
+        self._page_size = page_size
+
+    def __iter__(self) -> Iterator[Seed]:
+        return self.pages()
+
+    def pages(self, cursor: str | None = None) -> Pages[Seed]:
+        """The same iterator with its ``cursor``, to take it up again elsewhere."""
+        params = {**self._meant, **parameters(limit=self._page_size)}
+
+        def read(at: str | None) -> tuple[tuple[Seed, ...], str | None, bool]:
+            page = self._get(self._path, _Page, {**params, **parameters(cursor=at)})
+            return page.seeds, page.cursor, page.more
+
+        return Pages(read, cursor, clock=self._clock)
+
+    def release(
+        self,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        everything: bool = False,
+        progress: Progress | None = None,
+    ) -> Changed:
+        """Make those that failed ready again (finished ones where the filter says so).
+
+        Raises:
+            InvalidRequestError: there is no filter, and nothing says everything.
+        """
+        return self._change("release", limit, cursor, progress, everything=everything)
+
+    def forget(
+        self,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        everything: bool = False,
+        progress: Progress | None = None,
+    ) -> Changed:
+        """Remove them, so that their URLs are accepted anew.
+
+        Raises:
+            InvalidRequestError: there is no filter, and nothing says everything.
+        """
+        return self._change("forget", limit, cursor, progress, everything=everything)
+
+    def _change(
+        self,
+        verb: str,
+        limit: int | None,
+        cursor: str | None,
+        progress: Progress | None,
+        *,
+        everything: bool,
+    ) -> Changed:
+        if everything == bool(self._meant):
+            message = "is empty: say everything=True if every seed is meant"
+            if everything:
+                message = "is given: everything=True would mean every seed"
+            raise InvalidRequestError.of("filter", message)
+        scope: dict[str, object] = {"all": True} if everything else {"filter": self._meant}
+
+        def ask(place: dict[str, str | int]) -> Changed:
+            return self._post(f"{self._path}/{verb}", {**scope, **place}, Changed, [])
+
+        return until_none_is_left(ask, cursor, limit, progress)
+
+
+class SeedCalls(Calls):
+    """The calls about seeds."""
+
+    def offer_seeds(
+        self,
+        biz: str,
+        urls: Iterable[str | Mapping[str, Any]],
+        *,
+        rule: str | None = None,
+        job: str | None = None,
+        starts_at: datetime | str | None = None,
+    ) -> list[SeedOffer]:
+        """Offer URLs as seeds; one answer each, in order. For many, see :meth:`offer_each_seed`.
+
+        ``rule``, ``job`` and ``starts_at`` are for those that name none. Whoever offers again, as
+        after a lost answer, doubles nothing: what was accepted then is a duplicate now.
+        """
+        return list(self.offer_each_seed(biz, urls, rule=rule, job=job, starts_at=starts_at))
+
+    def offer_each_seed(
+        self,
+        biz: str,
+        urls: Iterable[str | Mapping[str, Any]],
+        *,
+        rule: str | None = None,
+        job: str | None = None,
+        starts_at: datetime | str | None = None,
+    ) -> Iterator[SeedOffer]:
+        """Offer any number of URLs while iterated, in batches of up to 1,000.
+
+        ``urls`` may be endless: no more than one batch of it is held.
+        """
+        moment = moment_of(starts_at, "starts_at")
+        prepared = (
+            prepare(one, index, f"seeds[{index}]", rule=rule, job=job, starts_at=moment)
+            for index, one in enumerate(urls)
+        )
+        path = path_of(biz, "seeds")
+        for batch in batches(prepared):
+            body = b'{"seeds":[' + b",".join(one.content for one in batch) + b"]}"
+            try:
+                answer = self._transport.call("POST", path, body=body)
+            except InvalidRequestError as error:
+                yield from _refused(batch, error)
+                continue
+            answers = self._read(answer, _Offered).seeds
+            if len(answers) != len(batch):
+                raise self._strange(answer, f"{len(answers)} answers to {len(batch)} offers")
+            for one, each in zip(batch, answers, strict=True):
+                yield _offer(one, each)
+
+    def seeds(
+        self,
+        biz: str,
+        *,
+        segment: str | None = None,
+        state: str | None = None,
+        page_size: int = PAGE_SIZE,
+    ) -> Seeds:
+        """The seeds of a biz of which all that is given holds.
+
+        ::
+
+            failed = fleet.seeds("news", segment="2026-03-01", state="failed")
+            for seed in failed:
+                print(seed.url, seed.why)
+            failed.release()
+        """
+        meant = parameters(segment=segment, state=state)
+        return Seeds(self._transport, self._clock, biz, meant, page_size)
+
+    def seed_totals(self, biz: str) -> tuple[SegmentTotals, ...]:
+        """How many seeds the newest segments have in each state, the newest first."""
+        return self._get(path_of(biz, "seeds", "totals"), _Totals).segments
+
+    def release_seeds(self, biz: str, seeds: Sequence[str]) -> int:
+        """Make these seeds (``segment/key``) ready again if they have ended; how many had."""
+        return self._named_seeds(biz, "release", seeds)
+
+    def forget_seeds(self, biz: str, seeds: Sequence[str]) -> int:
+        """Remove these seeds (``segment/key``), so that their URLs are accepted anew; how many."""
+        return self._named_seeds(biz, "forget", seeds)
+
+    def _named_seeds(self, biz: str, verb: str, seeds: Sequence[str]) -> int:
+        count = 0
+        path = path_of(biz, "seeds", verb)
+        for start in range(0, len(seeds), BATCH_ENTRIES):
+            body = {"seeds": list(seeds[start : start + BATCH_ENTRIES]), "limit": CHANGES}
+            count += self._post(path, body, Changed, []).count
+        return count
+
+
+def _offer(one: Prepared, answer: _Answer) -> SeedOffer:
+    return SeedOffer(
+        index=one.index,
+        url=one.url,
+        accepted=answer.accepted,
+        segment=answer.segment,
+        key=answer.key,
+        why=answer.why,
+        error=None if answer.error is None else _own(answer.error),
+    )
+
+
+def _own(problem: ProblemDocument) -> ProblemDocument:
+    """The problem with fields told from its entry, whatever place that had in its batch."""
+    own = tuple(Problem(_PLACE.sub("", p.field) or "seed", p.message) for p in problem.errors)
+    return msgspec.structs.replace(problem, detail="" if own else problem.detail, errors=own)
+
+
+def _refused(batch: list[Prepared], error: InvalidRequestError) -> Iterator[SeedOffer]:
+    """The answers of a batch of which nothing was any good, each with its own mistakes.
+
+    Raises:
+        InvalidRequestError: the mistakes are not all of single entries: the call itself was wrong.
+    """
+    problems: dict[int, list[Problem]] = {}
+    for problem in error.problems:
+        place = _PLACE.match(problem.field)
+        if place is None or int(place[1]) >= len(batch):
+            raise error
+        own = Problem(_PLACE.sub("", problem.field) or "seed", problem.message)
+        problems.setdefault(int(place[1]), []).append(own)
+    for at, one in enumerate(batch):
+        yield SeedOffer(
+            index=one.index,
+            url=one.url,
+            error=ProblemDocument(
+                title="The request is not valid", status=400, errors=tuple(problems.get(at, ()))
+            ),
+        )
