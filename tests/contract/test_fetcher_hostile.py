@@ -134,6 +134,7 @@ ENDLESS = {
     "chunks of one byte": (_endless(CHUNKED, b"1\r\nx\r\n" * 1_000), TooLargeError),
     "headers": (_endless(OK, b"X-A: 1\r\n" * 100), ServerFaultError),
     "one header": (_endless(OK + b"X-A: ", b"a" * 1_000), ServerFaultError),
+    "100 Continue": (_endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 10), ServerFaultError),
     "trailers": (_endless(CHUNKED + b"0\r\n", b"X-A: 1\r\n" * 100), ServerFaultError),
 }
 
@@ -161,7 +162,6 @@ SLOW = {
         OK + b"Content-Encoding: gzip\r\nContent-Length: 99\r\n\r\n" + gzip.compress(b"x")[:12]
     ),
     "extends a chunk for ever": _endless(CHUNKED + b"1;", b"a" * 1_000),
-    "says 100 for ever": _endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 10),
 }
 
 

@@ -7,12 +7,15 @@ import ssl
 from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 import certifi
 from aiohttp.abc import AbstractResolver
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
+from aiohttp.http import HttpProcessingError, RawResponseMessage
+from aiohttp.streams import StreamReader
 
 from crawlfleet.adapters.http_errors import RefusedAddressError, SilentSiteError
 
@@ -21,6 +24,9 @@ _MAX_HEADER_BYTES: Final = 32_768
 _MAX_HEADERS: Final = 128
 #: The status line, and the line of a chunk's size.
 _MAX_LINE_BYTES: Final = 8_190
+
+#: Interim answers (1xx) before the real one. Honest sites send one or two.
+_MAX_INTERIM: Final = 32
 
 #: How long the request that is being sent may wait for its answer to begin.
 first_byte_seconds: ContextVar[float] = ContextVar("first_byte_seconds")
@@ -43,6 +49,31 @@ class _Response(aiohttp.ClientResponse):
             raise
 
 
+class _Protocol(ResponseHandler):
+    """A connection whose site does not send interim answers without end.
+
+    aiohttp queues them as fast as they come, a hundred megabytes in a second.
+    """
+
+    _interim = 0
+
+    def set_response_params(self, **params: Any) -> None:
+        """Another answer is expected."""
+        self._interim = 0
+        super().set_response_params(**params)
+
+    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], size: int = 0) -> None:
+        """An answer has come: its head, and where its body will come."""
+        if data[0].code < 200:
+            self._interim += 1
+            if self._interim > _MAX_INTERIM:
+                if self.transport is not None and not self.transport.is_closing():
+                    self.transport.abort()
+                    self.set_exception(HttpProcessingError(message="too many interim answers"))
+                return
+        super().feed_data(data, size)
+
+
 def open_session(
     names: AbstractResolver, tls: ssl.SSLContext | bool, may_connect: MayConnect | None
 ) -> aiohttp.ClientSession:
@@ -54,6 +85,8 @@ def open_session(
         resolver=names,
         socket_factory=None if may_connect is None else functools.partial(_socket, may_connect),
     )
+    # There is no public way to name the protocol; the tests of floods hold that this one works.
+    vars(connector)["_factory"] = functools.partial(_Protocol, loop=asyncio.get_running_loop())
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),

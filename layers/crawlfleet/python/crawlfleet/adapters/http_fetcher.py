@@ -9,6 +9,7 @@ import asyncio
 import io
 import ipaddress
 import ssl
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import TracebackType
@@ -61,9 +62,14 @@ def _now() -> datetime:
 
 
 class _Run:
-    """One download from its first hop to its end. ``seconds`` is what it has taken so far."""
+    """One download from its first hop to its end. Waiting between hops is not its time.
 
-    __slots__ = ("conditional", "jar", "limits", "redirects", "seconds", "trail", "way")
+    ``before`` is what the hops before this one have taken.
+    """
+
+    __slots__ = (
+        "_began", "before", "conditional", "jar", "limits", "redirects", "trail", "way"
+    )  # fmt: skip
 
     def __init__(
         self, limits: FetchLimits, way: Way | None, jar: OpenJar | None, *, conditional: bool
@@ -74,7 +80,20 @@ class _Run:
         self.conditional = conditional
         self.trail = Trail()
         self.redirects: list[str] = []
-        self.seconds = 0.0
+        self.before = self._began = 0.0
+
+    def go_on(self) -> None:
+        """A hop begins."""
+        self._began = time.monotonic()
+
+    def pause(self) -> None:
+        """The hop has ended."""
+        self.before = self.seconds
+
+    @property
+    def seconds(self) -> float:
+        """What the download has taken so far, while it is under way."""
+        return self.before + time.monotonic() - self._began
 
 
 class AiohttpFetcher:
@@ -186,28 +205,29 @@ class AiohttpFetcher:
 
     async def _ask(self, hop: Hop, run: _Run) -> Page | Hop:
         """The border: whatever a site provokes ends here, as one of our errors."""
-        loop = asyncio.get_running_loop()
-        started, before = loop.time(), run.trail.last
+        before = run.trail.last
+        run.go_on()
         try:
-            return await self._exchange(hop, run, started)
+            return await self._exchange(hop, run)
         except FetchError as error:
-            error.answer = _answer(run, loop.time() - started)
+            error.answer = _answer(run)
             raise
         except Exception as error:
             known = _known(error, run, answered=run.trail.last is not before)
-            known.answer = _answer(run, loop.time() - started)
+            known.answer = _answer(run)
             if run.way is None:
                 raise known from error
         finally:
-            run.seconds += loop.time() - started
+            run.pause()
         # Outside of the handler: what aiohttp says of a proxy is not to be seen in any log.
         raise known
 
-    async def _exchange(self, hop: Hop, run: _Run, started: float) -> Page | Hop:
+    async def _exchange(self, hop: Hop, run: _Run) -> Page | Hop:
         limits, way = run.limits, run.way
-        left = limits.total_seconds - run.seconds
+        left = limits.total_seconds - run.before
         if left <= 0:
             raise FetchTimeoutError("the answer took too long")
+        deadline = asyncio.get_running_loop().time() + left
         headers = hop.headers if run.jar is None else _with_cookies(hop, run.jar)
         session, proxy, proxy_headers = self._direct, None, None
         if way is not None:
@@ -239,15 +259,10 @@ class AiohttpFetcher:
             if run.jar is not None and (said := response.headers.getall("Set-Cookie", ())):
                 run.jar.jar.learn(hop.url, said)
                 self._jars.exchange(run.jar)
-            return await self._read(hop, run, response, started, started + left)
+            return await self._read(hop, run, response, deadline)
 
     async def _read(
-        self,
-        hop: Hop,
-        run: _Run,
-        response: aiohttp.ClientResponse,
-        started: float,
-        deadline: float,
+        self, hop: Hop, run: _Run, response: aiohttp.ClientResponse, deadline: float
     ) -> Page | Hop:
         """The page that the answer is, or where it sends us."""
         limits, status, content = run.limits, response.status, b""
@@ -274,7 +289,7 @@ class AiohttpFetcher:
             headers=headers_of(response),
             body=content,
             redirects=tuple(run.redirects),
-            seconds=run.seconds + asyncio.get_running_loop().time() - started,
+            seconds=run.seconds,
         )
 
     def _session_to(self, way: Way) -> aiohttp.ClientSession:
@@ -339,9 +354,9 @@ def _known(error: Exception, run: _Run, *, answered: bool) -> FetchError:
     return known
 
 
-def _answer(run: _Run, seconds: float) -> Answer | None:
+def _answer(run: _Run) -> Answer | None:
     secret = None if run.way is None else run.way.proxy.authorization
-    return run.trail.answer(run.seconds + seconds, secret)
+    return run.trail.answer(run.seconds, secret)
 
 
 def _payload(payload: bytes | None) -> bytes | io.BytesIO | None:
