@@ -24,6 +24,7 @@ from crawlfleet.adapters.redis_queue.intake import RedisIntake
 from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.adapters.redis_queue.sessions import RedisSessions
 from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
 from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
 from crawlfleet.adapters.redis_queue.watch import RedisWatch
@@ -89,6 +90,8 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "leases": lambda it: RedisLeaseBook(it).leases(LANE),
     "leases of one": lambda it: RedisLeaseBook(it).leases(LANE, "a"),
     "relist": lambda it: RedisLeaseBook(it).relist(LANE, "a.n.1", ENTRIES, NOW),
+    "load cookies": lambda it: RedisSessions(it).load(LANE, "june"),
+    "keep cookies": lambda it: RedisSessions(it).save(LANE, "june", b"x"),
     "mark": lambda it: RedisFilling(it).mark(LANE),
     "clear": lambda it: RedisFilling(it).clear(LANE, "n"),
     "fill": lambda it: RedisFilling(it).fill(LANE, "n", ENTRIES, 1),
