@@ -24,9 +24,9 @@ from crawlfleet.adapters.redis_queue.intake import RedisIntake
 from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.adapters.redis_queue.sessions import RedisSessions
 from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
 from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
+from crawlfleet.adapters.redis_queue.sessions import RedisSessions
 from crawlfleet.adapters.redis_queue.watch import RedisWatch
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 from crawlfleet.errors import ConfigError, StoreUnavailableError
