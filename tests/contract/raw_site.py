@@ -1,6 +1,8 @@
 """A web site that says exactly what a test wants it to, byte for byte, on loopback."""
 
 import asyncio
+import time
+import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -115,3 +117,24 @@ def fetch_from(
             return await outcome(stands.url(path), asked_limits, **options)
 
     return asyncio.run(run())
+
+
+#: What one download of at most 100 KB may take at its worst.
+SECONDS = 10.0
+MEMORY_BYTES = 12_000_000
+
+
+def measured(
+    answer: bytes | Handler, asked_limits: FetchLimits = LIMITS, **options: object
+) -> Page | FetchError:
+    """What a fetch comes to; it must come to it in bounded time and memory."""
+    tracemalloc.start()
+    started = time.monotonic()
+    try:
+        end = fetch_from(answer, asked_limits, **options)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert time.monotonic() - started < SECONDS
+    assert most < MEMORY_BYTES
+    return end
