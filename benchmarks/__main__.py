@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from benchmarks import (
     crawl,
+    dedupe,
     imports,
     ingest,
     lookup,
@@ -31,6 +32,7 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "imports": imports.run,
     "ingest": ingest.run,
     "queue_memory": queue_memory.run,
+    "dedupe": dedupe.run,
     "crawl": crawl.run,
     "workers": workers.run,
     "politeness": politeness.run,

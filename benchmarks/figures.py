@@ -97,6 +97,16 @@ FIGURES: Final = (
         meaning="the large host beside them: time at its rate alone / time taken",
         least=0.95,
     ),
+    Figure(
+        key="dedupe_checks_per_s",
+        meaning="URLs looked for in a segment's filter, in batches of 1,000; known and strange",
+        least=100_000,
+    ),
+    Figure(
+        key="dedupe_bytes_per_url",
+        meaning="Redis memory of a URL in a segment's filter, at one error in a thousand",
+        most=2,
+    ),
     Figure(key="redis_bytes_per_request", meaning="Redis memory of a queued request", most=80),
     Figure(key="lookup_p99_ms", meaning="a request by its id, 99th percentile", below=10),
     Figure(

@@ -108,6 +108,18 @@ def test_a_seed_is_read_back_as_it_was_offered(bed):
     assert bed.find() == [seed]
 
 
+def test_a_seed_may_be_stored_as_handed_out_already(bed):
+    """A request that is at work becomes a seed of its own page."""
+    seed = a_seed(1, state=HANDED, request=2**62, handed_at=NOW, due_at=NOW + HOUR)
+
+    bed.insert(seed)
+
+    assert bed.find() == [seed]
+    assert bed.overdue(NOW + 2 * HOUR) == [seed]
+    assert bed.hand_out(7) == []
+    assert bed.ended(seed) == 1
+
+
 def test_a_key_is_stored_once_a_segment_and_again_in_another(bed):
     first, second = seeds_of(1, 2)
     bed.insert(first)

@@ -124,7 +124,9 @@ def key_of(seed_id: str) -> str:
 
 def document_of(seed: Seed) -> Document:
     """A seed as it is first stored."""
+    handed = {} if seed.request is None else {"req": seed.request, "handed": seed.handed_at}
     return {
+        **handed,
         "_id": seed.id,
         "state": int(seed.state),
         "due": seed.due_at,
