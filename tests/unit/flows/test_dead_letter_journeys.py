@@ -112,7 +112,7 @@ def test_a_page_that_cannot_be_read_is_kept_with_its_beginning(office, world):
 
 def test_a_page_on_which_the_reader_breaks_is_internal_and_kept_with_its_beginning(office, world):
     class Breaks:
-        def harvest(self, rule, page, depth=0):
+        def harvest(self, rule, page, depth=0, meta=None):
             raise ZeroDivisionError
 
     office.submit(1)

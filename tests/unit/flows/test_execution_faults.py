@@ -102,10 +102,10 @@ def test_an_error_nobody_foresaw_is_a_dead_letter_and_the_worker_goes_on(world, 
             return await world.work(PAGES).fetcher.fetch(body, limits, passage, errand)
 
     class Extractor(Titles):
-        def harvest(self, rule, page, depth=0):
+        def harvest(self, rule, page, depth=0, meta=None):
             if page.url in URLS[:10]:
                 raise error
-            return super().harvest(rule, page, depth)
+            return super().harvest(rule, page, depth, meta)
 
     faulty = {"fetcher": Fetcher()} if port == "fetcher" else {"extractor": Extractor()}
 
@@ -263,12 +263,12 @@ def test_pages_that_take_long_to_read_do_not_keep_leases_from_being_renewed(worl
             return await world.work(PAGES).fetcher.fetch(body, limits, passage, errand)
 
     class Slow(Titles):
-        def harvest(self, rule, page, depth=0):
+        def harvest(self, rule, page, depth=0, meta=None):
             spent = time.perf_counter() + 0.02
             while time.perf_counter() < spent:
                 pass
             happened.append("read")
-            return super().harvest(rule, page, depth)
+            return super().harvest(rule, page, depth, meta)
 
     def renewed(*_):
         happened.append("renewed")

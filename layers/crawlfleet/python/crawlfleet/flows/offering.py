@@ -14,6 +14,7 @@ import msgspec
 
 from crawlfleet.errors import InvalidRequestError, Problem, StoreUnavailableError
 from crawlfleet.model.biz import Biz
+from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.seed import Offer, Offered, Seed, SeedState, Segment
 from crawlfleet.model.times import from_ms, to_ms
@@ -102,6 +103,42 @@ def offer_each(
             Offered(accepted=not why, segment=one.segment.name, key=one.key.hex(), why=why)
         )
     return answers
+
+
+def adopt(
+    ports: SeedPorts, lane: Lane, biz: Biz, offers: Sequence[Offer], now: datetime
+) -> dict[RequestId, str]:
+    """Make seeds of requests that are at work already; the seeds by request.
+
+    An offer's ``found_by`` is the request itself. So a page that was submitted as it is, and has
+    links, is not crawled once more for the links that lead back to it. Where it is a seed already,
+    it stays what it is.
+
+    Raises:
+        StoreUnavailableError: MongoDB does not answer.
+    """
+    until = now + timedelta(seconds=biz.seeds.lease_seconds)
+    groups: dict[str, dict[bytes, _Candidate]] = {}
+    for one in offers:
+        found = _judge(ports, biz, one, now)
+        if isinstance(found, Problem) or one.found_by is None:
+            continue
+        seed = msgspec.structs.replace(
+            found.seed,
+            state=SeedState.HANDED,
+            request=one.found_by,
+            handed_at=from_ms(to_ms(now)),
+            due_at=until,
+        )
+        group = groups.setdefault(found.segment.name, {})
+        group.setdefault(found.key, _Candidate(found.segment, found.key, seed))
+    adopted: dict[RequestId, str] = {}
+    for group in groups.values():
+        known = _enter(ports, lane, biz, group)
+        for key, one in group.items():
+            if key not in known and one.seed.request is not None:
+                adopted[one.seed.request] = one.seed.id
+    return adopted
 
 
 def _judge(ports: SeedPorts, biz: Biz, one: Offer, now: datetime) -> _Candidate | Problem:

@@ -118,8 +118,8 @@ class Reading:
     def _by_rule(self, held: Held, rule: Rule, page: Page) -> Done:
         started = time.perf_counter()
         try:
-            depth = held.claim.request.body.depth
-            harvest = self._ports.extractor.harvest(rule, page, depth)
+            body = held.claim.request.body
+            harvest = self._ports.extractor.harvest(rule, page, body.depth, body.meta)
             prepared = prepare(
                 self._ports.validator, rule, held.claim, page.url, harvest.records, self._now()
             )

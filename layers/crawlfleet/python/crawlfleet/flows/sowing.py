@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
-from crawlfleet.flows.offering import offer
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.flows.offering import adopt, offer
 from crawlfleet.flows.seeding import SeedingPorts, hand_out, look_after, seeds_ended
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.ids import RequestId
@@ -18,6 +19,7 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Done, Outcome
 from crawlfleet.model.request import Claim
 from crawlfleet.model.seed import Offer
+from crawlfleet.policy.recrawl import is_visit
 
 #: Offers of one call.
 OFFERS: Final = 2_000
@@ -48,6 +50,7 @@ class Sower:
         self._clock = clock
         self._warn = warn
         self._active: dict[Lane, float] = {}
+        self._adopted: dict[RequestId, str] = {}
 
     def offer_links(self, lane: Lane, biz: Biz, outcomes: Outcomes) -> int:
         """Offer what was found to go on with; returns how many are new.
@@ -56,10 +59,11 @@ class Sower:
             StoreUnavailableError: some may not have been offered: the outcomes are not to be stored
                 yet.
         """
+        self._adopt(lane, biz, outcomes)
         offers = [
             Offer(
                 url=link.url,
-                rule=link.rule,
+                rule=link.rule or claim.request.body.rule,
                 depth=link.depth,
                 meta=link.meta,
                 headers=link.headers,
@@ -79,8 +83,38 @@ class Sower:
             new += sum(one.accepted for one in answers)
         return new
 
+    def _adopt(self, lane: Lane, biz: Biz, outcomes: Outcomes) -> None:
+        """Make known what was submitted as it is and has links: some may lead back to it."""
+        begun = [
+            Offer(
+                url=claim.request.body.url,
+                rule=claim.request.body.rule,
+                depth=claim.request.body.depth,
+                job=claim.request.job,
+                found_by=claim.request.id,
+            )
+            for claim, outcome in outcomes
+            if isinstance(outcome, Done)
+            and outcome.links
+            and claim.request.body.seed is None
+            and is_visit(claim.request.body)
+        ]
+        if begun:
+            self._adopted |= adopt(self._ports, lane, biz, begun, self._clock())
+
     def ended(self, lane: Lane, biz: Biz, outcomes: Outcomes, lost: set[RequestId]) -> None:
         """End the seeds of the requests whose outcomes were stored."""
+        adopted = {
+            seed: (claim.request.id, "")
+            for claim, _ in outcomes
+            if (seed := self._adopted.pop(claim.request.id, None)) is not None
+            and claim.request.id not in lost
+        }
+        if adopted:
+            try:
+                self._ports.seeds.ended(lane, biz, adopted, self._clock())
+            except StoreUnavailableError as error:
+                self._warn("seeds have ended, which is found out later", error)
         ours = [
             (claim, outcome)
             for claim, outcome in outcomes

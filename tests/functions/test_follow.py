@@ -1,0 +1,137 @@
+"""Links that a rule follows: from one page to a whole site, each page once, on real servers."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any
+
+import pytest
+
+from crawlfleet import names
+from crawlfleet.adapters.mongo.settlement import MongoSettlement
+from tests.functions.http import ask, submit
+from tests.functions.world import biz
+
+TICK = json.loads((Path(__file__).parents[2] / "events/scheduler/tick.json").read_text())["event"]
+PAGES = 40
+
+
+class Web:
+    """A site of pages that link to their neighbours, to their parent and to the first one."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.url = ""
+        self.lock = Lock()
+
+    def page(self, number: int) -> str:
+        others = {0, number // 2, 2 * number + 1, 2 * number + 2, number + 7} & set(range(PAGES))
+        links = "".join(f'<a href="/{n}?utm_source=x#top">{n}</a>' for n in sorted(others))
+        return f"<title>page {number}</title>{links}<a href='http://elsewhere.test/'>away</a>"
+
+
+@contextmanager
+def a_web() -> Iterator[Web]:
+    web = Web()
+
+    class Pages(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            with web.lock:
+                web.asked[path] += 1
+            if path == "/robots.txt":
+                status, body = 200, b"User-agent: *\nDisallow: /13\n"
+            else:
+                status, body = 200, web.page(int(path.strip("/"))).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        server.daemon_threads = True
+        web.url = f"http://127.0.0.1:{server.server_port}"
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield web
+        server.shutdown()
+        thread.join()
+
+
+def following(**changes: Any) -> dict[str, Any]:
+    rule = {
+        "fields": {"title": {"css": "title"}},
+        "follow": [{"css": "a[href]", "max_depth": 50, **changes}],
+    }
+    return biz(rules={"page": rule})
+
+
+def crawled(world: Any, web: Web) -> dict[str, Any]:
+    for _ in range(12):
+        world.work()
+        totals = ask(world, "GET", "/v1/docs/stats").json["states"]
+        if not any(totals.get(state) for state in ("pending", "leased", "waiting")):
+            return totals
+    raise AssertionError(f"the crawl does not end: {totals}")
+
+
+def test_one_page_leads_to_the_whole_site_and_to_each_page_once(world):
+    world.fresh({"acme": {"docs": following()}})
+    with a_web() as web:
+        submit(world, f"{web.url}/0")
+
+        totals = crawled(world, web)
+
+    asked = {path: count for path, count in web.asked.items() if path != "/robots.txt"}
+    assert asked == {f"/{n}": 1 for n in range(PAGES) if n != 13}
+    assert web.asked["/robots.txt"] == 1
+    assert totals["done"] == PAGES - 1
+    assert totals["dead"] == 1
+    [letter] = ask(world, "GET", "/v1/docs/dead-letters").json["dead_letters"]
+    assert letter["reason"] == "RobotsDenied"
+    assert "Disallow: /13" in letter["error"]
+
+
+def test_links_are_followed_as_deep_as_the_rule_says(world):
+    world.fresh({"acme": {"docs": following(max_depth=1)}})
+    with a_web() as web:
+        submit(world, f"{web.url}/0")
+
+        crawled(world, web)
+
+    assert set(web.asked) == {"/robots.txt", "/0", "/1", "/2", "/7"}
+
+
+def test_a_worker_that_dies_before_it_has_stored_a_page_loses_none_of_its_links(world, monkeypatch):
+    world.fresh({"acme": {"docs": following()}})
+    settle, dying = MongoSettlement.settle, [True]
+
+    def die_once(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if dying:
+            dying.clear()
+            raise SystemExit("killed between the links and the outcome")
+        return settle(self, *args, **kwargs)
+
+    monkeypatch.setattr(MongoSettlement, "settle", die_once)
+    with a_web() as web:
+        submit(world, f"{web.url}/0")
+        with pytest.raises(SystemExit):
+            world.work()
+        world.call(names.SCHEDULER, TICK)
+
+        totals = crawled(world, web)
+
+    assert totals["done"] == PAGES - 1
+    assert {path for path in web.asked if path != "/robots.txt"} == {
+        f"/{n}" for n in range(PAGES) if n != 13
+    }
