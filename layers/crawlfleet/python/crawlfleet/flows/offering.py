@@ -135,9 +135,10 @@ def adopt(
     adopted: dict[RequestId, str] = {}
     for group in groups.values():
         known = _enter(ports, lane, biz, group)
-        for key, one in group.items():
-            if key not in known and one.seed.request is not None:
-                adopted[one.seed.request] = one.seed.id
+        for key, candidate in group.items():
+            seed = candidate.seed
+            if key not in known and seed.request is not None:
+                adopted[seed.request] = seed.id
     return adopted
 
 

@@ -39,7 +39,14 @@ class SeedingPorts(SeedPorts):
     submission: SubmissionPorts
 
 
-def hand_out(ports: SeedingPorts, tree: Tree, lane: Lane, biz: Biz, now: datetime) -> int:
+def hand_out(
+    ports: SeedingPorts,
+    tree: Tree,
+    lane: Lane,
+    biz: Biz,
+    now: datetime,
+    most: int = HANDED_A_CALL,
+) -> int:
     """Make requests of due seeds until as many are queued as the biz wants ahead; how many.
 
     None are made while Redis is nearly full. A tick and workers may do this at once: a seed becomes
@@ -54,7 +61,7 @@ def hand_out(ports: SeedingPorts, tree: Tree, lane: Lane, biz: Biz, now: datetim
     pressure = submission.intake.admit(lane, 1, limits, tree.stage.redis_memory_ratio, now)
     if pressure.memory_full:
         return 0
-    room = min(HANDED_A_CALL, biz.seeds.ahead - pressure.backlog)
+    room = min(most, biz.seeds.ahead - pressure.backlog)
     until = now + timedelta(seconds=biz.seeds.lease_seconds)
     made = 0
     while room > 0:

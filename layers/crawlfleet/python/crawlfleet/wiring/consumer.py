@@ -30,7 +30,8 @@ from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts
 from crawlfleet.wiring.readers import REGISTRY, check_reader
 from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
-from crawlfleet.wiring.submissions import seeding_ports, submission_ports
+from crawlfleet.wiring.seeding import seeding_ports
+from crawlfleet.wiring.submissions import submission_ports
 
 #: Names that are looked up at once.
 LOOK_UPS: Final = 64

@@ -25,6 +25,7 @@ from crawlfleet.model.worker import WorkerStatus
 from crawlfleet.policy.tenancy import tenant_of
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.seed_operations import RouterSeeds
 from crawlfleet.wiring.submissions import submission_ports
 
 if TYPE_CHECKING:
@@ -37,15 +38,14 @@ if TYPE_CHECKING:
     from crawlfleet.model.recrawl import Visit, VisitTotals
 
 
-class RouterOperations:
+class RouterOperations(RouterSeeds):
     """edge.rest.Operations: each call is a flow, given the configuration in force and the time.
 
     What few calls are about is imported by them: cron lines and time zones cost a cold start.
     """
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._submission = submission_ports(parts)
+        super().__init__(parts, submission_ports(parts))
         self._tracking = tracking.TrackingPorts(
             store=parts.store, ledgers=parts.ledgers, queue=parts.queue
         )

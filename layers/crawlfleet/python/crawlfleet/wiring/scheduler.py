@@ -18,7 +18,8 @@ from crawlfleet.flows.watching import stand_watch
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts, now
 from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
-from crawlfleet.wiring.submissions import seeding_ports, submission_ports
+from crawlfleet.wiring.seeding import seeding_ports
+from crawlfleet.wiring.submissions import submission_ports
 
 
 class Scheduler:

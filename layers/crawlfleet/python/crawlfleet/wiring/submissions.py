@@ -1,12 +1,9 @@
-"""The ports of a submission and of seeds, which several functions make."""
+"""The ports of a submission, which several functions make."""
 
 from crawlfleet.adapters.mongo.rules import MongoRules
-from crawlfleet.adapters.mongo.seeds import MongoSeeds
 from crawlfleet.adapters.mongo.submission_keys import MongoSubmissionKeys
 from crawlfleet.adapters.redis_queue.intake import RedisIntake
-from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
 from crawlfleet.adapters.remembered_intake import RememberedIntake
-from crawlfleet.flows.seeding import SeedingPorts
 from crawlfleet.flows.submission import SubmissionPorts
 from crawlfleet.wiring.parts import Parts
 
@@ -23,14 +20,4 @@ def submission_ports(parts: Parts) -> SubmissionPorts:
         workers=parts.workers,
         waker=parts.waker,
         warn=parts.warn,
-    )
-
-
-def seeding_ports(parts: Parts, submission: SubmissionPorts) -> SeedingPorts:
-    """Everything on the real parts."""
-    return SeedingPorts(
-        seeds=MongoSeeds(parts.nodes),
-        filter=RedisSeedFilter(parts.redis),
-        warn=parts.warn,
-        submission=submission,
     )

@@ -1,0 +1,17 @@
+"""The ports of seeds, which several functions make."""
+
+from crawlfleet.adapters.mongo.seeds import MongoSeeds
+from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
+from crawlfleet.flows.seeding import SeedingPorts
+from crawlfleet.flows.submission import SubmissionPorts
+from crawlfleet.wiring.parts import Parts
+
+
+def seeding_ports(parts: Parts, submission: SubmissionPorts) -> SeedingPorts:
+    """Everything on the real parts."""
+    return SeedingPorts(
+        seeds=MongoSeeds(parts.nodes),
+        filter=RedisSeedFilter(parts.redis),
+        warn=parts.warn,
+        submission=submission,
+    )
