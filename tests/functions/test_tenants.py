@@ -9,11 +9,15 @@ from tests.functions.http import ask, submit
 
 CLOSED = [route for route in ROUTES if not route.open]
 SCHEDULE = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/mine"]}
+SEED = {"segment": "2026-01-01", "key": "0" * 32}
 BODIES = {
     "submitRequests": {"url": "https://example.org/x"},
     "putSchedule": SCHEDULE,
     "replayDeadLetters": {"all": True},
     "purgeDeadLetters": {"all": True},
+    "offerSeeds": {"seeds": [{"url": "https://example.org/x"}]},
+    "releaseSeeds": {"all": True},
+    "forgetSeeds": {"all": True},
 }
 
 
@@ -37,7 +41,7 @@ def theirs(world) -> dict[str, str]:
 @pytest.mark.parametrize("route", CLOSED, ids=lambda route: route.operation)
 def test_a_biz_of_another_tenant_is_answered_as_one_that_nobody_has(world, theirs, route):
     def answer(biz: str) -> tuple[int, str]:
-        path = place(route.path, biz=biz, id=theirs["secret"], name="nightly")
+        path = place(route.path, biz=biz, id=theirs["secret"], name="nightly", **SEED)
         got = ask(world, route.method, path, BODIES.get(route.operation))
         return got.status, got.text.replace(biz, "BIZ")
 
@@ -93,7 +97,7 @@ def test_a_cursor_of_another_tenant_opens_nothing(world, theirs):
 @pytest.mark.parametrize("route", CLOSED, ids=lambda route: route.operation)
 @pytest.mark.parametrize("key", [None, "key-of-nobody"])
 def test_without_a_tenants_key_nothing_is_told(world, theirs, route, key):
-    path = place(route.path, biz="docs", id=theirs["docs"], name="nightly")
+    path = place(route.path, biz="docs", id=theirs["docs"], name="nightly", **SEED)
 
     answer = ask(world, route.method, path, "{", query={"nonsense": "1"}, key=key)
 

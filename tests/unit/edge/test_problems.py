@@ -47,6 +47,8 @@ TABLE: list[tuple[CrawlfleetError, int, str]] = [
     (errors.ServerFaultError("10.0.0.7"), 500, "internal"),
     (errors.PageGoneError("10.0.0.7"), 500, "internal"),
     (errors.RobotsDeniedError("10.0.0.7"), 500, "internal"),
+    (errors.RobotsUnknownError("10.0.0.7"), 500, "internal"),
+    (errors.UnwantedTypeError("10.0.0.7"), 500, "internal"),
     (errors.AddressRefusedError("10.0.0.7"), 500, "internal"),
     (errors.TooLargeError("10.0.0.7"), 500, "internal"),
 ]

@@ -84,7 +84,7 @@ def test_a_valid_tree_is_in_force_whole():
             biz(rules={"page": {"fields": {"x": {}}}}),
             (
                 "bizs/default/shop: rules.page.fields.x: needs exactly one of css, xpath, json,"
-                " regex, fact, or fields"
+                " regex, fact, main_text, or fields"
             ),
         ),
     ],

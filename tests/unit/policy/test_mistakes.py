@@ -68,7 +68,6 @@ def test_every_mistake_is_named_with_its_place():
         "generations[1].starts_at",
         "generations[1].databases",
         'rules["a b"]',
-        'rules["a b"].fields',
         "rules.ok.source",
         "rules.ok.fields.x.csss",
         "fetch.total_seconds",

@@ -175,8 +175,10 @@ class RobotsDeniedError(FetchError):
     """The site's robots.txt asks not to fetch this page."""
 
 
-class RobotsUnknownError(ThrottledError):
+class RobotsUnknownError(FetchError):
     """The site's robots.txt cannot be read now, so nothing may be asked for (RFC 9309, 2.3.1.4)."""
+
+    retryable = True
 
 
 class AddressRefusedError(FetchError):

@@ -16,7 +16,6 @@ from crawlfleet.errors import (
     CrawlfleetError,
     FetchError,
     FetchTimeoutError,
-    RobotsUnknownError,
     ThrottledError,
 )
 from crawlfleet.flows.holding import Held
@@ -146,7 +145,7 @@ class Courtesy:
         if error is not None and not isinstance(error, FetchError):
             return
         strained = isinstance(error, ThrottledError | ConnectFailedError | FetchTimeoutError)
-        if isinstance(error, RobotsUnknownError) or (error and not error.status and not strained):
+        if error is not None and not error.status and not strained:
             return  # nothing was asked for, or nothing about the host was learnt
         seen = self._seen[key]
         if strained:

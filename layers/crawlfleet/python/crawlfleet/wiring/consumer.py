@@ -74,6 +74,11 @@ class Consumer:
         )
         self._clock = ServerClock(parts.redis)
 
+    def _read_secret(self, name: str) -> str:
+        # The fetcher remembers it for some minutes; a list of proxies that has changed is to be had.
+        self._parts.secrets.forget(name)
+        return self._parts.secrets.read(name)
+
     def work(self, worker: str, remaining: Callable[[], float]) -> dict[str, object]:
         """Work until idle or nearly out of time; returns the report as plain values."""
         report = asyncio.run(self._work(worker, remaining))
@@ -91,7 +96,7 @@ class Consumer:
         )
         allow_private = parts.config.current().stage.allow_private_addresses
         async with AiohttpFetcher(
-            allow_private, sessions=self._sessions, read_secret=parts.secrets.read
+            allow_private, sessions=self._sessions, read_secret=self._read_secret
         ) as fetcher:
             ports = WorkPorts(
                 config=parts.config,
