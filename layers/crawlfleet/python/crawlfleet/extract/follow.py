@@ -95,13 +95,15 @@ class Follower:
         addresses = document.addresses
         kept = 0
         for text in candidates:
-            url = addresses.of(text)
-            if url is None:
+            address = addresses.find(text)
+            if address is None:
                 _count(refused, UNUSABLE)
-            elif (why := way.refusal(url, host_of(url))) is not None:
-                _count(refused, why)
-            elif (url, rule) in found or url == own:
+                continue
+            url = address.url
+            if (url, rule) in found or url == own:
                 _count(refused, REPEATED)
+            elif (why := way.refusal(url, address.host)) is not None:
+                _count(refused, why)
             elif kept >= follow.limit or len(found) >= LINKS_MAX:
                 _count(refused, TOO_MANY)
             else:

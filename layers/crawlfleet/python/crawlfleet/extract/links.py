@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urldefrag, urljoin
 
 from crawlfleet.policy.target import MAX_URL_LENGTH, problem_with
@@ -12,12 +12,14 @@ from crawlfleet.policy.target import MAX_URL_LENGTH, problem_with
 if TYPE_CHECKING:
     from crawlfleet.extract.document import Document
 
-#: What most links are: a path from the root, or a whole URL, in characters that stand for
-#: themselves and without dots that lead up. The others are taken apart by the standard library.
-_PATH: Final = re.compile(r"(/(?![/.])(?:[\w\-~:@!$&'()*+,;=%.?]|/(?![/.]))*)(?:#.*)?", re.ASCII)
-_WHOLE: Final = re.compile(
-    r"(https?://[a-z0-9.-]+)(/(?:[\w\-~:@!$&'()*+,;=%.?]|/(?!\.))*)(?:#.*)?", re.ASCII
-)
+#: What most links are: a path from the root or from the page's folder, or a whole URL, in
+#: characters that stand for themselves and without dots that lead up. The others are taken apart
+#: by the standard library.
+_SEGMENT: Final = r"(?![/.])[\w\-~:@!$&'()*+,;=%.]*+"
+_QUERY: Final = r"(?:\?[\w\-~:@!$&'()*+,;=%.?/]*+)?+"
+_PATH: Final = re.compile(rf"(?:/{_SEGMENT})++{_QUERY}", re.ASCII)
+_BESIDE: Final = re.compile(rf"\w[\w\-~@!$&'()*+,;=%.]*+(?:/{_SEGMENT})*+{_QUERY}", re.ASCII)
+_WHOLE: Final = re.compile(rf"(https?://([a-z0-9.-]+))(?:/{_SEGMENT})++{_QUERY}", re.ASCII)
 _NOT_PLAIN: Final = re.compile(r"[^!-~]|[\"<>\\^`{|}]")
 _AUTHORITY: Final = re.compile(r"(https?)://([^/?#]*)", re.IGNORECASE)
 #: Links that lead to nothing that could be requested; most pages have some.
@@ -40,6 +42,13 @@ def join(base: str, link: str) -> str | None:
         return None
 
 
+class Address(NamedTuple):
+    """A URL that can be requested, and its host."""
+
+    url: str
+    host: str
+
+
 class Addresses:
     """Links of one page as URLs that can be requested: absolute, http(s), without fragment.
 
@@ -52,27 +61,50 @@ class Addresses:
     True
     """
 
-    __slots__ = ("_base", "_origin", "_sound")
+    __slots__ = ("_base", "_folder", "_host", "_known", "_origin")
 
     def __init__(self, base: str) -> None:
         self._base = base
+        self._origin = self._folder = ""
+        self._known: dict[str, Address | None] = {}
         found = _AUTHORITY.match(base)
-        self._origin = f"{found[1].lower()}://{found[2].lower()}" if found else ""
-        self._sound = bool(found) and problem_with(self._origin) is None
+        if found is not None and problem_with(found[0]) is None:
+            self._origin = f"{found[1].lower()}://{found[2].lower()}"
+            path = base[found.end() :].partition("#")[0].partition("?")[0].rpartition("/")[0]
+            if not _NOT_PLAIN.search(path) and "/." not in path:
+                self._folder = f"{self._origin}{path}/"
+        self._host = host_of(self._origin)
 
     def of(self, link: str) -> str | None:
         """The URL, or None where nothing could be requested by it."""
-        link = link.strip()
+        found = self.find(link)
+        return None if found is None else found.url
+
+    def find(self, link: str) -> Address | None:
+        """The URL with its host, or None where nothing could be requested by it."""
+        whole = link
+        link = link.partition("#")[0].strip()
+        try:
+            return self._known[link]
+        except KeyError:
+            found = self._known[link] = self._made(link or whole)
+            return found
+
+    def _made(self, link: str) -> Address | None:
         if len(link) > MAX_URL_LENGTH:
             return None
-        if self._sound and (path := _PATH.fullmatch(link)) is not None:
-            url = self._origin + path[1]
-            return url if len(url) <= MAX_URL_LENGTH else None
-        if (whole := _WHOLE.fullmatch(link)) is not None:
-            return whole[1] + whole[2] if _sound_origin(whole[1]) else None
+        if link.startswith("/"):
+            if self._origin and _PATH.fullmatch(link):
+                return _within_length(self._origin + link, self._host)
+        elif link.startswith("http"):
+            whole = _WHOLE.fullmatch(link)
+            if whole is not None:
+                return Address(link, whole[2]) if _sound_origin(whole[1]) else None
+        elif self._folder and _BESIDE.fullmatch(link):
+            return _within_length(self._folder + link, self._host)
         return self._carefully(link)
 
-    def _carefully(self, link: str) -> str | None:
+    def _carefully(self, link: str) -> Address | None:
         joined = join(self._base, link)
         if joined is None or _AUTHORITY.match(joined) is None:
             return None
@@ -89,8 +121,12 @@ class Addresses:
             return None
         rest = url[found.end() :]
         slash = "" if rest.startswith("/") else "/"
-        whole = f"{found[1].lower()}://{found[2].lower()}{slash}{rest}"
-        return whole if len(whole) <= MAX_URL_LENGTH else None
+        origin = f"{found[1].lower()}://{found[2].lower()}"
+        return _within_length(f"{origin}{slash}{rest}", host_of(origin))
+
+
+def _within_length(url: str, host: str) -> Address | None:
+    return Address(url, host) if len(url) <= MAX_URL_LENGTH else None
 
 
 @lru_cache(maxsize=4096)
@@ -119,6 +155,10 @@ def is_nowhere(link: str) -> bool:
     >>> is_nowhere("#top"), is_nowhere(" JavaScript:void(0)"), is_nowhere("/top")
     (True, True, False)
     """
+    if link[:1] == "#":
+        return True
+    if ":" not in link[:32] and link[:1] > " ":
+        return False
     begin = link[:32].lstrip().lower()
     return not begin or begin.startswith(_NOWHERE)
 
