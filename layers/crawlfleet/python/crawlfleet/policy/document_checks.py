@@ -12,6 +12,7 @@ from crawlfleet.model.request import State
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.seed import SeedPolicy, Span
 from crawlfleet.model.spider import Spider
+from crawlfleet.policy.following import target_problems
 from crawlfleet.policy.mistakes import join
 from crawlfleet.policy.rule_shape import MAX_DEPTH, shape_problems
 
@@ -65,6 +66,7 @@ def biz_problems(biz: Biz, check: ReaderCheck) -> Iterator[Problem]:
         if not any(f"more than {MAX_DEPTH} deep" in problem.message for problem in found):
             blamed = {problem.field for problem in found}  # one mistake is told once
             found += [each for each in _checked(rule, check) if each.field not in blamed]
+        found += target_problems(rule, biz.rules.keys() | biz.spiders.keys())
         yield from _below(join("rules", name), found)
     for name, spider in biz.spiders.items():
         yield from _below(join("spiders", name), _checked(spider, check))

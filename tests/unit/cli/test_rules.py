@@ -1,0 +1,238 @@
+import http.server
+import json
+import threading
+import time
+
+import pytest
+
+from crawlfleet.cli.asking import ask
+from crawlfleet.errors import ConfigError, FetchError
+from crawlfleet.model.biz import FetchLimits
+
+PAGE = b"""<title>Nuts</title><ul><li data-id=7><a href="/nut">Hex <b>nut</b></a></li>
+<li data-id=8><a href="https://other.example/">Wing\x1b[31m nut</a></li></ul>"""
+RULE = """
+# One record for each item of the list.
+items: {css: li}
+fields:
+  id: {attribute: data-id, type: integer}
+  name: {css: a}
+  colour: {css: .colour}
+  parts: {css: a, list: true, fields: {bold: {css: b}}}
+follow:
+  - css: a[href]
+"""
+BIZ = {
+    "generations": [{"starts_at": "2026-01-01T00:00:00Z", "nodes": ["main"], "databases": ["a"]}],
+    "fetch": {"user_agent": "AcmeBot/1.0"},
+    "rules": {
+        "page": {"fields": {"title": {"css": "title"}}},
+        "list": {"follow": [{"css": "a", "rule": "pgae"}], "fields": {"n": {"css": "li"}}},
+    },
+}
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "page.html").write_bytes(PAGE)
+    (tmp_path / "rule.yaml").write_text(RULE)
+    (tmp_path / "biz.json").write_text(json.dumps(BIZ))
+    place = tmp_path / "stage" / "bizs" / "acme"
+    place.mkdir(parents=True)
+    (place / "shop.json").write_text(json.dumps(BIZ))
+    return tmp_path
+
+
+@pytest.fixture
+def site():
+    """A site that answers by path; ``heard`` has the headers of what it was asked."""
+
+    class Site(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.server.heard.append(dict(self.headers))
+            self.send_response(404 if self.path == "/gone" else 200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            if self.path == "/endless":
+                while self.server.open:
+                    try:
+                        self.wfile.write(b"x" * 65_536)
+                    except OSError:
+                        return
+            elif self.path == "/slow":
+                while self.server.open:
+                    try:
+                        self.wfile.write(b"x")
+                        time.sleep(0.05)  # a site that trickles
+                    except OSError:
+                        return
+            else:
+                self.wfile.write(PAGE)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
+    server.heard, server.open = [], True
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.open = False
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def attempt(crawlfleet, files, *more, rule="rule.yaml", page="page.html"):
+    return crawlfleet("rule", "try", str(files / rule), str(files / page), *more)
+
+
+def test_a_rule_is_tried_on_a_saved_page(crawlfleet, files):
+    done = attempt(crawlfleet, files, "--url", "https://shop.example/list")
+
+    assert done.code == 0
+    assert "rule: 2 records" in done.out
+    assert "name: Hex nut" in done.out
+    assert "bold: nut" in done.out
+    assert "colour: nothing" in done.out
+    assert "https://shop.example/nut" in done.out
+    assert "not followed: 1 outside of domains" in done.err
+    assert "\x1b" not in done.out
+
+
+def test_a_field_that_is_never_found_stands_out(crawlfleet, files):
+    lines = attempt(crawlfleet, files).lines
+    coverage = lines[lines.index(next(line for line in lines if line.startswith("coverage"))) :]
+
+    rows = [line.split() for line in coverage if " of 2" in line]
+
+    assert rows[0][:4] == ["colour", "0", "of", "2"]
+    assert "never:" in rows[0]
+    assert rows[1][:4] == ["id", "2", "of", "2"]
+
+
+def test_scripts_get_everything_as_one_document(crawlfleet, files):
+    found = attempt(crawlfleet, files, "--url", "https://shop.example/", "--json").json()
+
+    assert [record["id"] for record in found["records"]] == [7, 8]
+    assert [link["url"] for link in found["links"]] == ["https://shop.example/nut"]
+    assert found["coverage"]["fields"]["colour"] == 0
+    assert found["refused"] == {"outside of domains": 1}
+    assert found["problems"] == []
+    assert found["seconds"] > 0
+
+
+def test_more_records_are_shown_on_demand(crawlfleet, files):
+    done = attempt(crawlfleet, files, "--limit", "1")
+
+    assert "record 1" not in done.out
+    assert "1 of 2 are shown" in done.err
+
+
+def test_every_mistake_of_a_rule_is_named_and_the_page_not_looked_at(crawlfleet, files):
+    (files / "rule.yaml").write_text(
+        "fields:\n  a: {css: 'p['}\n  b: {css: p, transforms: [{split: ','}]}\n"
+        "follow:\n  - {css: a, deny: ['(']}\n"
+    )
+
+    done = attempt(crawlfleet, files)
+
+    assert done.code == 2
+    for field in ("fields.a.css: ", "fields.b.transforms[0]: ", "follow[0].deny[0]: "):
+        assert field in done.err
+    assert "3 mistakes" in done.err
+    told = attempt(crawlfleet, files, "--json").json()["problems"]
+    assert "fields.a.css" in [problem["field"] for problem in told]
+
+
+def test_a_key_that_no_rule_has_is_named_with_what_there_is(crawlfleet, files):
+    (files / "rule.yaml").write_text("fields:\n  a: {csss: p, transforms: [shout]}\n")
+
+    done = attempt(crawlfleet, files)
+
+    assert done.code == 2
+    assert "fields.a.csss: is no field of this document; it has css" in done.err
+    assert "fields.a.transforms[0]: is none of lower, upper" in done.err
+
+
+def test_a_page_that_cannot_be_read_names_the_field_and_what_to_do(crawlfleet, files):
+    (files / "rule.yaml").write_text("fields:\n  price: {css: title, type: number}\n")
+
+    done = attempt(crawlfleet, files)
+
+    assert done.code == 1
+    assert "rule: price: 'Nuts' is not a number" in done.err
+    assert "`transforms`" in done.err
+
+
+def test_a_rule_of_a_biz_is_chosen_by_name(crawlfleet, files):
+    done = attempt(crawlfleet, files, "--rule", "page", rule="biz.json")
+    unsaid = attempt(crawlfleet, files, rule="biz.json")
+    unknown = attempt(crawlfleet, files, "--rule", "pge", rule="biz.json")
+
+    assert "title: Nuts" in done.out
+    assert (unsaid.code, unknown.code) == (2, 2)
+    assert "--rule says which rule; it has page, list" in unsaid.err
+    assert "there is no rule pge; it has page, list" in unknown.err
+
+
+def test_links_lead_to_rules_of_the_biz(crawlfleet, files):
+    done = attempt(crawlfleet, files, "--rule", "list", rule="biz.json")
+
+    assert done.code == 2
+    assert "follow[0].rule: is no rule or spider of this biz: page, list" in done.err
+
+
+def test_a_rule_is_found_in_a_folder_of_configuration(crawlfleet, files):
+    by_name = attempt(crawlfleet, files, "--biz", "shop", "--rule", "page", rule="stage")
+    by_path = attempt(crawlfleet, files, "--biz", "acme/shop", "--rule", "page", rule="stage")
+    wrong = attempt(crawlfleet, files, "--biz", "shpo", rule="stage")
+
+    assert by_name.code == by_path.code == 0
+    assert (wrong.code, "there is no biz shpo; it has acme/shop" in wrong.err) == (2, True)
+
+
+def test_a_rule_is_tried_on_a_page_of_the_web_asked_for_once(crawlfleet, files, site):
+    done = crawlfleet(
+        "rule", "try", str(files / "biz.json"), f"{site.url}/x", "--rule", "page", "--json"
+    )
+
+    assert done.json()["records"] == [{"title": "Nuts"}]
+    assert [heard["User-Agent"] for heard in site.heard] == ["AcmeBot/1.0"]
+
+
+def test_a_status_that_a_worker_would_not_take_is_told(crawlfleet, files, site):
+    done = crawlfleet("rule", "try", str(files / "rule.yaml"), f"{site.url}/gone")
+
+    assert done.code == 0
+    assert "answered with 404" in done.err
+
+
+def test_a_page_without_end_is_given_up(site):
+    with pytest.raises(FetchError, match="longer than 100,000 bytes"):
+        ask(f"{site.url}/endless", FetchLimits(max_body_bytes=100_000))
+
+
+def test_a_page_that_trickles_is_given_up(site):
+    with pytest.raises(FetchError, match="not there after"):
+        ask(f"{site.url}/slow", FetchLimits(total_seconds=0.3))
+
+
+def test_what_cannot_be_asked_for_is_named():
+    with pytest.raises(ConfigError, match="has no host"):
+        ask("http:///x", FetchLimits())
+    with pytest.raises(FetchError):
+        ask("http://127.0.0.1:1/", FetchLimits(connect_seconds=2))
+
+
+@pytest.mark.parametrize("missing", ["no.yaml", "page"])
+def test_a_file_that_is_not_there_is_named(crawlfleet, files, missing):
+    arguments = (files / missing, files / "page.html")
+    if missing == "page":
+        arguments = (files / "rule.yaml", files / missing)
+
+    done = crawlfleet("rule", "try", *map(str, arguments))
+
+    assert done.code == 2
+    assert missing in done.err
