@@ -11,7 +11,7 @@ import pymongo
 
 from benchmarks.bench import ROOT, Bench, BenchError, Found, ask, peer
 from benchmarks.figures import ratio, rotated
-from benchmarks.house import BIZ, Router, batch, tree_of
+from benchmarks.house import BIZ, Router, offers, tree_of
 from benchmarks.site import Site, running_site
 from crawlfleet.adapters.mongo.connection import database_name
 from crawlfleet.model.biz import Tree
@@ -88,11 +88,18 @@ def _one(bench: Bench, site: Site, side: str) -> dict[str, Any]:
 
 
 def submit(bench: Bench, tree: Tree, urls: list[str]) -> None:
-    """Submit the pages through the router."""
+    """Offer the pages through the router, twice: each is queued once.
+
+    The peers' duplicates are told apart in the crawling process, where requests are made; ours are
+    before they are stored, and what a seed costs at its end is the worker's.
+    """
     router = Router(bench.addresses, tree)
     try:
         for at in range(0, len(urls), BATCH):
-            router.call(batch(urls[at : at + BATCH]), 202)
+            for accepted in (len(urls[at : at + BATCH]), 0):
+                answer = json.loads(router.call(offers(urls[at : at + BATCH]), 200))
+                if answer["accepted"] != accepted:
+                    raise BenchError(f"{answer['accepted']} of {accepted} seeds were accepted")
     finally:
         router.close()
 

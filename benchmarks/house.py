@@ -149,6 +149,12 @@ def batch(urls: list[str]) -> dict[str, Any]:
     return event("POST", f"/v1/{BIZ}/requests", msgspec.json.encode({"requests": entries}).decode())
 
 
+def offers(urls: list[str]) -> dict[str, Any]:
+    """Many pages offered as seeds in one event: each is crawled once."""
+    entries = [{"url": url, "rule": "page"} for url in urls]
+    return event("POST", f"/v1/{BIZ}/seeds", msgspec.json.encode({"seeds": entries}).decode())
+
+
 def single(url: str) -> dict[str, Any]:
     """The submission of one page as one event."""
     body = msgspec.json.encode({"url": url, "rule": "page"}).decode()
