@@ -108,6 +108,7 @@ def test_join_before_any_split_is_of_all_matches(extract):
     assert one({"join": " "}) == "One Two"
     assert one({"pick": 1}) == "Two"
     assert one({"match": "T.*"}, {"join": ""}) == "Two"
+    assert one({"match": "X.*"}, {"join": ""}) is None
 
 
 def test_json_in_a_text_may_be_cut_out_before_it_is_read(extract):

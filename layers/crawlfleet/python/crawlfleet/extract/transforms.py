@@ -228,7 +228,7 @@ def _splitting(separator: str) -> Together:
 
 
 def _joining(separator: str) -> Together:
-    return lambda texts, _: [separator.join(texts)]
+    return lambda texts, _: [separator.join(texts)] if texts else []
 
 
 def _picking(place: int) -> Together:
