@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -42,6 +42,8 @@ ZIPPED_LIMIT_BYTES: Final = 50 * 1024 * 1024
 #: Distributions that the Python runtime of Lambda carries itself.
 IN_RUNTIME: Final = frozenset({"boto3", "botocore", "s3transfer"})
 
+#: Plain Python of which no wheel is published; pip builds one from the pinned source.
+_FROM_SOURCE: Final = frozenset({"jstyleson"})
 #: Wheel tags that run on the runtime's Amazon Linux 2023 (glibc 2.34), newest first.
 _PLATFORMS: Final = {
     Architecture.ARM64: ("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux2014"),
@@ -234,20 +236,37 @@ def _vendor_sizes(target: Path) -> dict[Path, Size]:
 
 
 def _install(text: str, architecture: Architecture, target: Path) -> None:
-    """One pip run for the functions' platform, whatever this machine is."""
-    listed = target.with_suffix(".txt")
-    listed.write_text(text)
+    """Everything for the functions' platform, whatever this machine is."""
+    lines = text.splitlines(keepends=True)
+    sources = [line for line in lines if canonicalize_name(line.split("==")[0]) in _FROM_SOURCE]
     machine = _MACHINE[architecture]
     platforms = [f"--platform={tag}_{machine}" for tag in _PLATFORMS[architecture]]
+    _pip(
+        [line for line in lines if line not in sources],
+        target,
+        f"no wheels for {machine}",
+        *("--only-binary=:all:", "--implementation=cp"),
+        *(f"--python-version={PYTHON_VERSION}", *platforms),
+    )
+    if sources:
+        _pip(sources, target, "no sources")
+        for one in metadata.distributions(path=[str(target)]):
+            pure = "Root-Is-Purelib: true" in (one.read_text("WHEEL") or "")
+            if canonicalize_name(one.name) in _FROM_SOURCE and not pure:
+                raise BundleError(f"{one.name} was built for this machine; it must be plain Python")
+
+
+def _pip(lines: Sequence[str], target: Path, lacking: str, *arguments: str) -> None:
+    listed = target.with_suffix(".txt")
+    listed.write_text("".join(lines))
     command = [
-        *(sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"),
-        *("--disable-pip-version-check", "--only-binary=:all:", "--implementation=cp"),
-        *(f"--python-version={PYTHON_VERSION}", f"--target={target}", f"--requirement={listed}"),
-        *("--no-deps", "--require-hashes", *platforms),
+        *(sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--no-deps"),
+        *("--disable-pip-version-check", "--require-hashes", *arguments),
+        *(f"--target={target}", f"--requirement={listed}"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  our own arguments
     if done.returncode:
-        raise BundleError(f"pip found no wheels for {machine}:\n{done.stderr.strip()[-2000:]}")
+        raise BundleError(f"pip found {lacking}:\n{done.stderr.strip()[-2000:]}")
 
 
 def _divide(installed: Path, made: Path, architecture: Architecture, fleet: Fleet) -> None:
@@ -275,7 +294,7 @@ def _closure(
     names: Iterable[str], found: Mapping[str, metadata.Distribution], architecture: Architecture
 ) -> Iterator[str]:
     """The distributions, with all that they require on the functions' platform."""
-    waiting, seen = list(names), set(IN_RUNTIME)
+    waiting, seen = [canonicalize_name(name) for name in names], set(IN_RUNTIME)
     while waiting:
         name = waiting.pop()
         if name in seen:

@@ -224,7 +224,6 @@ _WEB: Final = VendorGroup(
         "protego",
         "requests",
         "urllib3",
-        "uvloop",
         "yarl",
     ),
     base=("core", "urls"),
