@@ -129,9 +129,7 @@ class Titles:
     Behind a title there may be links: `a title -> http://a.example/ http://b.example/`.
     """
 
-    def harvest(
-        self, rule: Rule, page: Page, depth: int = 0, meta: object = None
-    ) -> Harvest:
+    def harvest(self, rule: Rule, page: Page, depth: int = 0, meta: object = None) -> Harvest:
         title, _, links = page.body.decode().partition(" -> ")
         if title == "bad":
             raise ExtractError("title", "is missing")

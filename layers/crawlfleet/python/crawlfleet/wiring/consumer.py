@@ -75,7 +75,7 @@ class Consumer:
         self._clock = ServerClock(parts.redis)
 
     def _read_secret(self, name: str) -> str:
-        # The fetcher remembers it for some minutes; a list of proxies that has changed is to be had.
+        # The fetcher remembers it for some minutes; then a list that has changed is to be had.
         self._parts.secrets.forget(name)
         return self._parts.secrets.read(name)
 
