@@ -161,3 +161,18 @@ def test_no_host_ever_has_more_under_way_than_its_latest_permits(requests, dice)
         assert turns.busy() == {}
 
     asyncio.run(check())
+
+
+def test_what_comes_later_lets_no_earlier_turn_be_late():
+    """The timer is set once, for the first of those that wait."""
+
+    async def check():
+        turns, started = Turns(), time.monotonic()
+        turns.add(soon := request("a", turn_at=started + 0.05))
+        turns.add(request("b", turn_at=started + 60))
+
+        assert await asyncio.wait_for(turns.ready.get(), 5) is soon
+        assert turns.running(("b", "acme")) == 1
+        turns.close(0)
+
+    asyncio.run(check())

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+from urllib.parse import urljoin
 
 from crawlfleet.errors import (
     ConnectFailedError,
@@ -24,7 +25,7 @@ from crawlfleet.flows.turns import HostKey, Turns
 from crawlfleet.model.biz import Biz, Stage, Tree
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import PERMIT_SECONDS, HostAsk, HostReport
-from crawlfleet.policy.politeness import interval_of, limits_for
+from crawlfleet.policy.politeness import host_of, interval_of, limits_for
 from crawlfleet.ports import ConfigCentre, Hosts
 
 #: A host at which something is under way is told of at least this often.
@@ -141,13 +142,14 @@ class Courtesy:
     # ---- from the event loop -------------------------------------------------------------------
 
     def saw(self, key: HostKey, seconds: float, error: CrawlfleetError | None) -> None:
-        """A download at a host ended after ``seconds``, with an answer or this error."""
+        """A download that began at a host ended after ``seconds``, with an answer or this error."""
         if error is not None and not isinstance(error, FetchError):
             return
-        strained = isinstance(error, ThrottledError | ConnectFailedError | FetchTimeoutError)
-        if error is not None and not error.status and not strained:
+        silent = isinstance(error, ConnectFailedError | FetchTimeoutError)
+        if error is not None and not error.status and not silent:
             return  # nothing was asked for, or nothing about the host was learnt
-        seen = self._seen[key]
+        strained = silent or isinstance(error, ThrottledError)
+        seen = self._seen[key if error is None else (_failed_at(error) or key[0], key[1])]
         if strained:
             seen.strained += 1
             after = getattr(error, "retry_after_seconds", None) or 0.0
@@ -189,6 +191,22 @@ class Courtesy:
         """Tell the fleet. Blocks."""
         if reports:
             self._hosts.report(reports, self._worker)
+
+
+def _failed_at(error: FetchError) -> str:
+    """The host that a failure is of, where the way may have led beyond the first; "" if not known.
+
+    The last answer tells: a redirect is the host's whose place was not reached after it.
+    """
+    answer = error.answer
+    if answer is None:
+        return ""
+    if error.status or not 300 <= answer.status < 400:
+        return host_of(answer.url)
+    try:
+        return host_of(urljoin(answer.url, answer.headers.get("location", "")))
+    except ValueError:  # a site may send us anywhere
+        return ""
 
 
 @dataclass(slots=True)

@@ -177,6 +177,7 @@ class Worker:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self._robots.close()
             await self._settle(list(self._holding.outcomes()))
             await self._hand_back(self._holding.all(), "handed back: the worker ends")
             await self._call(self._courtesy.report, self._courtesy.take_reports(last=True))
@@ -243,16 +244,19 @@ class Worker:
     async def _learn(self, held: Sequence[Held]) -> None:
         """Learn the rules of the site that all these are of, then get them their turns."""
         first = held[0]
-        await self._robots.learn(first)
+        try:
+            await self._robots.learn(first)
+        except Exception as error:  # noqa: BLE001  each finds that out for itself in its turn
+            self._ports.warn("a site's rules could not be learnt", error)
         held = [one for one in held if self._holding.holds(one)]
         granted: list[Held] = []
         try:
             granted = await self._threaded(self._leasing.admit, first.lane, first.biz, held)
-        except Exception as error:  # noqa: BLE001  they were handed back
+        except Exception as error:  # noqa: BLE001  they were handed back, or their leases end
             self._ports.warn("work could not get its turn", error)
-        for one in held:
-            if one.turn_at is None:
-                self._holding.drop(one)
+            self._leasing.rest(first.lane)
+        for one in set(held).difference(granted):
+            self._holding.drop(one)
         for one in granted:
             if self._holding.holds(one):
                 self._turns.add(one)

@@ -7,7 +7,7 @@ threads; between the two stand values only. MongoDB is written first, Redis foll
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, NamedTuple
@@ -119,7 +119,8 @@ class Leasing:
                 taken = self._take_parked(tree, lane, biz, token)
                 room = self._limits.batch - taken.entries
                 if room > 0:
-                    taken = taken.with_more(self._take_queued(tree, lane, biz, token, room))
+                    more = partial(self._take_queued, tree, lane, biz, token, room)
+                    taken = taken.with_more(more() if not taken.held else self._safely(more, lane))
             except Exception:
                 self.rest(lane)
                 raise
@@ -128,6 +129,15 @@ class Leasing:
                 return taken
             started = time.perf_counter()
         return NOTHING
+
+    def _safely(self, more: Callable[[], Taken], lane: Lane) -> Taken:
+        """What there is beside what is taken already, which must not be lost with it."""
+        try:
+            return more()
+        except Exception as error:  # noqa: BLE001  what was to come has been handed back
+            self._ports.warn("no more work could be leased", error)
+            self.rest(lane)
+            return NOTHING
 
     def _take_queued(self, tree: Tree, lane: Lane, biz: Biz, token: str, count: int) -> Taken:
         """From the lane's queue, whatever comes; hosts that have no turn are put aside."""
@@ -144,7 +154,8 @@ class Leasing:
         if len(known) == len(held):
             return Taken(self._admit(tree, lane, biz, held), len(entries))
         unknown = [one for one in held if one not in set(known)]
-        return Taken([*self._admit(tree, lane, biz, known), *unknown], len(entries))
+        granted = self._admit_beside(tree, lane, biz, known, unknown)
+        return Taken([*granted, *unknown], len(entries))
 
     def _take_parked(self, tree: Tree, lane: Lane, biz: Biz, token: str) -> Taken:
         """From hosts whose time has come, as many as they have turns for: the turn comes first."""
@@ -177,11 +188,23 @@ class Leasing:
         if not stray:
             return Taken(held, len(entries))
         granted = [one for one in held if one.turn_at is not None]
-        return Taken([*granted, *self._admit(tree, lane, biz, stray)], len(entries))
+        more = self._admit_beside(tree, lane, biz, stray, granted)
+        return Taken([*granted, *more], len(entries))
 
     def admit(self, lane: Lane, biz: Biz, held: Sequence[Held]) -> list[Held]:
         """Those that have a turn at their host; the others are put aside and no longer ours."""
         return self._admit(self._ports.config.current(), lane, biz, held)
+
+    def _admit_beside(
+        self, tree: Tree, lane: Lane, biz: Biz, held: Sequence[Held], others: Sequence[Held]
+    ) -> list[Held]:
+        """Admit some of what was claimed; where that fails, nobody would have the others."""
+        try:
+            return self._admit(tree, lane, biz, held)
+        except Exception:
+            why = "handed back: whose turn it is could not be told"
+            self.release(lane, biz, [one.claim for one in others], why)
+            raise
 
     def _admit(self, tree: Tree, lane: Lane, biz: Biz, held: Sequence[Held]) -> list[Held]:
         if not held:

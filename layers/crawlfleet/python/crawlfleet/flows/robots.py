@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from crawlfleet.errors import (
     AddressRefusedError,
-    CrawlfleetError,
     FetchError,
     RobotsDeniedError,
     RobotsUnknownError,
@@ -106,6 +105,13 @@ class RobotsBook:
         """Come to know the rules of a request's site; whatever happens, they are known then."""
         await self._learn(origin_of(held.claim.request.body.url), held)
 
+    async def close(self) -> None:
+        """Look up nothing more: nobody waits for it any longer."""
+        tasks = list(self._learning.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def check(self, held: Held, url: str) -> None:
         """Whether a page may be asked for.
 
@@ -151,6 +157,14 @@ class RobotsBook:
         if copy is not None:
             seconds = kept_seconds(copy) - (to_ms(self._clock()) - copy.fetched_ms) / 1000
         if copy is None or seconds <= 0:
+            try:
+                await self._turn_at(held, host_of(origin))
+            except Exception as error:  # noqa: BLE001  whatever it is
+                # It says nothing of the site: who has a turn there asks it then.
+                if not isinstance(error, FetchError):
+                    self._warn("no turn for a robots.txt could be had", error)
+                self._blame(origin, error)
+                return SiteRules(origin, RobotsCopy(status=0, fetched_ms=to_ms(self._clock())))
             try:
                 copy = await self._fetch(origin, held)
             except AddressRefusedError:
@@ -198,16 +212,19 @@ class RobotsBook:
         )
         status, text = 0, b""
         try:
-            await self._turn_at(held, host_of(origin))
             page = await self._fetcher.fetch(body, asked)
             status, text = page.status, page.body[:MAX_BYTES]
         except AddressRefusedError:
             raise
         except FetchError as error:
             status = error.status
-            self._causes[origin] = str(error)
-            if len(self._causes) > REMEMBERED:
-                self._causes.popitem(last=False)
-        except CrawlfleetError as error:
+            self._blame(origin, error)
+        except Exception as error:  # noqa: BLE001  those who wait for it must not wait for ever
             self._warn("a robots.txt could not be fetched", error)
         return RobotsCopy(status=status, text=text, fetched_ms=to_ms(self._clock()))
+
+    def _blame(self, origin: str, error: Exception) -> None:
+        self._causes[origin] = str(error)
+        self._causes.move_to_end(origin)
+        if len(self._causes) > REMEMBERED:
+            self._causes.popitem(last=False)

@@ -1,0 +1,271 @@
+"""A worker asks for turns before it begins, and tells what it has seen of hosts."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from crawlfleet.errors import (
+    AddressRefusedError,
+    ConnectFailedError,
+    FetchTimeoutError,
+    PageGoneError,
+    RobotsDeniedError,
+    StoreUnavailableError,
+    ThrottledError,
+)
+from crawlfleet.flows import courtesy as courtesy_module
+from crawlfleet.flows.courtesy import Courtesy, Turn, reason
+from crawlfleet.flows.turns import Turns
+from crawlfleet.model.outcome import Answer
+from crawlfleet.model.politeness import PERMIT_SECONDS, HostLimits
+from tests.unit.flows.manners import Spy, Time, leave_alone, polite
+from tests.unit.flows.world import DOCS, OTHER, Broken
+
+HOST = "a.example"
+KEY = (HOST, "default")
+
+
+class Sites:
+    """What sites have said; here, how long to wait between two requests."""
+
+    def __init__(self, **delays: float) -> None:
+        self.delays = delays
+
+    def crawl_delay(self, host, biz):
+        return self.delays.get(host.partition(".")[0])
+
+
+class Busy(Turns):
+    """Turns of which as many are under way as is said."""
+
+    def __init__(self, **running: int) -> None:
+        super().__init__()
+        self.under_way = {(f"{name}.example", "default"): n for name, n in running.items()}
+
+    def running(self, key):
+        return self.under_way.get(key, 0)
+
+    def busy(self):
+        return {key: n for key, n in self.under_way.items() if n}
+
+
+def manners(world, turns=None, sites=None, hosts=None) -> Courtesy:
+    return Courtesy(
+        hosts or world.hosts, world, sites or Sites(), turns or Turns(), "w", world.clock
+    )
+
+
+def ask(mine: Courtesy, world, lane=DOCS, **wanted: int) -> dict[str, Turn]:
+    named = {f"{name}.example": count for name, count in wanted.items()}
+    return mine.ask(world.tree, lane, world.biz, named)
+
+
+def test_turns_come_an_interval_apart_and_the_rest_may_ask_again(world, monkeypatch):
+    polite(world, per_second=2, concurrency=50)
+    Time(world).in_place_of(monkeypatch, courtesy_module)
+
+    turn = ask(manners(world), world, a=100)[HOST]
+
+    assert turn.count == 5  # two seconds ahead
+    assert (turn.first_at, turn.interval_seconds, turn.why) == (1_000.0, 0.5, "rate")
+    assert turn.again_at == world.now + timedelta(seconds=turn.again_seconds)
+    assert turn.again_seconds > 0
+
+
+def test_who_wants_nothing_asks_nobody(world):
+    assert ask(manners(world, hosts=Broken()), world) == {}
+
+
+def test_nobody_begins_when_it_cannot_be_told_whose_turn_it_is(world):
+    with pytest.raises(StoreUnavailableError):
+        ask(manners(world, hosts=Broken()), world, a=1)
+
+
+def test_a_longer_crawl_delay_counts_and_so_does_what_is_under_way(world):
+    polite(world, per_second=10, concurrency=7)
+    hosts = Spy(world.hosts)
+    mine = manners(world, Busy(a=3), Sites(a=4.0), hosts)
+
+    ask(mine, world, a=1, b=1)
+
+    [(asks, name)] = hosts.of("reserve")
+    assert name == "w"
+    assert [(one.host, one.running, one.interval_seconds) for one in asks] == [
+        (HOST, 3, 4.0),
+        ("b.example", 0, 0.1),
+    ]
+    assert {one.concurrency for one in asks} == {7}
+
+
+def test_a_host_has_limits_of_its_own(world):
+    polite(world, per_second=10)
+    slow = HostLimits(per_second=0.5, concurrency=1)
+    world.tree = replace(world.tree, stage=replace(world.tree.stage, host_limits={HOST: slow}))
+
+    assert ask(manners(world), world, a=1)[HOST].interval_seconds == 2.0
+
+
+def test_two_tenants_share_a_host_and_each_asks_for_itself(world):
+    polite(world, per_second=2, concurrency=50)
+    hosts = Spy(world.hosts)
+    mine = manners(world, hosts=hosts)
+
+    first = ask(mine, world, DOCS, a=100)[HOST]
+    second = ask(mine, world, OTHER, a=100)[HOST]
+    mine.saw((HOST, "acme"), 0.5, None)
+    told = {(one.host, one.tenant): one.answered for one in mine.take_reports()}
+
+    assert (first.count, second.count) == (5, 0)
+    assert [args[0][0].tenant for args in hosts.of("reserve")] == ["default", "acme"]
+    assert told == {KEY: 0, (HOST, "acme"): 1}
+
+
+def test_a_host_that_is_left_alone_gives_no_turn_until_that_is_over(world):
+    polite(world, per_second=10)
+    leave_alone(world, HOST, 60)
+
+    turn = ask(manners(world), world, a=2)[HOST]
+
+    assert (turn.count, turn.why, turn.again_seconds) == (0, "back-off", 60.0)
+
+
+# ---- what is told of hosts ---------------------------------------------------------------------
+
+
+def test_answers_are_counted_with_their_time_and_told_once(world):
+    mine = manners(world)
+    mine.saw(KEY, 1.0, None)
+    mine.saw(KEY, 3.0, None)
+    mine.saw(KEY, 0.0, PageGoneError("answered 404", status=404))
+
+    [report] = mine.take_reports()
+
+    assert (report.host, report.tenant, report.running) == (HOST, "default", 0)
+    assert (report.answered, report.strained) == (3, 0)
+    assert report.seconds == pytest.approx(4 / 3)
+    assert report.limits == world.tree.stage.hosts
+    assert mine.take_reports() == []
+
+
+def test_what_strains_a_host_is_counted_and_its_longest_wish_is_told(world):
+    mine = manners(world)
+    mine.saw(KEY, 0.0, ThrottledError("answered 429", retry_after_seconds=40))
+    mine.saw(KEY, 0.0, ThrottledError("answered 503", status=503))
+    mine.saw(KEY, 0.0, ConnectFailedError("refused"))
+    mine.saw(KEY, 0.0, FetchTimeoutError("too slow"))
+
+    [report] = mine.take_reports()
+
+    assert (report.answered, report.strained, report.retry_after_seconds) == (0, 4, 40)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RobotsDeniedError("not here"),
+        AddressRefusedError("loopback"),
+        StoreUnavailableError("redis", "no answer"),
+        ThrottledError("leads to b.example, which has no turn for it now", status=0),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_the_host_was_not_asked_for_says_nothing_of_it(world, error):
+    mine = manners(world)
+
+    mine.saw(KEY, 0.0, error)
+
+    assert mine.take_reports() == []
+
+
+def answer(url: str, status: int, **headers: str) -> Answer:
+    return Answer.of(url, status, headers, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("error", "blamed"),
+    [
+        (ThrottledError("429", answer=answer("https://b.example/", 429)), "b.example"),
+        (
+            ConnectFailedError(
+                "refused", answer=answer("https://a.example/", 302, location="//b.example/x")
+            ),
+            "b.example",
+        ),
+        (
+            ConnectFailedError("refused", answer=answer("https://a.example/", 302, location="/x")),
+            HOST,
+        ),
+        (
+            ConnectFailedError("no", answer=answer("https://a.example/", 302, location="//[b/")),
+            HOST,
+        ),
+        (FetchTimeoutError("slow", answer=answer("https://b.example/", 200)), "b.example"),
+        (FetchTimeoutError("slow"), HOST),
+    ],
+)
+def test_the_host_that_a_redirect_led_to_is_to_blame_and_not_the_one_that_answered(
+    world, error, blamed
+):
+    mine = manners(world)
+
+    mine.saw(KEY, 0.0, error)
+
+    [report] = mine.take_reports()
+    assert (report.host, report.tenant, report.strained) == (blamed, "default", 1)
+
+
+def test_a_host_at_which_something_is_under_way_is_kept_alive_and_then_freed(world, monkeypatch):
+    turns, clock = Busy(a=2), Time(world).in_place_of(monkeypatch, courtesy_module)
+    mine = manners(world, turns)
+    ask(mine, world, a=1)
+    assert mine.take_reports() == []
+
+    clock.now += PERMIT_SECONDS / 3 + 0.1
+    assert [(one.host, one.running) for one in mine.take_reports()] == [(HOST, 2)]
+    assert mine.take_reports() == []
+
+    turns.under_way.clear()
+    assert [(one.host, one.running) for one in mine.take_reports()] == [(HOST, 0)]
+    assert mine.take_reports() == []
+
+
+def test_the_last_report_frees_the_permits_of_all_hosts(world):
+    polite(world, per_second=10, concurrency=4)
+    mine = manners(world, Busy(a=2, b=1))
+    ask(mine, world, a=2, b=1)
+    world.now += timedelta(seconds=2)
+    assert [one.running for one in world.hosts.states([HOST, "b.example"])] == [4, 2]
+
+    mine.report(mine.take_reports(last=True))
+
+    assert [one.running for one in world.hosts.states([HOST, "b.example"])] == [0, 0]
+    assert mine.take_reports(last=True) == []
+
+
+def test_nothing_is_sent_when_there_is_nothing_to_tell(world):
+    manners(world, hosts=Broken()).report([])
+
+
+def test_of_hosts_that_were_told_of_nothing_is_kept(world):
+    """However many hosts a crawl meets."""
+    mine = manners(world)
+    for n in range(500):
+        ask(mine, world, **{f"h{n}": 1})
+        mine.saw((f"h{n}.example", "default"), 0.1, None)
+
+    assert len(mine.take_reports()) == 500
+    assert (mine._seen, mine._told) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("concurrency", "as many pages of its host"),
+        ("share", "other tenants"),
+        ("back-off", "asked for fewer"),
+        ("what is to come", "its host has none"),
+    ],
+)
+def test_a_timeline_tells_what_a_request_waits_for(why, told):
+    assert told in reason(why)

@@ -1,0 +1,334 @@
+"""What sites ask of robots, as one worker knows it."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from crawlfleet.errors import (
+    AddressRefusedError,
+    ConnectFailedError,
+    PageGoneError,
+    RobotsDeniedError,
+    RobotsUnknownError,
+    ServerFaultError,
+    StoreUnavailableError,
+    ThrottledError,
+)
+from crawlfleet.flows import robots
+from crawlfleet.flows.robots import MOST_PORTS, REFUSED_SECONDS, RobotsBook
+from crawlfleet.model.politeness import Politeness, Robots, RobotsCopy
+from crawlfleet.model.times import to_ms
+from tests.unit.flows.manners import ROBOTS, Web, held_of, obedient
+from tests.unit.flows.world import DOCS, Broken, Failing, make_biz
+
+PAGE = "https://a.example/1"
+NOT_HERE = b"User-agent: *\nDisallow: /private\nCrawl-delay: 3\n"
+DAY = timedelta(days=1)
+
+
+async def at_once(function, *args, **kwargs):
+    await asyncio.sleep(0)
+    return function(*args, **kwargs)
+
+
+class Site:
+    """A book of rules, the web it reads, and a request by which it asks."""
+
+    def __init__(self, world, pages=None, cache=None, no_turn: Exception | None = None) -> None:
+        self.world = obedient(world)
+        self.web = Web(pages or {})
+        self.turns: list[str] = []
+        self.no_turn = no_turn
+        self.book = RobotsBook(
+            self.web, cache or world.robots, world.clock, at_once, self.turn_at, world.warn
+        )
+        self.held = held_of(world, PAGE)
+
+    async def turn_at(self, held, host):
+        self.turns.append(host)
+        if self.no_turn is not None:
+            raise self.no_turn
+
+    def check(self, url: str = PAGE, held=None) -> None:
+        asyncio.run(self.book.check(held or self.held, url))
+
+
+def test_a_robots_txt_is_asked_for_once_however_many_requests_wait_for_it(world):
+    site = Site(world, {ROBOTS: NOT_HERE})
+
+    async def go():
+        await asyncio.gather(*(site.book.check(site.held, f"{PAGE}{n}") for n in range(20)))
+        await site.book.learn(site.held)
+        assert site.book.knows(site.held)
+
+    assert not site.book.knows(site.held)
+    asyncio.run(go())
+
+    assert site.web.times(ROBOTS) == 1
+    assert site.turns == ["a.example"]
+    assert site.book._learning == {}
+
+
+def test_a_robots_txt_is_asked_for_again_after_its_life(world):
+    site = Site(world, {ROBOTS: NOT_HERE})
+    site.check()
+    world.now += DAY - timedelta(seconds=1)
+    site.check()
+    assert site.web.times(ROBOTS) == 1
+
+    world.now += timedelta(seconds=1)
+    assert not site.book.knows(site.held)
+    site.web.answers[ROBOTS] = b"User-agent: *\nDisallow: /\n"
+    with pytest.raises(RobotsDeniedError):
+        site.check()
+
+    assert site.web.times(ROBOTS) == 2
+
+
+def test_what_one_worker_has_read_others_need_not_and_it_is_as_old_for_them(world):
+    Site(world, {ROBOTS: NOT_HERE}).check()
+    world.now += DAY / 2
+    other = Site(world)
+    with pytest.raises(RobotsDeniedError):
+        other.check("https://a.example/private")
+    assert other.web.asked == []
+
+    world.now += DAY / 2
+    assert not other.book.knows(other.held)
+
+
+def test_a_copy_that_is_over_is_not_believed(world):
+    """The cache's clock is its own."""
+    site = Site(world)
+    old = RobotsCopy(status=500, fetched_ms=to_ms(world.now - timedelta(hours=1)))
+    world.robots.save("https://a.example", old, 3600)
+
+    site.check()
+
+    assert site.web.times(ROBOTS) == 1
+
+
+def test_a_page_that_the_site_does_not_want_is_denied_and_the_line_is_told(world):
+    site = Site(world, {ROBOTS: NOT_HERE})
+
+    site.check()
+    with pytest.raises(RobotsDeniedError, match="Disallow: /private") as caught:
+        site.check("https://a.example/private/1")
+
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        (ConnectFailedError("refused"), "refused"),
+        (ServerFaultError("answered 500", status=500), "answered 500"),
+    ],
+)
+def test_nothing_is_asked_of_a_site_whose_rules_cannot_be_read_now(world, answer, cause):
+    site = Site(world, {ROBOTS: answer})
+
+    with pytest.raises(RobotsUnknownError, match=cause) as caught:
+        site.check()
+    assert caught.value.retryable
+
+    site.web.answers[ROBOTS] = NOT_HERE
+    with pytest.raises(RobotsUnknownError):
+        site.check()
+    world.now += timedelta(minutes=5)
+    site.check()
+
+
+def test_what_another_worker_could_not_read_is_unknown_here_too_without_a_cause(world):
+    copy = RobotsCopy(status=503, fetched_ms=to_ms(world.now))
+    world.robots.save("https://a.example", copy, 300)
+    site = Site(world)
+
+    with pytest.raises(RobotsUnknownError, match=r"answered 503.*read$"):
+        site.check()
+
+    assert site.web.asked == []
+
+
+def test_a_site_without_a_robots_txt_allows_everything(world):
+    site = Site(world, {ROBOTS: PageGoneError("answered 404", status=404)})
+
+    site.check("https://a.example/private")
+
+    assert site.book.crawl_delay("a.example", world.biz) is None
+
+
+def test_who_ignores_robots_txt_asks_for_none(world):
+    site = Site(world, {ROBOTS: b"User-agent: *\nDisallow: /\nCrawl-delay: 9\n"})
+    with pytest.raises(RobotsDeniedError):
+        site.check()
+    biz = make_biz(politeness=Politeness(robots=Robots.IGNORE))
+    site.held.biz = biz
+
+    site.check()
+    site.check("https://b.example/")
+
+    assert site.book.knows(site.held)
+    assert site.book.crawl_delay("a.example", biz) is None
+    assert site.web.times("https://b.example/robots.txt") == 0
+
+
+def test_the_longest_crawl_delay_of_a_hosts_sites_counts_for_the_product_it_is_told_to(world):
+    slow = b"User-agent: acme\nCrawl-delay: 7\nUser-agent: *\nCrawl-delay: 1\n"
+    site = Site(world, {ROBOTS: NOT_HERE, "https://a.example:8443/robots.txt": slow})
+    site.check()
+    site.check("https://a.example:8443/")
+    acme = make_biz(politeness=Politeness(product="acme"))
+
+    assert site.book.crawl_delay("a.example", world.biz) == 3
+    assert site.book.crawl_delay("a.example", acme) == 7
+    assert site.book.crawl_delay("b.example", acme) is None
+
+
+def test_an_address_that_is_refused_does_not_make_the_site_unknown_to_others(world):
+    """A name that leads into our own network here may be a site for a worker elsewhere."""
+    site = Site(world, {ROBOTS: AddressRefusedError("leads to 127.0.0.1")})
+
+    site.check()
+
+    assert world.robots.load("https://a.example") is None
+    world.now += timedelta(seconds=REFUSED_SECONDS)
+    assert not site.book.knows(site.held)
+
+
+def test_a_cache_that_fails_is_warned_of_and_done_without(world):
+    site = Site(world, {ROBOTS: NOT_HERE}, cache=Broken())
+
+    with pytest.raises(RobotsDeniedError):
+        site.check("https://a.example/private")
+
+    assert [warning.partition(":")[0] for warning in world.warnings] == [
+        "a robots.txt could not be looked up in the cache",
+        "a robots.txt could not be kept for the others",
+    ]
+
+
+def test_a_copy_that_cannot_be_kept_is_still_known_here(world):
+    site = Site(world, {ROBOTS: NOT_HERE}, cache=Failing(world.robots, save=1))
+
+    site.check()
+    site.check()
+
+    assert site.web.times(ROBOTS) == 1
+
+
+@pytest.mark.parametrize(
+    ("no_turn", "warnings"),
+    [
+        (ThrottledError("leads to a.example, which has no turn", status=0), 0),
+        (StoreUnavailableError("redis", "no answer"), 1),
+    ],
+)
+def test_that_we_have_no_turn_at_a_host_says_nothing_of_its_site(world, no_turn, warnings):
+    """Else a host that is left alone for a while would be closed to the whole fleet as well."""
+    site = Site(world, {ROBOTS: NOT_HERE}, no_turn=no_turn)
+
+    asyncio.run(site.book.learn(site.held))
+    with pytest.raises(RobotsUnknownError, match=r"no turn|no answer"):
+        site.check()
+    assert site.web.asked == []
+    assert world.robots.load("https://a.example") is None
+    assert not site.book.knows(site.held)
+    assert len(world.warnings) == 2 * warnings
+
+    site.no_turn = None
+    site.check()
+
+
+def test_what_nobody_foresaw_makes_the_rules_unknown_and_keeps_nobody_waiting(world):
+    site = Site(world, {ROBOTS: ValueError("not foreseen")})
+
+    asyncio.run(site.book.learn(site.held))
+
+    with pytest.raises(RobotsUnknownError):
+        site.check()
+    assert world.warnings == ["a robots.txt could not be fetched: not foreseen"]
+
+
+def test_who_is_cancelled_while_it_waits_does_not_take_the_answer_from_the_others(world):
+    site = Site(world, {ROBOTS: NOT_HERE})
+
+    async def go():
+        first = asyncio.create_task(site.book.check(site.held, PAGE))
+        second = asyncio.create_task(site.book.check(site.held, PAGE))
+        await asyncio.sleep(0)
+        first.cancel()
+        await second
+        assert first.cancelled()
+
+    asyncio.run(go())
+
+    assert site.web.times(ROBOTS) == 1
+
+
+def test_a_robots_txt_is_asked_for_quickly_plainly_and_without_cookies(world):
+    asked = []
+
+    class Noting(Web):
+        async def fetch(self, body, limits, *args):
+            asked.append(limits)
+            return await super().fetch(body, limits, *args)
+
+    site = Site(world)
+    site.book._fetcher = Noting({ROBOTS: NOT_HERE})
+    fetch = replace(world.biz.fetch, total_seconds=300, content_types=("text/html",), cookies=True)
+    site.held.biz = replace(world.biz, fetch=fetch)
+
+    site.check()
+
+    [limits] = asked
+    assert (limits.total_seconds, limits.content_types, limits.cookies) == (10, (), False)
+
+
+def test_a_worker_remembers_few_hosts_ports_and_causes(world, monkeypatch):
+    monkeypatch.setattr(robots, "REMEMBERED", 3)
+    site = Site(world)
+
+    async def go():
+        for n in range(MOST_PORTS + 4):
+            await site.book.check(site.held, f"https://a.example:{n + 1000}/")
+        site.web.answers = {
+            f"https://h{n}.example/robots.txt": ConnectFailedError("refused") for n in range(9)
+        }
+        for n in range(9):
+            with pytest.raises(RobotsUnknownError, match="refused"):
+                await site.book.check(site.held, f"https://h{n}.example/")
+
+    asyncio.run(go())
+
+    assert len(site.book._sites) == len(site.book._causes) == 3
+    assert all(len(origins) <= MOST_PORTS for origins in site.book._sites.values())
+
+
+def test_ports_of_a_host_beyond_those_remembered_are_known_all_the_same(world):
+    site = Site(world)
+
+    async def go():
+        for n in range(MOST_PORTS + 4):
+            await site.book.check(site.held, f"https://a.example:{n + 1000}/")
+        for n in range(MOST_PORTS + 4):
+            await site.book.check(site.held, f"https://a.example:{n + 1000}/")
+
+    asyncio.run(go())
+
+    assert len(site.book._sites["a.example"]) == MOST_PORTS
+    assert len(site.web.asked) == MOST_PORTS + 4
+
+
+def test_two_tenants_are_told_the_same_of_a_site_that_is_asked_once(world):
+    site = Site(world, {ROBOTS: NOT_HERE})
+    theirs = held_of(world, "https://a.example/private", tenant="acme")
+
+    site.check()
+    with pytest.raises(RobotsDeniedError):
+        site.check("https://a.example/private", theirs)
+
+    assert site.web.times(ROBOTS) == 1
+    assert (site.held.lane, theirs.lane.tenant) == (DOCS, "acme")
