@@ -230,6 +230,24 @@ def test_a_tick_that_is_nearly_over_begins_nothing(place):
     assert place.tick(time_left=61) == 1
 
 
+def test_ticks_that_are_over_after_one_lane_come_to_all_of_them(place):
+    asked = set()
+
+    class Noting:
+        def due(self, lane, biz, now, limit):
+            asked.add(lane.tenant)
+            return []
+
+    for _ in range(4):
+        left = iter([600.0, 0.0])
+        resubmit_due(
+            place.ports(Noting()), place.world.tree, place.world.now, lambda left=left: next(left)
+        )
+        place.world.now += timedelta(minutes=1)
+
+    assert asked == {"default", "acme"}
+
+
 def test_a_lane_that_cannot_be_served_stops_no_other(place):
     class Half:
         def due(self, lane, biz, now, limit):

@@ -197,7 +197,7 @@ class World:
         self.robots = MemoryRobotsCache(clock=self.clock)
         self.coverages = MemoryCoverages()
         self.visits = MemoryVisits()
-        self.seeds = MemorySeeds()
+        self.seeds = MemorySeeds(clock=self.clock)
         self.seed_filter = MemorySeedFilter()
         self.data = MemoryDataQueue()
 

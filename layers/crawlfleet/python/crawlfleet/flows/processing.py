@@ -64,17 +64,19 @@ def prepare(
     fields: Iterable[Mapping[str, Any]],
     stored_at: datetime,
     first_index: int = 0,
+    first_place: int | None = None,
 ) -> Prepared:
     """What was read of a claimed request's page, as records.
 
-    ``url`` is where the page was found. Indexes have no gaps: a rejected record has none.
+    ``url`` is where the page was found. Indexes have no gaps: a rejected record has none. It is
+    told by its place among all that was read, which begins at ``first_place`` in a later part.
     """
     request = claim.request
     body = request.body
     records: list[Record] = []
     rejected: list[str] = []
     count = 0
-    for place, one in enumerate(fields, first_index):
+    for place, one in enumerate(fields, first_index if first_place is None else first_place):
         try:
             plain = _checked(validator, source, one)
             key = None

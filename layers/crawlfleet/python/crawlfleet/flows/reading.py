@@ -7,7 +7,7 @@ memory does not depend on the page.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sized
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final
@@ -35,8 +35,9 @@ SPELL_SECONDS: Final = 0.25
 #: No page is read while outcomes that are still to be written take more than about this.
 HEAVY_BYTES: Final = 64_000_000
 HEAVY_PAUSE_SECONDS: Final = 0.1
-#: What a record takes beside its text.
+#: What a record takes beside its text, and a link with it.
 RECORD_BYTES: Final = 500
+LINK_BYTES: Final = 500
 #: What a spider gives is taken in slices of so many things, or as many as come in this time.
 SLICE: Final = 200
 SLICE_SECONDS: Final = 0.05
@@ -132,7 +133,7 @@ class Reading:
         finally:
             self._pace.spent(held.lane, time.perf_counter() - started)
         self._count(held, harvest.coverage)
-        held.weight = len(page.body) + len(prepared.records) * RECORD_BYTES
+        held.weight = _weight(page, prepared.records, harvest.links)
         return Done(
             prepared.records,
             page.status,
@@ -148,7 +149,7 @@ class Reading:
         links: dict[tuple[str, str], Link] = {}
         told: list[str] = []
         content = None if held.known is None else PageContent(spider)
-        told_count = stored = index = 0
+        told_count = stored = index = place = 0
         more = True
         while more:
             started = time.perf_counter()
@@ -163,13 +164,14 @@ class Reading:
                     fields,
                     self._now(),
                     index,
+                    place,
                 )
                 if content is not None:
                     for record in part.records:
                         content.add(record.fields)
             finally:
                 self._pace.spent(held.lane, time.perf_counter() - started)
-            index = part.next_index
+            index, place = part.next_index, place + len(fields)
             records += part.records
             for one in found:
                 if isinstance(one, Link) and len(links) < MOST_LINKS:
@@ -185,7 +187,7 @@ class Reading:
                 records = []
             if more:
                 await asyncio.sleep(0)
-        held.weight = len(page.body) + len(records) * RECORD_BYTES
+        held.weight = _weight(page, records, links)
         return Done(
             tuple(records),
             page.status,
@@ -222,6 +224,11 @@ class Reading:
         key = held.lane, body.rule, body.rule_version
         before = self._coverage.get(key)
         self._coverage[key] = coverage if before is None else together(before, coverage)
+
+
+def _weight(page: Page, records: Sized, links: Sized) -> int:
+    """About how many bytes an outcome takes; a small page may hold a large one, compressed."""
+    return len(page.body) + len(records) * RECORD_BYTES + len(links) * LINK_BYTES
 
 
 def _slice(given: Iterator[Any]) -> tuple[list[Any], bool]:

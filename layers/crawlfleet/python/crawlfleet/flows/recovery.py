@@ -9,9 +9,8 @@ Every worker and the scheduler may do a round; a turn keeps it to one at a time.
 grows with what is missing and what is leased, not with what is queued.
 """
 
-import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -26,6 +25,7 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.liveness import worth_a_look
+from crawlfleet.policy.rounds import from_elsewhere
 from crawlfleet.policy.scaling import queued_before
 from crawlfleet.policy.tokens import worker_of
 
@@ -39,8 +39,6 @@ SLACK_SECONDS: Final = 5.0
 OVERDUE: Final = timedelta(seconds=10)
 #: With less time left than one lane of a silent node may cost, no other lane is begun.
 MARGIN_SECONDS: Final = 30.0
-#: Steps of this part of a circle leave the smallest gaps, however many they are.
-GOLDEN: Final = (math.sqrt(5) - 1) / 2
 #: Entries queued again in one round for one lane, and in one call.
 BATCH: Final = 100_000
 CHUNK: Final = 5_000
@@ -83,7 +81,7 @@ def recover(
             found["orphans"] += _adopt(ports, tree, lane, by, now)
 
     try:
-        for lane in _from_elsewhere(tree.lanes(), now):
+        for lane in from_elsewhere(tree.lanes(), now, EVERY):
             if time_left() < MARGIN_SECONDS:
                 break
             _, biz = biz_of(tree, lane.tenant, lane.biz)
@@ -102,16 +100,6 @@ def recover(
         orphans=found["orphans"],
         corrected=found["corrected"],
     )
-
-
-def _from_elsewhere(lanes: Sequence[Lane], now: datetime) -> Sequence[Lane]:
-    """The lanes from another one on in each round, and wherever the last ones began, far from it.
-
-    Rounds that get no further than a few lanes so come to all of them after the fewest rounds.
-    """
-    first = int(now.timestamp() / EVERY.total_seconds()) * GOLDEN % 1
-    place = int(first * len(lanes))
-    return (*lanes[place:], *lanes[:place])
 
 
 def _take_turn(ports: RecoveryPorts, by: str) -> bool | None:

@@ -29,6 +29,7 @@ from crawlfleet.model.submission import Accepted, Refused, Submission
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy import recrawl
 from crawlfleet.policy.admission import Admission
+from crawlfleet.policy.rounds import from_elsewhere
 from crawlfleet.policy.target import problem_with
 from crawlfleet.ports import Visits
 
@@ -77,7 +78,7 @@ def resubmit_due(
     time and no room for stays due.
     """
     count = 0
-    for lane in tree.lanes():
+    for lane in from_elsewhere(tree.lanes(), now):
         biz = tree.bizs[lane.tenant][lane.biz]
         if biz.recrawl is None or not biz.recrawl.schedule:
             continue

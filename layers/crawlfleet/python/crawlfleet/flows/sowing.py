@@ -8,23 +8,28 @@ any; the scheduler's tick does it for all.
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from itertools import islice
+from threading import Lock
 from typing import Final
 
-from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.flows.offering import adopt, offer
 from crawlfleet.flows.seeding import SeedingPorts, hand_out, look_after, seeds_ended
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Done, Outcome
+from crawlfleet.model.outcome import Dead, Done, Outcome, Retry
 from crawlfleet.model.request import Claim
 from crawlfleet.model.seed import Offer
 from crawlfleet.policy.recrawl import is_visit
+from crawlfleet.policy.rounds import from_elsewhere
 
 #: Offers of one call.
 OFFERS: Final = 2_000
 #: A lane in which a worker has met a seed or a link is looked after by it for so long.
 ACTIVE_SECONDS: Final = 60.0
+#: Adopted requests that a worker remembers till they end; the oldest beyond are looked after
+#: by the tick.
+MOST_ADOPTED: Final = 10_000
 #: The tick has other things to do than to wait for a silent node, lane by lane.
 MARGIN_SECONDS: Final = 60.0
 
@@ -50,7 +55,9 @@ class Sower:
         self._clock = clock
         self._warn = warn
         self._active: dict[Lane, float] = {}
-        self._adopted: dict[RequestId, str] = {}
+        # By lane too: counters give several lanes the same ids.
+        self._adopted: dict[tuple[Lane, RequestId], str] = {}
+        self._lock = Lock()
 
     def offer_links(self, lane: Lane, biz: Biz, outcomes: Outcomes) -> int:
         """Offer what was found to go on with; returns how many are new.
@@ -60,7 +67,8 @@ class Sower:
                 yet.
         """
         self._adopt(lane, biz, outcomes)
-        offers = [
+        # One after another: a hundred pages may have millions of links.
+        offers = (
             Offer(
                 url=link.url,
                 rule=link.rule or claim.request.body.rule,
@@ -73,14 +81,11 @@ class Sower:
             for claim, outcome in outcomes
             if isinstance(outcome, Done)
             for link in outcome.links
-        ]
-        if not offers:
-            return 0
-        self._active[lane] = time.monotonic()
+        )
         now, new = self._clock(), 0
-        for first in range(0, len(offers), OFFERS):
-            answers = offer(self._ports, lane, biz, offers[first : first + OFFERS], now)
-            new += sum(one.accepted for one in answers)
+        while part := list(islice(offers, OFFERS)):
+            self._active[lane] = time.monotonic()
+            new += sum(one.accepted for one in offer(self._ports, lane, biz, part, now))
         return new
 
     def _adopt(self, lane: Lane, biz: Biz, outcomes: Outcomes) -> None:
@@ -99,30 +104,51 @@ class Sower:
             and claim.request.body.seed is None
             and is_visit(claim.request.body)
         ]
-        if begun:
-            self._adopted |= adopt(self._ports, lane, biz, begun, self._clock())
+        if not begun:
+            return
+        adopted = adopt(self._ports, lane, biz, begun, self._clock())
+        with self._lock:
+            for request_id, seed in adopted.items():
+                self._adopted[lane, request_id] = seed
+            while len(self._adopted) > MOST_ADOPTED:
+                del self._adopted[next(iter(self._adopted))]
 
     def ended(self, lane: Lane, biz: Biz, outcomes: Outcomes, lost: set[RequestId]) -> None:
-        """End the seeds of the requests whose outcomes were stored."""
-        adopted = {
-            seed: (claim.request.id, "")
-            for claim, _ in outcomes
-            if (seed := self._adopted.pop(claim.request.id, None)) is not None
-            and claim.request.id not in lost
-        }
-        if adopted:
-            try:
+        """End the seeds of the requests whose outcomes were stored.
+
+        Never fails, as the outcomes stand: what cannot be told is found out later.
+        """
+        try:
+            if adopted := self._ends_of_adopted(lane, outcomes, lost):
                 self._ports.seeds.ended(lane, biz, adopted, self._clock())
-            except StoreUnavailableError as error:
-                self._warn("seeds have ended, which is found out later", error)
-        ours = [
-            (claim, outcome)
-            for claim, outcome in outcomes
-            if claim.request.body.seed is not None and claim.request.id not in lost
-        ]
-        if ours:
-            self._active[lane] = time.monotonic()
-            seeds_ended(self._ports, lane, biz, ours, self._clock())
+            ours = [
+                (claim, outcome)
+                for claim, outcome in outcomes
+                if claim.request.body.seed is not None and claim.request.id not in lost
+            ]
+            if ours:
+                self._active[lane] = time.monotonic()
+                seeds_ended(self._ports, lane, biz, ours, self._clock())
+        except Exception as error:  # noqa: BLE001  they are looked after when their time is up
+            self._warn("seeds have ended, which is found out later", error)
+
+    def _ends_of_adopted(
+        self, lane: Lane, outcomes: Outcomes, lost: set[RequestId]
+    ) -> dict[str, tuple[RequestId, str]]:
+        """How the seeds end that were adopted here; one whose request is tried again does not."""
+        ends: dict[str, tuple[RequestId, str]] = {}
+        for claim, outcome in outcomes:
+            an_id = claim.request.id
+            if isinstance(outcome, Retry) and an_id not in lost:
+                continue
+            with self._lock:
+                seed = self._adopted.pop((lane, an_id), None)
+            if seed is not None and an_id not in lost:
+                why = ""
+                if isinstance(outcome, Dead):
+                    why = f"request {an_id} is dead: {outcome.error}"
+                ends[seed] = an_id, why
+        return ends
 
     def hand_out(self, tree: Tree) -> int:
         """Make requests of due seeds in the lanes that this worker knows of; how many."""
@@ -149,10 +175,10 @@ def tend_seeds(
     """Hand out what is due in every lane, and see what became of what is overdue; how many.
 
     A lane that cannot be served is reported through ``warn`` and stops no other; what there is no
-    time for is done by the next tick.
+    time for is done by a later tick: each begins with another lane.
     """
     made = 0
-    for lane in tree.lanes():
+    for lane in from_elsewhere(tree.lanes(), now):
         biz = tree.bizs[lane.tenant][lane.biz]
         if time_left() < MARGIN_SECONDS:
             break

@@ -1,0 +1,504 @@
+"""A worker's part in seeds: links become seeds once each, whatever crashes, and seeds end."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from crawlfleet.errors import ConnectFailedError, PageGoneError, StoreUnavailableError
+from crawlfleet.flows import execution, leasing, sowing
+from crawlfleet.flows.execution import Worker
+from crawlfleet.flows.offering import adopt
+from crawlfleet.flows.sowing import ACTIVE_SECONDS, MARGIN_SECONDS, Sower, tend_seeds
+from crawlfleet.flows.submission import submit
+from crawlfleet.model.harvest import Harvest, Link
+from crawlfleet.model.outcome import Dead, Done, Retry
+from crawlfleet.model.request import Body, Claim, Entry, Request, State
+from crawlfleet.model.seed import Offer, SeedPolicy, SeedState
+from crawlfleet.model.submission import Submission
+from tests.unit.flows.seed_world import an_offer, url
+from tests.unit.flows.world import DOCS, OTHER, START, Failing, Titles, make_biz, make_tree
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
+    monkeypatch.setattr(leasing, "REST_SECONDS", 0.01)
+    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
+    monkeypatch.setattr(execution, "SOW_SECONDS", 0.01)
+
+
+def submitted(world, *numbers, **facts):
+    receipts = submit(
+        world.submission(),
+        world.tree,
+        "default",
+        "docs",
+        [Submission(url=url(number), **facts) for number in numbers],
+        world.now,
+    )
+    return [receipt.id for receipt in receipts]
+
+
+def work(world, pages, worker="w", **changes):
+    return asyncio.run(Worker(world.work(pages, **changes), worker).run())
+
+
+def linking(**pages):
+    """Pages that link to others, by number: ``p1=(2, 3)``."""
+    return {
+        url(int(name[1:])): f"t -> {' '.join(map(url, targets))}".encode() if targets else b"t"
+        for name, targets in pages.items()
+    }
+
+
+def seeds(world, lane=DOCS):
+    found = world.seeds.find(lane, world.biz, segment=None, state=None, after=None, limit=9_999)
+    return {seed.offer.url: seed for seed in found}
+
+
+def states(world, lane=DOCS):
+    return {int(place.rpartition("/")[2]): seed.state for place, seed in seeds(world, lane).items()}
+
+
+def requests(world):
+    found = world.store.find(
+        DOCS, world.biz, state=None, since=None, after=None, limit=999, now=world.now
+    )
+    return sorted(int(one.request.body.url.rpartition("/")[2]) for one in found)
+
+
+def a_claim(number, *, seed=None, lane=DOCS, **facts):
+    body = Body(url=url(number), rule="page", rule_version="v", seed=seed, **facts)
+    request = Request(
+        id=number, tenant=lane.tenant, biz=lane.biz, queued_at=START, body=body, job="a.job"
+    )
+    return Claim(request=request, entry=Entry(number, "docs", 1), token="t", attempt=1)
+
+
+def found(*numbers, **facts):
+    """A page that was read, with these links."""
+    return Done((), links=tuple(Link(url=url(number), depth=1, **facts) for number in numbers))
+
+
+@pytest.fixture
+def sower(world):
+    return Sower(world.seeding(), world.clock, world.warn)
+
+
+def end(sower, world, claim, outcome, *, lost=(), lane=DOCS):
+    sower.ended(lane, world.biz, [(claim, outcome)], set(lost))
+
+
+# ---- links become seeds --------------------------------------------------------------------------
+
+
+def test_a_crawl_follows_its_links_and_does_each_page_once(world):
+    submitted(world, 1)
+    pages = linking(p1=(2, 3), p2=(3, 4, 1), p3=(1, 2), p4=(4,))
+
+    report = work(world, pages)
+
+    assert (report.done, report.links, report.stopped_because) == (4, 3, "idle")
+    assert requests(world) == [1, 2, 3, 4]
+    assert states(world) == dict.fromkeys((1, 2, 3, 4), SeedState.FINISHED)
+    assert [seeds(world)[url(n)].offer.depth for n in (1, 2, 4)] == [0, 1, 2]
+
+
+def test_seeds_know_by_whom_and_for_what_job_they_were_found(world):
+    [an_id] = submitted(world, 1, job="a.job")
+
+    work(world, linking(p1=(2,), p2=()))
+
+    offer = seeds(world)[url(2)].offer
+    assert (offer.found_by, offer.job, offer.rule) == (an_id, "a.job", "page")
+
+
+def test_links_are_seeds_before_the_outcome_is_stored(world):
+    submitted(world, 1)
+    seen = []
+
+    class Watching:
+        def __getattr__(self, name):
+            return getattr(world.store, name)
+
+        def settle(self, *args):
+            seen.append(set(states(world)))
+            return world.store.settle(*args)
+
+    work(world, linking(p1=(2, 3), p2=(), p3=()), store=Watching())
+
+    assert seen[0] == {1, 2, 3}
+
+
+def test_a_crash_between_seeds_and_outcome_loses_none_and_doubles_none(world):
+    submitted(world, 1)
+    pages = linking(p1=(2, 3), p2=(1,), p3=(2,))
+
+    report = work(world, pages, store=Failing(world.store, settle=1))
+
+    assert (report.done, report.links) == (3, 2)
+    assert requests(world) == [1, 2, 3]
+    assert states(world) == dict.fromkeys((1, 2, 3), SeedState.FINISHED)
+
+
+def test_whoever_does_the_page_of_a_dead_worker_again_offers_the_same_seeds(world, sower):
+    outcomes = [(a_claim(1), found(2, 3))]
+    assert sower.offer_links(DOCS, world.biz, outcomes) == 2  # and it dies
+
+    another = Sower(world.seeding(), world.clock, world.warn)
+
+    assert another.offer_links(DOCS, world.biz, outcomes) == 0
+    assert set(states(world)) == {1, 2, 3}
+
+
+def test_while_seeds_cannot_be_stored_outcomes_wait(world):
+    [an_id] = submitted(world, 1)
+    ports = world.seeding()
+    object.__setattr__(ports, "seeds", Failing(world.seeds, insert=2))
+
+    report = work(world, linking(p1=(2,), p2=()), seeding=ports)
+
+    assert report.done == 2
+    assert world.store.get(DOCS, world.biz, an_id).attempts == 1
+    assert any("could not be stored yet" in warning for warning in world.warnings)
+
+
+def test_links_that_nobody_can_go_to_stop_no_other_and_not_the_page(world):
+    [an_id] = submitted(world, 1)
+    bad = (
+        Link(url="ftp://example.org/"),
+        Link(url="https://example.org/\ud800"),
+        Link(url="https://example.org/" + "a" * 9_000),
+        Link(url="https://user:pw@example.org/"),
+        Link(url=url(7), rule="unheard of"),
+        Link(url=url(8), meta={"x": object()}),
+        Link(url=url(9), headers={"X": "a\r\nb"}),
+        Link(url=url(10), meta={"x": "y" * 70_000}),
+    )
+
+    class Bad(Titles):
+        def harvest(self, rule, page, depth=0, meta=None):
+            harvest = super().harvest(rule, page, depth, meta)
+            return replace(harvest, links=(*bad, *harvest.links, *bad))
+
+    report = work(world, linking(p1=(2,), p2=()), extractor=Bad())
+
+    assert (report.done, report.dead, report.links) == (2, 0, 1)
+    assert world.store.get(DOCS, world.biz, an_id).state == State.DONE
+    assert set(states(world)) == {1, 2}
+
+
+def test_a_link_that_breaks_the_offering_costs_its_page_and_no_other(world):
+    """No part gives such a link; if one does it must not keep the settler busy for ever."""
+    ids = submitted(world, 1, 2)
+
+    class Broken(Titles):
+        def harvest(self, rule, page, depth=0, meta=None):
+            if page.url == url(1):
+                return Harvest(links=(Link(url=None),))
+            return super().harvest(rule, page, depth, meta)
+
+    report = work(world, linking(p1=(), p2=(3,), p3=()), extractor=Broken())
+
+    assert (report.done, report.dead, report.stopped_because) == (2, 1, "idle")
+    assert world.store.get(DOCS, world.biz, ids[0]).state == State.DEAD
+
+
+def test_many_links_are_offered_some_at_a_time(world, sower, monkeypatch):
+    monkeypatch.setattr(sowing, "OFFERS", 100)
+    sizes = []
+    original = sowing.offer
+
+    def noting(ports, lane, biz, offers, now):
+        sizes.append(len(offers))
+        return original(ports, lane, biz, offers, now)
+
+    monkeypatch.setattr(sowing, "offer", noting)
+    outcomes = [(a_claim(1), found(*range(10, 160))), (a_claim(2), found(*range(100, 200)))]
+
+    assert sower.offer_links(DOCS, world.biz, outcomes) == 190
+    assert sizes == [100, 100, 50]
+
+
+# ---- what was submitted as it is -----------------------------------------------------------------
+
+
+def test_a_page_that_was_submitted_is_a_seed_once_it_has_links(world):
+    submitted(world, 1, 5)
+
+    work(world, linking(p1=(2,), p2=(1,), p5=()))
+
+    assert requests(world) == [1, 2, 5]
+    assert set(states(world)) == {1, 2}
+
+
+def test_what_is_nobodys_page_is_adopted_by_none(world, sower):
+    posted = a_claim(1, method="POST", body=b"x")
+    of_a_seed = a_claim(2, seed="20260301/aa")
+
+    sower.offer_links(DOCS, world.biz, [(posted, found(3)), (of_a_seed, found(3))])
+
+    assert set(states(world)) == {3}
+
+
+def test_a_seed_that_is_there_already_stays_what_it_is(world):
+    ports = world.seeding()
+    mine = an_offer(1, found_by=7)
+    assert list(adopt(ports, DOCS, world.biz, [mine], START)) == [7]
+    before = seeds(world)
+
+    assert adopt(ports, DOCS, world.biz, [replace(mine, found_by=8)], START) == {}
+    assert seeds(world) == before
+    assert before[url(1)].request == 7
+
+
+def test_only_requests_with_urls_that_can_be_seeds_are_adopted(world):
+    offers = [
+        an_offer(1, found_by=1),
+        an_offer(1, found_by=2),
+        an_offer(3),
+        Offer(url="ftp://example.org/", rule="page", found_by=4),
+    ]
+
+    adopted = adopt(world.seeding(), DOCS, world.biz, offers, START)
+
+    assert list(adopted) == [1]
+    [seed] = seeds(world).values()
+    assert (seed.state, seed.id) == (SeedState.HANDED, adopted[1])
+    assert seed.due_at == START + timedelta(seconds=world.biz.seeds.lease_seconds)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"),
+    [
+        (Done(()), SeedState.FINISHED),
+        (Dead("cannot be stored", "Unstorable"), SeedState.FAILED),
+        (Retry(START, "again"), SeedState.HANDED),
+    ],
+    ids=["done", "dead", "retry"],
+)
+def test_an_adopted_seed_ends_as_its_request_does_and_not_before(world, sower, outcome, state):
+    claim = a_claim(1)
+    sower.offer_links(DOCS, world.biz, [(claim, found(2))])
+
+    end(sower, world, claim, outcome)
+
+    assert states(world)[1] == state
+    end(sower, world, claim, Done(()))
+    assert states(world)[1] == (SeedState.FINISHED if state == SeedState.HANDED else state)
+
+
+def test_an_adopted_seed_whose_request_is_anothers_now_is_left_to_that_one(world, sower):
+    claim = a_claim(1)
+    sower.offer_links(DOCS, world.biz, [(claim, found(2))])
+
+    end(sower, world, claim, Done(()), lost={1})
+    end(sower, world, claim, Done(()))
+
+    assert states(world)[1] == SeedState.HANDED
+    assert sower._adopted == {}
+
+
+def test_lanes_whose_counters_gave_the_same_id_keep_their_adopted_seeds_apart(world, sower):
+    for lane in (DOCS, OTHER):
+        sower.offer_links(lane, world.biz, [(a_claim(1, lane=lane), found(2))])
+
+    end(sower, world, a_claim(1), Done(()))
+    end(sower, world, a_claim(1, lane=OTHER), Dead("gone"), lane=OTHER)
+
+    assert states(world)[1] == SeedState.FINISHED
+    assert states(world, OTHER)[1] == SeedState.FAILED
+
+
+def test_adopted_requests_are_remembered_within_bounds(world, sower, monkeypatch):
+    monkeypatch.setattr(sowing, "MOST_ADOPTED", 3)
+
+    for number in range(10, 20):
+        sower.offer_links(DOCS, world.biz, [(a_claim(number), found(2))])
+        assert len(sower._adopted) <= 3
+
+    for number in range(10, 20):
+        end(sower, world, a_claim(number), Done(()))
+    ended = {number for number, state in states(world).items() if state == SeedState.FINISHED}
+    assert ended == {17, 18, 19}
+
+
+# ---- seeds end -----------------------------------------------------------------------------------
+
+
+def test_seeds_end_with_their_requests(world):
+    submitted(world, 1)
+    pages = linking(p1=(2, 3), p2=()) | {url(3): PageGoneError("answered 410")}
+
+    report = work(world, pages)
+
+    assert (report.done, report.dead) == (2, 1)
+    assert states(world) == {
+        1: SeedState.FINISHED,
+        2: SeedState.FINISHED,
+        3: SeedState.FAILED,
+    }
+    assert "is dead" in seeds(world)[url(3)].why
+
+
+def test_a_seed_whose_request_is_to_be_tried_again_has_not_ended(world):
+    submitted(world, 1)
+    pages = linking(p1=(2,)) | {url(2): ConnectFailedError("refused")}
+
+    work(world, pages)
+
+    assert states(world)[2] == SeedState.HANDED
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), StoreUnavailableError("mongodb", "away")])
+def test_a_seed_that_cannot_be_ended_does_not_undo_what_is_stored(world, error):
+    submitted(world, 1)
+
+    class Forgetful:
+        def __getattr__(self, name):
+            return getattr(world.seeds, name)
+
+        def ended(self, *_):
+            raise error
+
+    ports = world.seeding()
+    object.__setattr__(ports, "seeds", Forgetful())
+
+    report = work(world, linking(p1=(2,), p2=()), seeding=ports)
+
+    assert (report.done, report.lost, report.dead) == (2, 0, 0)
+    assert set(states(world).values()) == {SeedState.HANDED}
+    assert any("found out later" in warning for warning in world.warnings)
+    depth = world.queue.depth(DOCS)
+    assert (depth.queued, depth.leased) == (0, 0)
+    # The tick finds out.
+    world.now += timedelta(seconds=world.biz.seeds.lease_seconds + 1)
+    tend_seeds(world.seeding(), world.tree, world.now, lambda: 600.0)
+    assert set(states(world).values()) == {SeedState.FINISHED}
+
+
+# ---- seeds are handed out ------------------------------------------------------------------------
+
+
+def test_a_worker_with_seeds_left_does_not_leave(world, monkeypatch):
+    monkeypatch.setattr(execution, "SOW_SECONDS", 600.0)  # it hands out only when about to leave
+    world.tree = make_tree(make_biz(seeds=SeedPolicy(ahead=1)))
+    submitted(world, 1)
+
+    report = work(world, linking(p1=(2, 3, 4), p2=(), p3=(), p4=()))
+
+    assert (report.done, report.stopped_because) == (4, "idle")
+
+
+def test_a_lane_is_looked_after_while_something_is_met_there(world, sower, monkeypatch):
+    now = [1_000.0]
+    monkeypatch.setattr(sowing.time, "monotonic", lambda: now[0])
+    sower.offer_links(DOCS, world.biz, [(a_claim(1), found(2))])
+
+    assert sower.hand_out(world.tree) == 1  # which keeps it active
+    now[0] += ACTIVE_SECONDS
+    assert sower.hand_out(world.tree) == 0
+    assert list(sower._active) == [DOCS]
+    end(sower, world, a_claim(2, seed=seeds(world)[url(2)].id), Done(()))
+    now[0] += ACTIVE_SECONDS
+    sower.hand_out(world.tree)
+    assert list(sower._active) == [DOCS]
+
+    now[0] += 1.0
+    sower.hand_out(world.tree)
+    assert sower._active == {}
+
+
+def test_a_biz_that_is_gone_is_looked_after_no_more(world, sower):
+    sower.offer_links(DOCS, world.biz, [(a_claim(1), found(2))])
+    world.tree.bizs["default"].clear()
+
+    assert sower.hand_out(world.tree) == 0
+    assert sower._active == {}
+
+
+class OneLane:
+    """A seed store that fails for one tenant."""
+
+    def __init__(self, world, tenant):
+        self._world, self._tenant = world, tenant
+
+    def __getattr__(self, name):
+        method = getattr(self._world.seeds, name)
+
+        def call(lane, *args):
+            if lane.tenant == self._tenant and name in {"ready", "overdue"}:
+                raise ValueError("odd")
+            return method(lane, *args)
+
+        return call
+
+
+def faulty(world, tenant):
+    ports = world.seeding()
+    object.__setattr__(ports, "seeds", OneLane(world, tenant))
+    return ports
+
+
+@pytest.mark.parametrize(("broken", "served"), [("default", OTHER), ("acme", DOCS)])
+def test_a_lane_that_cannot_be_served_by_a_worker_stops_no_other(world, broken, served):
+    sower = Sower(faulty(world, broken), world.clock, world.warn)
+    for lane in (DOCS, OTHER):
+        sower.offer_links(lane, world.biz, [(a_claim(1, lane=lane), found(2))])
+
+    assert sower.hand_out(world.tree) == 1
+
+    assert states(world, served)[2] == SeedState.HANDED
+    assert len(world.warnings) == 1
+
+
+# ---- by the tick ---------------------------------------------------------------------------------
+
+
+def offered(world):
+    for lane in (DOCS, OTHER):
+        Sower(world.seeding(), world.clock, world.warn).offer_links(
+            lane, world.biz, [(a_claim(1, lane=lane), found(2))]
+        )
+
+
+def handed(world):
+    return {lane for lane in (DOCS, OTHER) if states(world, lane)[2] == SeedState.HANDED}
+
+
+def test_the_tick_hands_out_what_is_due_in_every_lane(world):
+    offered(world)
+
+    assert tend_seeds(world.seeding(), world.tree, world.now, lambda: 600.0) == 2
+    assert handed(world) == {DOCS, OTHER}
+
+
+@pytest.mark.parametrize(("broken", "served"), [("default", OTHER), ("acme", DOCS)])
+def test_a_lane_that_cannot_be_served_by_the_tick_stops_no_other(world, broken, served):
+    offered(world)
+
+    assert tend_seeds(faulty(world, broken), world.tree, world.now, lambda: 600.0) == 1
+
+    assert handed(world) == {served}
+    assert len(world.warnings) == 1
+
+
+def test_without_time_left_the_tick_begins_no_lane(world):
+    offered(world)
+
+    assert tend_seeds(world.seeding(), world.tree, world.now, lambda: MARGIN_SECONDS - 1) == 0
+    assert handed(world) == set()
+
+
+def test_ticks_that_get_no_further_than_one_lane_come_to_all_of_them(world):
+    offered(world)
+
+    for _ in range(4):
+        left = iter([600.0, 0.0])
+        tend_seeds(world.seeding(), world.tree, world.now, lambda left=left: next(left))
+        world.now += timedelta(minutes=1)
+
+    assert handed(world) == {DOCS, OTHER}
