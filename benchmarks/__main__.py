@@ -119,6 +119,7 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
     return {
         "imports": scale.import_runs,
         "ingest": scale.rounds * (3 + more),
+        "dedupe": 2,
         "queue_memory": 1,
         "crawl": scale.crawl_rounds * (2 + 2 * more),
         "workers": scale.crawl_rounds * 2,

@@ -206,12 +206,13 @@ class Fleet:
 _CORE: Final = VendorGroup(
     name="core", packages=("aws-lambda-powertools", "msgspec", "pymongo", "redis")
 )
-#: What tells one URL from another.
-_URLS: Final = VendorGroup(name="urls", packages=("publicsuffixlist", "w3lib"), base=("core",))
 #: Kinds of id that the standard library of the runtime does not make.
 _IDS: Final = VendorGroup(name="ids", packages=("uuid-utils",), base=("core",))
-#: Cron lines and time zones; the Lambda image is not promised to carry the zone database.
-_TIME: Final = VendorGroup(name="time", packages=("cronsim", "tzdata"), base=("core",))
+#: What schedules and seeds are made by: cron lines, time zones, URLs. The Lambda image is not
+#: promised to carry the zone database. One layer, as a function may have five.
+_PLANS: Final = VendorGroup(
+    name="plans", packages=("cronsim", "publicsuffixlist", "tzdata", "w3lib"), base=("core",)
+)
 #: Fetching: the worker's loop, and what executors written by hand use.
 _WEB: Final = VendorGroup(
     name="web",
@@ -226,7 +227,7 @@ _WEB: Final = VendorGroup(
         "urllib3",
         "yarl",
     ),
-    base=("core", "urls"),
+    base=("core", "plans"),
 )
 #: Pages to records.
 _EXTRACT: Final = VendorGroup(
@@ -242,7 +243,7 @@ _EXTRACT: Final = VendorGroup(
         "resiliparse",
         "selectolax",
     ),
-    base=("core", "urls", "web"),
+    base=("core", "plans", "web"),
 )
 
 _TICK: Final = AsynchronousInvocation(retry_attempts=0, max_event_age_seconds=60)
@@ -262,7 +263,7 @@ FLEET: Final = Fleet(
             purpose="Leases requests, fetches their pages, stores their records.",
             memory_mb=1024,
             timeout_seconds=900,
-            vendor=("core", "urls", "time", "web", "extract"),
+            vendor=("core", "plans", "web", "extract"),
             grants=Grants(invokes=(names.ID_ISSUER,)),
             # The event is a wake-up call; the next tick calls again, so old ones are worth nothing.
             asynchronous=AsynchronousInvocation(retry_attempts=0, max_event_age_seconds=120),
@@ -272,7 +273,7 @@ FLEET: Final = Fleet(
             purpose="Answers the HTTP API: persists and queues requests, reads them back.",
             memory_mb=1024,
             timeout_seconds=29,  # API Gateway waits no longer
-            vendor=("core", "urls", "time"),
+            vendor=("core", "plans"),
             grants=Grants(invokes=(names.ID_ISSUER, names.CONSUMER)),
             serves_api=True,
         ),
@@ -281,7 +282,7 @@ FLEET: Final = Fleet(
             purpose="Fires due schedules, requeues what is lost, keeps consumers running.",
             memory_mb=512,
             timeout_seconds=120,
-            vendor=("core", "urls", "time"),
+            vendor=("core", "plans"),
             grants=Grants(invokes=(names.ID_ISSUER, names.CONSUMER)),
             asynchronous=_TICK,
         ),
@@ -305,5 +306,5 @@ FLEET: Final = Fleet(
         Route(path="/", function=names.ROUTER),
         Route(path="/{proxy+}", function=names.ROUTER),
     ),
-    vendor_groups=(_CORE, _IDS, _TIME, _URLS, _WEB, _EXTRACT),
+    vendor_groups=(_CORE, _IDS, _PLANS, _WEB, _EXTRACT),
 )

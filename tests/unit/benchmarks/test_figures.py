@@ -22,6 +22,8 @@ def test_the_flat_object_has_exactly_the_agreed_keys():
         "two_worker_efficiency",
         "politeness_vs_fifo",
         "politeness_large_host",
+        "dedupe_checks_per_s",
+        "dedupe_bytes_per_url",
         "redis_bytes_per_request",
         "lookup_p99_ms",
         "recovery_leases_s",

@@ -72,7 +72,8 @@ def test_bits_a_key_are_near_to_what_theory_asks_for(expected, rate):
 
     theory = -math.log(rate) / math.log(2) ** 2
     small = len(made) * BLOCK_BYTES * 8 / expected
-    assert bits <= theory * 1.12 + 1.5 + small
+    # Blocks fill unevenly, which costs the more the fewer errors are wanted.
+    assert bits <= theory * (1.12 if rate >= 1e-4 else 1.4) + 1.5 + small
 
 
 @pytest.mark.parametrize(("bits_a_key", "bits"), [(14.4, 10), (20.0, 13), (8.0, 5)])

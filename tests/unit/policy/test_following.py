@@ -1,7 +1,8 @@
 import pytest
 
 from crawlfleet.model.rule import Field, Follow, Reach, Rule
-from crawlfleet.policy.following import Way, ended, page_number, site_of, target_problems, within
+from crawlfleet.policy.follow_targets import target_problems
+from crawlfleet.policy.following import Way, ended, page_number, site_of, within
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def try_one(
     once. Exits with 1 where the page cannot be read by the rule, 2 where the rule is wrong.
     """
     from crawlfleet.extract.trial import rule_mistakes, try_rule
-    from crawlfleet.policy.following import target_problems
+    from crawlfleet.policy.follow_targets import target_problems
 
     chosen = choose(rule_file, biz, name)
     problems = list(rule_mistakes(chosen.rule))

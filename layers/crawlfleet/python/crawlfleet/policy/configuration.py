@@ -22,6 +22,7 @@ from crawlfleet.names import CONFIG_BIZS, CONFIG_STAGE, CONFIG_TENANTS, DEFAULT_
 from crawlfleet.policy.document_checks import (
     ReaderCheck,
     biz_problems,
+    no_reader_problems,
     repeated,
     stage_problems,
 )
@@ -124,6 +125,7 @@ def read_document(path: str, text: str, check: ReaderCheck) -> Reading:
         problems += tuple(repeated("api_keys", readable.api_keys))
     elif isinstance(readable, Biz):
         problems += tuple(biz_problems(readable, check))
+        problems += tuple(no_reader_problems(readable)) if _reads_nothing(text) else ()
     if problems:
         return Reading(
             text=text,
@@ -132,6 +134,15 @@ def read_document(path: str, text: str, check: ReaderCheck) -> Reading:
             readable=readable if isinstance(readable, Biz) else None,
         )
     return Reading(text=text, value=value)
+
+
+def _reads_nothing(text: str) -> bool:
+    """Whether a biz has neither rules nor spiders, right or wrong ones; not of what is damaged."""
+    try:
+        said = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return False
+    return isinstance(said, dict) and not said.get("rules") and not said.get("spiders")
 
 
 def shape_of(path: str) -> type[Stage | Tenant | Biz] | None:

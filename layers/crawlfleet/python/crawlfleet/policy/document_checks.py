@@ -12,7 +12,7 @@ from crawlfleet.model.request import State
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.seed import SeedPolicy, Span
 from crawlfleet.model.spider import Spider
-from crawlfleet.policy.following import target_problems
+from crawlfleet.policy.follow_targets import target_problems
 from crawlfleet.policy.mistakes import join
 from crawlfleet.policy.rule_shape import MAX_DEPTH, shape_problems
 
@@ -57,8 +57,6 @@ def biz_problems(biz: Biz, check: ReaderCheck) -> Iterator[Problem]:
         yield Problem("retry.max_seconds", "is less than base_seconds")
     yield from _seed_problems(biz.seeds)
     yield from _recrawl_problems(biz)
-    if not biz.rules and not biz.spiders:
-        yield Problem("rules", "has no rule, and spiders no spider: nothing would read a page")
     for name in sorted(biz.rules.keys() & biz.spiders.keys()):
         yield Problem(join("spiders", name), "is the name of a rule, too")
     for name, rule in biz.rules.items():
@@ -70,6 +68,12 @@ def biz_problems(biz: Biz, check: ReaderCheck) -> Iterator[Problem]:
         yield from _below(join("rules", name), found)
     for name, spider in biz.spiders.items():
         yield from _below(join("spiders", name), _checked(spider, check))
+
+
+def no_reader_problems(biz: Biz) -> Iterator[Problem]:
+    """Whether there is anything to read pages by; not to be asked of a part of a document."""
+    if not biz.rules and not biz.spiders:
+        yield Problem("rules", "has no rule, and spiders no spider: nothing would read a page")
 
 
 def _below(place: str, found: list[Problem]) -> Iterator[Problem]:
@@ -87,6 +91,10 @@ def _checked(reader: Rule | Spider, check: ReaderCheck) -> list[Problem]:
 def _seed_problems(seeds: SeedPolicy) -> Iterator[Problem]:
     if (seeds.span is Span.CUSTOM) != (seeds.span_seconds is not None):
         yield Problem("seeds.span_seconds", "belongs to the span custom, and that needs it")
+    try:
+        ZoneInfo("UTC")
+    except (ZoneInfoNotFoundError, OSError):
+        return  # a function that carries no zones uses none; `crawlfleet config push` knows them
     try:
         ZoneInfo(seeds.timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):

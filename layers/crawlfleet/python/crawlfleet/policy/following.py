@@ -4,15 +4,12 @@ Decided per link from what its rule says and where the page is. Patterns come co
 whoever applies rules has the engine that is safe for them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
-from crawlfleet.errors import Problem
-from crawlfleet.model.rule import Follow, Reach, Rule
-from crawlfleet.policy.mistakes import named
+from crawlfleet.model.rule import Follow, Reach
 
 if TYPE_CHECKING:
     from publicsuffixlist import PublicSuffixList
@@ -118,11 +115,3 @@ def _suffixes() -> "PublicSuffixList":
     from publicsuffixlist import PublicSuffixList
 
     return PublicSuffixList()
-
-
-def target_problems(rule: Rule, readers: AbstractSet[str]) -> Iterator[Problem]:
-    """Links that are to be read by what is none of the biz's ``readers``."""
-    for number, follow in enumerate(rule.follow):
-        if follow.rule is not None and follow.rule not in readers:
-            there = named(sorted(readers), follow.rule)
-            yield Problem(f"follow[{number}].rule", f"is no rule or spider of this biz: {there}")
