@@ -1,5 +1,7 @@
 """consumer: downloads pages and stores records until there is nothing to do (SPEC.md A7).
 
+Whoever invokes it with a trial gets to know what a rule yields instead (SPEC.md H8).
+
 Opens the config centre, MongoDB, Redis, and the web.
 """
 
@@ -8,8 +10,8 @@ from typing import Any
 from crawlfleet.wiring.consumer import consumer
 
 
-def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, object]:  # noqa: ARG001  a wake-up says nothing
-    """Work; the invocation's id is the worker's."""
-    return consumer().work(
-        context.aws_request_id, lambda: context.get_remaining_time_in_millis() / 1000
+def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, object]:
+    """Work, or try a rule; the invocation's id is the worker's."""
+    return consumer().answer(
+        event, context.aws_request_id, lambda: context.get_remaining_time_in_millis() / 1000
     )

@@ -80,6 +80,7 @@ def test_everything_documented_answers(world, document):
         "putSchedule": schedule,
         "replayDeadLetters": {"filter": {"status": 299}},
         "purgeDeadLetters": {"filter": {"status": 299}},
+        "tryRule": {"rule": "page", "page": {"body": "<title>one</title>"}},
     }
 
     # Deletions come last, after the reading of what they delete.
@@ -167,6 +168,14 @@ def _of_seeds(body: dict[str, Any]) -> dict[str, Any]:
     return {**sensible, "seeds": [], "filter": {"segment": "2026-03-01", "state": "failed"}}
 
 
+def _of_trials(body: dict[str, Any]) -> dict[str, Any]:
+    """The body of a trial, on a page that is sent along."""
+    page = {"body": "<title>one</title>", "url": "https://example.org/"}
+    kind = (body.get("page") or {}).get("content_type")
+    sensible = {**body, "rule": "page", "url": None, "depth": 3}
+    return {**sensible, "page": page if kind is None else {**page, "content_type": kind}}
+
+
 #: What changes one thing once is no matter of bodies.
 _TAKING_BODIES = [route for route in ROUTES if route.body and route.operation != "replayDeadLetter"]
 
@@ -183,6 +192,8 @@ def test_whatever_fits_the_document_and_means_something_is_accepted(world, route
             case.body = _of_letters(case.body)
         elif route.operation in {"releaseSeeds", "forgetSeeds"}:
             case.body = _of_seeds(case.body)
+        elif route.operation == "tryRule":
+            case.body = _of_trials(case.body)
         else:
             case.body = _with_meaning(case.body)
         headers = {"x-api-key": "acme"}

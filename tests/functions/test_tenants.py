@@ -18,6 +18,7 @@ BODIES = {
     "offerSeeds": {"seeds": [{"url": "https://example.org/x"}]},
     "releaseSeeds": {"all": True},
     "forgetSeeds": {"all": True},
+    "tryRule": {"rule": "page", "url": "https://example.org/mine"},
 }
 
 

@@ -1,4 +1,4 @@
-"""Calling our other functions: waking consumers, getting blocks of ids."""
+"""Calling our other functions: waking consumers, having rules tried, getting blocks of ids."""
 
 import threading
 from collections import deque
@@ -14,6 +14,7 @@ from crawlfleet.errors import IdsError, StoreUnavailableError
 from crawlfleet.model.block import Block
 from crawlfleet.model.ids import IdKind, RequestId
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.trial import Question, Tried
 from crawlfleet.ports import Clock
 
 PART: Final = "lambda"
@@ -21,10 +22,14 @@ PART: Final = "lambda"
 BLOCK_SIZE: Final = 2_000
 #: A cold id-issuer connects to Redis first.
 ISSUER_SECONDS: Final = 10.0
+#: A trial fetches for 20 seconds at most; a cold consumer imports parsers first. Behind this comes
+#: API Gateway, which waits no longer than 29.
+TRIAL_SECONDS: Final = 26.0
 #: Blocks are used this much before their end, so that no id is handed out at its very last moment.
 MARGIN: Final = timedelta(seconds=1)
 
 _block = msgspec.json.Decoder(Block)
+_tried = msgspec.json.Decoder(Tried)
 
 
 class LambdaApi(Protocol):
@@ -106,6 +111,33 @@ class LambdaIds:
         if block.expires_at.tzinfo is None:
             raise IdsError("the id-issuer's answer is no block: its end is in no time zone")
         return block
+
+
+class LambdaTrials:
+    """ports.Trials: a consumer, asked by name; it is no worker for as long as it answers."""
+
+    def __init__(self, function: str, client: LambdaApi | None = None) -> None:
+        self._function = function
+        self._client = client
+
+    def ask(self, question: Question) -> Tried:
+        """See ports.Trials.ask."""
+        if self._client is None:
+            # Once: a second try would find that whoever waits has gone.
+            self._client = aws_client("lambda", timeout_seconds=TRIAL_SECONDS, attempts=1)
+        with _border():
+            answer = self._client.invoke(
+                FunctionName=self._function,
+                InvocationType="RequestResponse",
+                Payload=msgspec.json.encode({"trial": question}),
+            )
+            payload = answer["Payload"].read()
+        if answer.get("FunctionError"):
+            raise StoreUnavailableError("consumer", f"the trial failed: {_reason(payload)}")
+        try:
+            return _tried.decode(payload)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise StoreUnavailableError("consumer", "the answer is no trial's") from error
 
 
 class _Stock:

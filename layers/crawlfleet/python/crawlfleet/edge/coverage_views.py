@@ -1,7 +1,7 @@
 """How well rules find what they look for, as the API shows it (SPEC.md H8)."""
 
 from crawlfleet.edge.views import View
-from crawlfleet.model.harvest import RuleCoverage
+from crawlfleet.model.harvest import Coverage, RuleCoverage
 
 
 class FieldCoverageView(View, frozen=True, kw_only=True):
@@ -42,11 +42,16 @@ def _rule_view(one: RuleCoverage) -> RuleCoverageView:
         current=one.current,
         pages=counted.pages,
         records=counted.records,
-        fields=[
-            FieldCoverageView(name=name, count=count, share=_share(count, counted.records))
-            for name, count in sorted(counted.fields.items())
-        ],
+        fields=field_views(counted),
     )
+
+
+def field_views(counted: Coverage) -> list[FieldCoverageView]:
+    """The fields of a coverage, by name."""
+    return [
+        FieldCoverageView(name=name, count=count, share=_share(count, counted.records))
+        for name, count in sorted(counted.fields.items())
+    ]
 
 
 def _share(count: int, records: int) -> float:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from crawlfleet.edge.seed_operations import SeedOperations
+from crawlfleet.edge.trial_operations import TrialOperations
 from crawlfleet.errors import InvalidRequestError
 from crawlfleet.model.explanation import Explanation
 from crawlfleet.model.harvest import RuleCoverage
@@ -61,7 +62,7 @@ class Changes(Protocol):
         ...
 
 
-class Operations(SeedOperations, Protocol):
+class Operations(SeedOperations, TrialOperations, Protocol):
     """What the API can have done, each for the tenant of the call's API key."""
 
     def tenant(self, api_key_id: str | None) -> str:

@@ -24,6 +24,7 @@ from crawlfleet.edge.problems import CONTENT_TYPE, MethodNotAllowedError, docume
 from crawlfleet.edge.route import Route
 from crawlfleet.edge.routes import REPLAYED, ROUTES
 from crawlfleet.edge.seeds import SeedCalls
+from crawlfleet.edge.trials import TrialCalls
 from crawlfleet.errors import CrawlfleetError, InvalidRequestError, NotFoundError, Problem
 from crawlfleet.model.schedule import Schedule
 from crawlfleet.model.submission import Accepted, Receipt, Refused
@@ -34,7 +35,7 @@ _PATHS: Final = {
 }
 
 
-class RestApi(LetterCalls, InsightCalls, SeedCalls):
+class RestApi(LetterCalls, InsightCalls, SeedCalls, TrialCalls):
     """The API over its operations.
 
     Args:

@@ -6,6 +6,7 @@ from crawlfleet.edge import (
     coverage_views,
     insight_views,
     letter_views,
+    trial_views,
     views,
     visit_views,
 )
@@ -17,6 +18,7 @@ from crawlfleet.edge.inputs import (
 from crawlfleet.edge.letter_inputs import LARGEST_STATUS, PurgesInput, ReplayInput, ReplaysInput
 from crawlfleet.edge.route import ANY, CURSOR, LIMIT, Parameter, Route
 from crawlfleet.edge.seed_routes import SEED_ROUTES
+from crawlfleet.edge.trial_inputs import TrialInput
 from crawlfleet.model.submission import Submission
 from crawlfleet.policy.retry import REASONS
 
@@ -240,6 +242,15 @@ ROUTES: Final[tuple[Route, ...]] = (
         summary="In how many records each field has a value, by rule and version.",
         answers={200: coverage_views.CoverageView},
         problems=ANY,
+    ),
+    Route(
+        operation="tryRule",
+        method="POST",
+        path="/v1/{biz}/rules/try",
+        summary="What a rule yields of a page that is sent along, or of a URL; nothing is stored.",
+        body=(TrialInput,),
+        answers={200: trial_views.TriedView},
+        problems=(*ANY, 413),
     ),
     Route(
         operation="listSchedules",

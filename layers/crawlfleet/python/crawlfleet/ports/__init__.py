@@ -14,6 +14,7 @@ from crawlfleet.ports.queue import Intake, LeaseBook, QueueFilling, RequestQueue
 from crawlfleet.ports.seeds import SeedFilter, SeedStore
 from crawlfleet.ports.store import Disowning, RequestStore, RuleStore, ScheduleStore
 from crawlfleet.ports.surroundings import Clock, ConfigCentre, Health, MetricSink, Waker
+from crawlfleet.ports.trials import RuleTrial, Trials
 from crawlfleet.ports.visits import Visits
 from crawlfleet.ports.web import NO_ERRAND, Errand, Executors, Extractor, Fetcher, Passage, Sessions
 
@@ -44,11 +45,13 @@ __all__ = [
     "RobotsCache",
     "RobotsCopy",
     "RuleStore",
+    "RuleTrial",
     "ScheduleStore",
     "SeedFilter",
     "SeedStore",
     "Sessions",
     "SubmissionKeys",
+    "Trials",
     "Validator",
     "Visits",
     "Waker",

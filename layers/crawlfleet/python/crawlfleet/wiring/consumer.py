@@ -2,11 +2,11 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -32,6 +32,7 @@ from crawlfleet.wiring.readers import REGISTRY, check_reader
 from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
 from crawlfleet.wiring.seeding import seeding_ports
 from crawlfleet.wiring.submissions import submission_ports
+from crawlfleet.wiring.trials import TrialParts, answer
 
 #: Names that are looked up at once.
 LOOK_UPS: Final = 64
@@ -78,6 +79,23 @@ class Consumer:
         # The fetcher remembers it for some minutes; then a list that has changed is to be had.
         self._parts.secrets.forget(name)
         return self._parts.secrets.read(name)
+
+    def answer(
+        self, event: Mapping[str, Any], invocation: str, remaining: Callable[[], float]
+    ) -> dict[str, object]:
+        """What an event asks for: a trial, where it carries one; work, whatever else it says."""
+        if "trial" not in event:
+            return self.work(invocation, remaining)
+        # A frozen environment's clock may have stood still.
+        self._clock.sync()
+        shared = TrialParts(
+            hosts=self._hosts,
+            robots=self._robots,
+            executors=self._executors,
+            validator=self._validator,
+            clock=self._clock,
+        )
+        return answer(self._parts, shared, event, invocation)
 
     def work(self, worker: str, remaining: Callable[[], float]) -> dict[str, object]:
         """Work until idle or nearly out of time; returns the report as plain values."""

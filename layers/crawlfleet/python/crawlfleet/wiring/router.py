@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from crawlfleet.adapters.redis_queue.watch import RedisWatch
     from crawlfleet.flows.dead_letters import Changed, DeadLetterPorts
     from crawlfleet.flows.explaining import ExplainingPorts
+    from crawlfleet.flows.trying import TryingPorts
     from crawlfleet.model.harvest import RuleCoverage
     from crawlfleet.model.recrawl import Visit, VisitTotals
+    from crawlfleet.model.trial import TrialWanted, Tried
 
 
 class RouterOperations(RouterSeeds):
@@ -165,6 +167,19 @@ class RouterOperations(RouterSeeds):
         from crawlfleet.flows.recrawling import totals
 
         return totals(self._visits, self._parts.config.current(), tenant, biz, now())
+
+    @cached_property
+    def _trying(self) -> "TryingPorts":
+        from crawlfleet.adapters.lambda_functions import LambdaTrials
+        from crawlfleet.flows.trying import TryingPorts
+
+        return TryingPorts(trials=LambdaTrials(self._parts.settings.consumer_function))
+
+    def try_rule(self, tenant: str, biz: str, wanted: "TrialWanted") -> "Tried":
+        """flows.trying."""
+        from crawlfleet.flows.trying import try_rule
+
+        return try_rule(self._trying, self._parts.config.current(), tenant, biz, wanted)
 
     def workers(self, tenant: str, biz: str) -> list[WorkerStatus]:
         """flows.roster."""

@@ -1,0 +1,82 @@
+"""What a client wants tried."""
+
+import base64
+import binascii
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from crawlfleet.edge.inputs import Url, read
+from crawlfleet.edge.problems import TooLargeBodyError
+from crawlfleet.errors import InvalidRequestError
+from crawlfleet.model.outcome import Page
+from crawlfleet.model.rule import Rule
+from crawlfleet.model.trial import TrialWanted
+
+#: The largest page that may be sent along, in bytes.
+PAGE_LIMIT: Final = 1_000_000
+#: Where a page is taken to be from that does not say so: links are joined with it.
+NOWHERE: Final = "https://page.invalid/"
+
+
+class TrialPageInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A saved page of up to 1,000,000 bytes: its text, or its bytes in base64.
+
+    ``url`` is where it was found. The ``content_type`` is as a site would send it; a text's charset
+    is always UTF-8, whatever the page or the type says.
+    """
+
+    body: str | None = None
+    body_base64: str | None = None
+    url: Url = NOWHERE
+    content_type: Annotated[str, Meta(max_length=200, pattern=r"^[ -~]*\Z")] = "text/html"
+
+
+class TrialInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rule, and a ``page`` or a ``url`` to try it on.
+
+    ``rule`` is the name of a rule or a spider of the biz, or a whole rule as in the biz's document.
+    A ``url`` is fetched as a worker would: within the biz's limits, when it is the fleet's turn at
+    the host, and only if the site's robots.txt lets it. ``depth`` counts links from where the crawl
+    would have begun.
+    """
+
+    rule: Annotated[str, Meta(min_length=1, max_length=64)] | Rule
+    page: TrialPageInput | None = None
+    url: Url | None = None
+    depth: Annotated[int, Meta(ge=0, le=1000)] = 0
+
+
+def trial_in(body: bytes) -> TrialWanted:
+    """What is to be tried.
+
+    Raises:
+        InvalidRequestError: names every field that is wrong.
+        TooLargeBodyError: the page is longer than :data:`PAGE_LIMIT` bytes.
+    """
+    given = read(body, TrialInput)
+    if (given.page is None) == (given.url is None):
+        raise InvalidRequestError.of("page", "is one of two ways to name a page: page, url")
+    page = None if given.page is None else _page(given.page)
+    return TrialWanted(rule=given.rule, page=page, url=given.url, depth=given.depth)
+
+
+def _page(given: TrialPageInput) -> Page:
+    if (given.body is None) == (given.body_base64 is None):
+        raise InvalidRequestError.of(
+            "page.body", "is one of two ways to send it: body, body_base64"
+        )
+    kind = given.content_type
+    if given.body_base64 is not None:
+        try:
+            body = base64.b64decode(given.body_base64, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise InvalidRequestError.of("page.body_base64", "is no base64") from error
+    else:
+        body = str(given.body).encode()
+        kind = f"{kind.partition(';')[0].strip()}; charset=utf-8"
+    if len(body) > PAGE_LIMIT:
+        message = f"page.body: a page may have {PAGE_LIMIT:,} bytes, this one has {len(body):,}"
+        raise TooLargeBodyError(message)
+    return Page(url=given.url, status=200, headers={"content-type": kind}, body=body)
