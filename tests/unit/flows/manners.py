@@ -1,5 +1,6 @@
 """A worker's parts where hosts and sites have their say, and time that only tests move."""
 
+import asyncio
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -10,10 +11,12 @@ from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.holding import Held
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.politeness import HostLimits, HostReport, Politeness, Robots
+from crawlfleet.model.request import State
 from crawlfleet.model.submission import Submission
-from tests.unit.flows.world import World, make_biz
+from tests.unit.flows.world import DOCS, World, make_biz
 
 ROBOTS = "https://a.example/robots.txt"
+URLS = [f"https://a.example/{n}" for n in range(4)]
 
 
 def polite(world: World, robots: Robots = Robots.IGNORE, **limits: object) -> World:
@@ -111,3 +114,38 @@ class Time:
             if hasattr(module, "asyncio"):
                 monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=self.sleep))
         return self
+
+
+def run(world: World, pages: dict[str, object], **ports: object):
+    mine = worker(world, pages, **ports)
+    report = asyncio.run(asyncio.wait_for(mine.run(), 30))
+    assert mine._turns.busy() == {}
+    assert (mine._courtesy._told, mine._learning) == ({}, set())
+    return report
+
+
+async def while_time_passes(world: World, work):
+    """The world's clock goes, twenty times as fast as ours."""
+    working = asyncio.ensure_future(work)
+    for _ in range(4_000):
+        if working.done():
+            break
+        await asyncio.wait([working], timeout=0.005)
+        world.now += timedelta(seconds=0.1)
+    assert working.done(), "the worker does not end"
+    return working.result()
+
+
+def state_of(world: World, an_id: int, lane=DOCS) -> State:
+    return world.store.get(lane, world.biz, an_id).state
+
+
+def depth(world: World, lane=DOCS) -> tuple[int, int, int]:
+    found = world.queue.depth(lane)
+    return found.queued, found.parked, found.leased
+
+
+def idle(world: World) -> bool:
+    """Whether nobody holds permits at the hosts of these tests, their grants' grace being over."""
+    world.now += timedelta(seconds=1)
+    return all(one.running == 0 for one in world.hosts.states(["a.example", "b.example"]))

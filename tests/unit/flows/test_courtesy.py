@@ -43,7 +43,7 @@ class Busy(Turns):
         super().__init__()
         self.under_way = {(f"{name}.example", "default"): n for name, n in running.items()}
 
-    def running(self, key):
+    def running(self, key, but=None):
         return self.under_way.get(key, 0)
 
     def busy(self):

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from crawlfleet.adapters.memory.fetcher import MemoryFetcher
 from crawlfleet.errors import (
     LeaseLostError,
     RobotsDeniedError,
@@ -14,6 +15,7 @@ from crawlfleet.errors import (
 from crawlfleet.flows import courtesy, execution, passages
 from crawlfleet.flows.passages import PATIENCE_SECONDS, Passages
 from crawlfleet.model.outcome import Page
+from crawlfleet.model.politeness import HostReport
 from crawlfleet.model.request import State
 from tests.unit.flows.manners import (
     ROBOTS,
@@ -57,7 +59,7 @@ def test_the_first_host_needs_no_second_turn_and_the_next_one_needs_its_own(worl
     mine = worker(world)
     passage = ways(world, mine).of(held_of(world, PAGE, mine), ours)
     world.hosts.reserve(
-        [mine._courtesy._ask(world.tree.stage, DOCS, world.biz, "b.example", 1)], "x"
+        [mine._courtesy._ask(world.tree.stage, DOCS, world.biz, "b.example", 1, None)], "x"
     )
 
     async def go():
@@ -89,7 +91,7 @@ def test_a_turn_that_is_nearly_there_is_not_asked_for_without_a_pause(world, clo
 
         asked = 0
 
-        def ask(self, tree, lane, biz, wanted):
+        def ask(self, tree, lane, biz, wanted, under_way):
             self.asked += 1
             count = int(self.asked == 3)
             turn = courtesy.Turn(count, clock.now, 0.1, 1, world.now, 0.0, "rate")
@@ -174,3 +176,48 @@ def test_a_page_is_asked_for_after_its_sites_robots_txt(world, monkeypatch):
 
     assert asyncio.run(mine.run()).done == 1
     assert [body.url for body in mine._ports.fetcher.asked] == [ROBOTS, PAGE]
+
+
+def test_a_redirect_within_a_slow_host_does_not_wait_for_itself(world, monkeypatch):
+    """Of a host that takes one at a time it has the one permit already."""
+    monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
+    monkeypatch.setattr(passages, "PATIENCE_SECONDS", 0.0)
+    polite(world, per_second=1_000, concurrency=1)
+    for _ in range(20):
+        slow = HostReport(
+            host="a.example",
+            tenant="default",
+            running=0,
+            answered=1,
+            seconds=5.0,
+            limits=world.tree.stage.hosts,
+        )
+        world.hosts.report([slow], "another")
+    submitted(world, PAGE)
+    end = "https://a.example/2"
+    led = Page(url=end, status=200, headers={}, body=b"Title", redirects=(PAGE,))
+
+    report = asyncio.run(worker(world, {PAGE: led}).run())
+
+    assert (report.done, report.retried) == (1, 0)
+
+
+def test_a_page_counts_as_under_way_where_its_redirects_have_led(world):
+    """So that no host has more under way than it may, by whatever way they came."""
+    polite(world, per_second=1_000, concurrency=9)
+    submitted(world, PAGE)
+    seen = []
+
+    class Looking(MemoryFetcher):
+        async def fetch(self, body, limits, passage, errand):
+            await passage(PAGE)
+            seen.append(mine._turns.busy())
+            await passage(ELSEWHERE)
+            seen.append(mine._turns.busy())
+            return Page(url=ELSEWHERE, status=200, headers={}, body=b"Title", redirects=(PAGE,))
+
+    mine = worker(world, fetcher=Looking({}))
+
+    assert asyncio.run(mine.run()).done == 1
+    assert seen == [{("a.example", "default"): 1}, {("b.example", "default"): 1}]
+    assert mine._turns.busy() == {}

@@ -6,25 +6,25 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.flows import execution, leasing
-from crawlfleet.model.politeness import Robots, RobotsCopy
 from crawlfleet.model.request import State
-from crawlfleet.model.times import to_ms
 from tests.unit.flows.manners import (
     ROBOTS,
+    URLS,
     Spy,
-    Web,
-    held_of,
+    depth,
+    idle,
     leave_alone,
     obedient,
     polite,
+    run,
+    state_of,
     submitted,
+    while_time_passes,
     worker,
 )
-from tests.unit.flows.world import DOCS, OTHER, Broken, Failing, World, make_tree
+from tests.unit.flows.world import DOCS, OTHER, Failing, make_tree
 
-URLS = [f"https://a.example/{n}" for n in range(4)]
 CALM = {"https://b.example/1": b"x"}
 
 
@@ -34,44 +34,6 @@ def _quick(monkeypatch):
     monkeypatch.setattr(leasing, "REST_SECONDS", 0.05)
     monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
     monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
-
-
-def run(world: World, pages: dict[str, object], **ports: object):
-    mine = worker(world, pages, **ports)
-    report = asyncio.run(asyncio.wait_for(mine.run(), 30))
-    assert mine._turns.busy() == {}
-    assert (mine._courtesy._told, mine._learning) == ({}, set())
-    return report
-
-
-async def while_time_passes(world: World, work):
-    """The world's clock goes, twenty times as fast as ours."""
-    working = asyncio.ensure_future(work)
-    for _ in range(4_000):
-        if working.done():
-            break
-        await asyncio.wait([working], timeout=0.005)
-        world.now += timedelta(seconds=0.1)
-    assert working.done(), "the worker does not end"
-    return working.result()
-
-
-def state_of(world: World, an_id: int, lane=DOCS) -> State:
-    return world.store.get(lane, world.biz, an_id).state
-
-
-def depth(world: World, lane=DOCS) -> tuple[int, int, int]:
-    found = world.queue.depth(lane)
-    return found.queued, found.parked, found.leased
-
-
-def idle(world: World) -> bool:
-    """Whether nobody holds permits at the hosts of these tests, their grants' grace being over."""
-    world.now += timedelta(seconds=1)
-    return all(one.running == 0 for one in world.hosts.states(["a.example", "b.example"]))
-
-
-# ---- what is put aside, and how it comes back --------------------------------------------------
 
 
 def test_what_has_no_turn_is_put_aside_with_the_reason_and_counts_no_attempt(world):
@@ -245,159 +207,6 @@ def test_an_entry_that_another_took_in_between_is_not_waited_for(world):
     assert worker(world, queue=queue)._leasing.take() == leasing.NOTHING
 
 
-# ---- faults ------------------------------------------------------------------------------------
-
-
-def test_work_is_handed_back_when_it_cannot_be_told_whose_turn_it_is(world):
-    ids = submitted(world, *URLS)
-    mine = worker(world, hosts=Broken())
-
-    with pytest.raises(StoreUnavailableError):
-        mine._leasing.take()
-
-    assert depth(world) == (4, 0, 0)
-    found = world.store.get(DOCS, world.biz, ids[0])
-    assert (found.state, found.attempts) == (State.PENDING, 0)
-    assert found.timeline[-1].why == "handed back: whose turn it is could not be told"
-    assert mine._leasing.rests(DOCS)
-    assert mine._leasing.take() == leasing.NOTHING
-
-
-def test_work_whose_site_is_not_known_yet_is_handed_back_with_the_rest(world):
-    obedient(world)
-    mine = worker(world, {ROBOTS: b""}, hosts=Broken())
-    with_turns = worker(world, {ROBOTS: b""})
-    held = held_of(world, URLS[0], with_turns)
-    asyncio.run(with_turns._robots.learn(held))
-    mine._leasing._robots = with_turns._robots
-    submitted(world, *URLS[1:3], "https://b.example/1")
-
-    with pytest.raises(StoreUnavailableError):
-        mine._leasing.take()
-
-    assert depth(world)[0] == 3
-
-
-def test_what_was_put_aside_and_is_taken_is_not_lost_when_the_queue_fails_after_it(world):
-    polite(world, per_second=1_000)
-    [an_id] = submitted(world, URLS[0])
-    leave_alone(world, "a.example", 60)
-    worker(world)._leasing.take()
-    world.now += timedelta(seconds=61)
-    mine = worker(world, queue=Failing(world.queue, lease=1))
-
-    taken = mine._leasing.take()
-
-    assert [one.claim.request.id for one in taken.held] == [an_id]
-    assert mine._leasing.rests(DOCS)
-    assert world.warnings == ["no more work could be leased: test: lease: no answer"]
-
-
-def test_what_has_its_turn_is_handed_back_when_a_stray_one_cannot_be_admitted(world):
-    polite(world, per_second=1_000)
-    submitted(world, URLS[0], "https://b.example/1")
-    now = world.now
-    here, there = world.queue.lease(DOCS, "t:1", 2, now, now + timedelta(seconds=9))
-    world.queue.park(DOCS, "t:1", [("a.example", now, [here]), ("B.EXAMPLE", now, [there])])
-
-    class Once(Failing):
-        asked = 0
-
-        def reserve(self, *args):
-            self.asked += 1
-            return (Broken() if self.asked > 1 else world.hosts).reserve(*args)
-
-    with pytest.raises(StoreUnavailableError):
-        worker(world, hosts=Once(None))._leasing.take()
-
-    assert depth(world) == (2, 0, 0)
-
-
-@pytest.mark.parametrize("fault", ["hosts", "store", "robots", "cache"])
-def test_whatever_fails_while_a_site_is_learnt_no_request_is_stuck(world, fault):
-    """The worker goes on, holds nothing in the end, and others may do what is left."""
-    obedient(world)
-    submitted(world, *URLS)
-    pages: dict[str, object] = dict.fromkeys(URLS, b"x")
-    pages[ROBOTS] = b"User-agent: *\nAllow: /\n"
-    ports: dict[str, object] = {}
-    if fault == "hosts":
-        ports["hosts"] = Failing(world.hosts, reserve=2)
-    elif fault == "store":  # what is to be put aside cannot be, and cannot be handed back either
-        polite(world, Robots.OBEY, per_second=1, concurrency=50)
-        known = RobotsCopy(status=404, fetched_ms=to_ms(world.now))
-        world.robots.save("https://a.example", known, 3_600)
-        ports["store"] = Failing(world.store, release=2)
-    elif fault == "robots":
-        pages[ROBOTS] = ValueError("not foreseen")
-        ports["fetcher"] = Web(pages)
-    else:
-
-        class Cursed:
-            def load(self, origin):
-                raise ValueError("not foreseen")
-
-        ports["robots"] = Cursed()
-
-    report = run(world, pages, **ports)
-
-    assert report.stopped_because == "idle"
-    assert report.done == (4 if fault == "hosts" else 0)
-    ledger = world.ledger()
-    assert ledger.done + ledger.dead + ledger.pending + ledger.leased + ledger.waiting == 4
-    assert world.warnings
-
-
-def test_requests_whose_rule_cannot_be_looked_up_are_handed_back(world):
-    ids = submitted(world, *URLS)
-
-    with pytest.raises(StoreUnavailableError):
-        worker(world, rules=Broken())._leasing.take()
-
-    assert depth(world) == (4, 0, 0)
-    last = world.store.get(DOCS, world.biz, ids[0]).timeline[-1]
-    assert last.why == "handed back: its rule could not be looked up"
-
-
-@pytest.mark.parametrize("part", ["claim", "due", "finish"])
-def test_entries_that_cannot_be_claimed_or_let_go_keep_nobody_waiting(world, part):
-    """They are handed back, or their leases in the index end."""
-    submitted(world, *URLS)
-    store, queue = Failing(world.store, **{part: 1}), Failing(world.queue, **{part: 1})
-    if part != "claim":
-        store.claim = lambda *_: []
-    mine = worker(world, store=store, queue=queue)
-
-    if part == "claim":
-        with pytest.raises(StoreUnavailableError):
-            mine._leasing.take()
-        assert depth(world) == (4, 0, 0)
-    else:
-        assert mine._leasing.take().held == []
-        [warning] = world.warnings
-        assert "could not be looked up" in warning or "could not be let go" in warning
-
-
-def test_a_site_that_nobody_may_ask_now_is_left_for_later_and_costs_no_attempt(world):
-    """It asked for fewer requests: its robots.txt is one of those."""
-    polite(world, Robots.OBEY, per_second=1_000)
-    ids = submitted(world, *URLS)
-    leave_alone(world, "a.example", 3_600)
-    pages: dict[str, object] = dict.fromkeys(URLS, b"x")
-    pages[ROBOTS] = b"User-agent: *\nDisallow: /3\n"
-
-    report = run(world, pages)
-
-    assert (report.put_aside, report.retried, report.dead) == (4, 0, 0)
-    assert [world.store.get(DOCS, world.biz, an_id).attempts for an_id in ids] == [0] * 4
-
-    world.now += timedelta(seconds=3_601)
-    while depth(world)[0]:
-        run(world, pages)
-        world.now += timedelta(seconds=10)
-    assert [state_of(world, an_id) for an_id in ids] == [State.DONE] * 3 + [State.DEAD]
-
-
 def test_many_requests_of_a_site_ask_for_its_robots_txt_once(world):
     obedient(world)
     urls = [f"https://a.example/{n}" for n in range(40)]
@@ -409,34 +218,6 @@ def test_many_requests_of_a_site_ask_for_its_robots_txt_once(world):
 
     assert (report.done, report.dead) == (80, 0)
     assert [body.url for body in mine._ports.fetcher.asked].count(ROBOTS) == 1
-
-
-def test_what_is_learnt_about_while_the_worker_ends_is_handed_back_and_nobody_learns_on(world):
-    obedient(world)
-    ids = submitted(world, *URLS)
-    seconds, asked = [600.0], asyncio.Event()
-
-    class Silent(Web):
-        async def fetch(self, *args):
-            asked.set()
-            seconds[:] = [0.0]
-            await asyncio.Event().wait()
-
-    mine = worker(world, {}, fetcher=Silent({}), remaining=lambda: seconds[0])
-
-    async def go():
-        report = await mine.run()
-        await asyncio.sleep(0)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        return report
-
-    report = asyncio.run(go())
-
-    assert asked.is_set()
-    assert (report.stopped_because, report.handed_back) == ("time", 4)
-    assert {state_of(world, an_id) for an_id in ids} == {State.PENDING}
-    assert depth(world) == (4, 0, 0)
-    assert idle(world)
 
 
 def test_the_fleet_is_told_of_what_was_seen_and_that_nothing_is_under_way_any_more(world):

@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 from crawlfleet.flows.turns import Turns
 
 
+class Request(SimpleNamespace):
+    __hash__ = object.__hash__
+
+
 def request(
     host: str, turn_at: float | None = 0.0, permits: int = 1, name: object = None, interval=0.0
 ):
-    return SimpleNamespace(
+    return Request(
         host=(host, "acme"),
         turn_at=turn_at,
         permits=permits,
@@ -174,5 +178,30 @@ def test_what_comes_later_lets_no_earlier_turn_be_late():
         assert await asyncio.wait_for(turns.ready.get(), 5) is soon
         assert turns.running(("b", "acme")) == 1
         turns.close(0)
+
+    asyncio.run(check())
+
+
+def test_who_goes_on_at_another_host_leaves_the_first_and_is_counted_there():
+    async def check():
+        turns = Turns()
+        turns.add(led := request("a"))
+        turns.add(behind := request("a"))
+        assert begun(turns) == [led]
+        assert turns.running(("a", "acme"), but=led) == 1
+
+        turns.go_on(led, ("a", "acme"))
+        assert begun(turns) == []
+
+        turns.go_on(led, ("b", "acme"))
+        assert begun(turns) == [behind]
+        assert turns.busy() == {("a", "acme"): 1, ("b", "acme"): 1}
+        assert turns.running(("b", "acme"), but=led) == 0
+        assert turns.running(("b", "acme"), but=behind) == 1
+
+        turns.end(led)
+        turns.end(behind)
+        assert turns.busy() == {}
+        assert turns._places == {}
 
     asyncio.run(check())

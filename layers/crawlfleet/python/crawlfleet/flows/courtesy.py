@@ -83,15 +83,27 @@ class Courtesy:
 
     # ---- from the threads that lease -----------------------------------------------------------
 
-    def ask(self, tree: Tree, lane: Lane, biz: Biz, wanted: Mapping[str, int]) -> dict[str, "Turn"]:
+    def ask(
+        self,
+        tree: Tree,
+        lane: Lane,
+        biz: Biz,
+        wanted: Mapping[str, int],
+        under_way: Held | None = None,
+    ) -> dict[str, "Turn"]:
         """Turns at hosts, as many as there are up to what is wanted.
+
+        A request that is ``under_way`` and asks for its next turn does not count beside itself.
 
         Raises:
             StoreUnavailableError: nobody can say whose turn it is.
         """
         if not wanted:
             return {}
-        asks = [self._ask(tree.stage, lane, biz, host, count) for host, count in wanted.items()]
+        asks = [
+            self._ask(tree.stage, lane, biz, host, count, under_way)
+            for host, count in wanted.items()
+        ]
         grants = self._hosts.reserve(asks, self._worker)
         # After the answer: a turn that is late harms nobody, one that is early may.
         at, now = time.monotonic(), self._clock()
@@ -109,13 +121,15 @@ class Courtesy:
             )
         return turns
 
-    def _ask(self, stage: Stage, lane: Lane, biz: Biz, host: str, count: int) -> HostAsk:
+    def _ask(
+        self, stage: Stage, lane: Lane, biz: Biz, host: str, count: int, under_way: Held | None
+    ) -> HostAsk:
         limits = limits_for(stage, biz, host)
         return HostAsk(
             host=host,
             tenant=lane.tenant,
             count=count,
-            running=self._turns.running((host, lane.tenant)),
+            running=self._turns.running((host, lane.tenant), under_way),
             interval_seconds=interval_of(limits, self._robots.crawl_delay(host, biz)),
             concurrency=limits.concurrency,
         )
@@ -140,6 +154,10 @@ class Courtesy:
         return granted, waiting
 
     # ---- from the event loop -------------------------------------------------------------------
+
+    def go_on(self, held: Held, host: str) -> None:
+        """A redirect leads there, and its turn there has come."""
+        self._turns.go_on(held, (host, held.lane.tenant))
 
     def saw(self, key: HostKey, seconds: float, error: CrawlfleetError | None) -> None:
         """A download that began at a host ended after ``seconds``, with an answer or this error."""

@@ -51,7 +51,9 @@ class Passages:
             nonlocal begun
             await self._robots.check(held, url)
             if begun:
-                await self.turn_at(held, host_of(url))
+                host = host_of(url)
+                await self.turn_at(held, host)
+                self._courtesy.go_on(held, host)
             begun = True
             if not await ours(held):
                 raise LeaseLostError("another worker owns it")
@@ -67,7 +69,7 @@ class Passages:
         give_up_at = time.monotonic() + PATIENCE_SECONDS
         while True:
             turns = await self._threaded(
-                self._courtesy.ask, self._config.current(), held.lane, held.biz, {host: 1}
+                self._courtesy.ask, self._config.current(), held.lane, held.biz, {host: 1}, held
             )
             turn, now = turns[host], time.monotonic()
             if turn.count:

@@ -44,6 +44,8 @@ class Turns:
         self.ready: asyncio.Queue[Held | None] = asyncio.Queue()
         self._hosts: dict[HostKey, _Host] = {}
         self._timed: list[tuple[float, int, Held]] = []
+        # Where each that is under way is: redirects lead to other hosts.
+        self._places: dict[Held, HostKey] = {}
         self._order = count()
         self._timer: asyncio.TimerHandle | None = None
         self._rings_at = 0.0
@@ -53,10 +55,16 @@ class Turns:
         """How many could begin now and have no runner."""
         return self.ready.qsize()
 
-    def running(self, key: HostKey) -> int:
-        """How many are under way, or have a turn. May be called from any thread."""
+    def running(self, key: HostKey, but: Held | None = None) -> int:
+        """How many ``but`` this one are under way, or have a turn; may be called from any thread.
+
+        Who goes on at its host needs no second permit there: it would wait for itself.
+        """
         host = self._hosts.get(key)
-        return 0 if host is None else host.running + host.turns
+        if host is None:
+            return 0
+        own = but is not None and self._places.get(but) == key
+        return max(0, host.running + host.turns - own)
 
     def busy(self) -> dict[HostKey, int]:
         """:meth:`running` of every host that has any."""
@@ -76,12 +84,21 @@ class Turns:
 
     def end(self, held: Held) -> None:
         """A request that a runner took is over, however it ended."""
-        host = self._hosts[held.host]
+        key = self._places.pop(held)
+        host = self._hosts[key]
         host.running -= 1
         for _ in range(min(len(host.blocked), host.permits - host.running)):
             self._come(host, host.blocked.popleft())
         if not host.running and not host.turns:
-            del self._hosts[held.host]
+            del self._hosts[key]
+
+    def go_on(self, held: Held, key: HostKey) -> None:
+        """A request under way goes on at a host where it has got a turn, and leaves the last."""
+        if self._places.get(held, key) == key:
+            return
+        self.end(held)
+        self._hosts.setdefault(key, _Host()).running += 1
+        self._places[held] = key
 
     def close(self, runners: int) -> None:
         """No more comes: each of the runners finds that out when it has nothing left to take."""
@@ -105,6 +122,7 @@ class Turns:
         host.next_at = begun_at + held.interval_seconds
         host.turns -= 1
         host.running += 1
+        self._places[held] = held.host
         self.ready.put_nowait(held)
 
     def _wait(self, held: Held, until: float) -> None:
