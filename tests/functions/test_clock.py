@@ -118,6 +118,24 @@ def test_two_schedulers_at_the_same_moment_fire_once(world, clock):
     assert sum(each["requests"] for each in done) == 6
 
 
+PARTS = ("run_due", "resubmit_due", "tend_seeds", "stand_watch", "staff")
+TOLD = {"fires", "recrawled", "seeded", "buried", "requeued", "started"}
+
+
+@pytest.mark.parametrize("broken", PARTS)
+def test_what_fails_in_a_way_nobody_foresaw_keeps_no_other_part_from_running(
+    world, monkeypatch, broken
+):
+    def fail(*_):
+        raise ZeroDivisionError("odd")
+
+    monkeypatch.setattr(f"crawlfleet.wiring.scheduler.{broken}", fail)
+
+    done = tick(world)
+
+    assert len(TOLD - done.keys()) == 1
+
+
 def test_an_id_issuer_that_fails_leaves_the_fire_for_the_next_tick(world, clock):
     clock.now = put(world)
     environment_ends(world)

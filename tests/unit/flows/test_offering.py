@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.errors import InvalidRequestError, StoreUnavailableError
 from crawlfleet.flows.offering import LARGEST_OFFER, offer_each
 from crawlfleet.model.seed import Offer, SeedState, Segment, Span
 from crawlfleet.policy.seedkey import seed_key
@@ -82,6 +82,20 @@ def test_what_cannot_be_worked_on_is_refused_by_name_and_others_are_not(world, w
     assert (refused.accepted, refused.segment, refused.key) == (False, "", "")
     assert refused.why == str(problem)
     assert [seed.offer.url for seed in world.kept()] == [url(2)]
+
+
+def test_a_url_that_no_key_can_be_made_of_is_refused_and_others_are_not(world):
+    def picky(url, rules, **_):
+        if url.endswith("1"):
+            raise InvalidRequestError.of("url", "is no URL: odd")
+        return seed_key(url, rules)
+
+    ports = world.ports(resolver=lambda *_: picky)
+
+    bad, good = offer_each(ports, DOCS, world.biz, [an_offer(1), an_offer(2)], world.now)
+
+    assert (bad.field, bad.message) == ("url", "is no URL: odd")
+    assert good.accepted
 
 
 def test_an_offer_for_later_waits_in_its_own_segment(world):

@@ -82,6 +82,21 @@ def test_no_ids_are_taken_where_there_is_nothing_to_hand_out(world):
     assert world.hand_out() == 1
 
 
+def test_whoever_finds_that_others_were_quicker_hands_out_nothing(world):
+    class Late:
+        def __getattr__(self, name):
+            return getattr(world.seeds, name)
+
+        def hand_out(self, *args):
+            assert world.hand_out() == 2
+            return world.seeds.hand_out(*args)
+
+    world.offer(1, 2)
+
+    assert world.hand_out(seeds=Late()) == 0
+    assert len(world.requests()) == 2
+
+
 def test_nothing_is_handed_out_while_redis_is_nearly_full(world):
     world.offer(1)
 

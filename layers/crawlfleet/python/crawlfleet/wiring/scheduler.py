@@ -8,7 +8,6 @@ from crawlfleet.adapters.mongo.schedules import MongoSchedules
 from crawlfleet.adapters.mongo.visits import MongoVisits
 from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
-from crawlfleet.errors import CrawlfleetError
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.recrawling import RecrawlPorts, resubmit_due
 from crawlfleet.flows.scheduling import run_due
@@ -62,7 +61,7 @@ class Scheduler:
             watching = watch_ports(self._recovery)
             dead = stand_watch(watching, tree, name, self._clock, time.sleep)
             done["buried"] = len(dead)
-        except CrawlfleetError as error:
+        except Exception as error:  # noqa: BLE001  recovery and staffing must go on
             parts.warn("the workers could not be watched", error)
         recovered = recover(self._recovery, tree, name, self._clock(), time_left)
         done |= {"requeued": recovered.requeued, "expired": recovered.expired}
@@ -70,7 +69,7 @@ class Scheduler:
         try:
             started = staff(parts.queue, self._data, parts.workers, parts.waker, tree, self._clock)
             done["started"] = started
-        except CrawlfleetError as error:
+        except Exception as error:  # noqa: BLE001  the next tick starts them
             parts.warn("consumers could not be started", error)
         parts.log.info("ticked", extra=done)
         return done
