@@ -210,7 +210,7 @@ def test_what_a_schema_would_keep_from_being_stored_is_told(world):
     rule = {
         "items": {"css": "li"},
         "fields": {"link": {"css": "a", "attribute": "href"}},
-        "schema": {"properties": {"link": {"minLength": 5}}, "required": ["link"]},
+        "schema": {"properties": {"link": {"type": "string", "minLength": 5}}},
     }
 
     found = tried(world, rule, page=page())

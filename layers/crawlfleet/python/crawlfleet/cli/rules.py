@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
 #: Records, links, and characters of a value that a terminal shows; --json has all of them.
-_RECORDS: Final = 5
+RECORDS: Final = 5
 _LINKS: Final = 20
 _VALUE_CHARACTERS: Final = 300
 #: What a saved page is taken to be.
-_TYPES: Final = {".xml": "application/xml", ".rss": "application/xml", ".json": "application/json"}
+TYPES: Final = {".xml": "application/xml", ".rss": "application/xml", ".json": "application/json"}
 _BASE: Final = "https://page.invalid/"
 _MAX_FILE_BYTES: Final = 50_000_000
 
@@ -52,13 +52,20 @@ rule.add_command(coverage)
 
 
 @rule.command("try")
-@click.argument("rule_file", metavar="RULE", type=click.Path(exists=True, path_type=Path))
+@click.argument("rule_file", metavar="RULE", type=click.Path(path_type=Path))
 @click.argument("page", metavar="FILE|URL")
 @click.option("--rule", "name", metavar="NAME", help="Which rule of a biz document.")
-@click.option("--biz", metavar="BIZ", help="Which biz of a configuration folder: TENANT/BIZ, BIZ.")
+@click.option(
+    "--biz",
+    metavar="BIZ",
+    help="Which biz of a configuration folder: TENANT/BIZ, BIZ; with --remote, of the API.",
+)
 @click.option("--url", help="Where a saved page came from: its links are joined with that.")
 @click.option("--depth", type=click.IntRange(min=0), default=0, help="Links from where one began.")
-@click.option("--limit", type=click.IntRange(min=1), help=f"Records to show. Default: {_RECORDS}.")
+@click.option("--limit", type=click.IntRange(min=1), help=f"Records to show. Default: {RECORDS}.")
+@click.option("--remote", is_flag=True, help="Let the fleet try it, and fetch a URL.")
+@click.option("--api-url", metavar="URL", help="Address of the API, for --remote.")
+@click.option("--api-key", metavar="KEY", help="Key of the tenant, for --remote.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with everything.")
 def try_one(
     rule_file: Path,
@@ -68,6 +75,9 @@ def try_one(
     url: str | None,
     depth: int,
     limit: int | None,
+    remote: bool,
+    api_url: str | None,
+    api_key: str | None,
     as_json: bool,
 ) -> int:
     """Show what a rule yields on a page: records, links, and which fields found nothing.
@@ -75,7 +85,18 @@ def try_one(
     RULE is a YAML or JSON file with one rule, or with a biz (--rule NAME says which of its rules),
     or a configuration folder (--biz as well). The page is a saved FILE, or a URL that is asked for
     once. Exits with 1 where the page cannot be read by the rule, 2 where the rule is wrong.
+
+    With --remote --biz BIZ the fleet does it: by the biz's limits and proxies, when it is its turn
+    at the host and robots.txt lets it. RULE may be the name of a rule or a spider in force, too.
     """
+    if remote:
+        from crawlfleet.cli.trying import Wanted, try_remotely
+
+        wanted = Wanted(rule_file, page, name=name, biz=biz, url=url, depth=depth, limit=limit)
+        return try_remotely(wanted, api_url, api_key, as_json=as_json)
+    if not rule_file.exists():
+        hint = "a rule by its name is tried with --remote"
+        raise click.BadParameter(f"Path '{rule_file}' does not exist; {hint}.", param_hint="RULE")
     from crawlfleet.extract.trial import rule_mistakes, try_rule
     from crawlfleet.policy.follow_targets import target_problems
 
@@ -92,7 +113,7 @@ def try_one(
     if as_json:
         _tell(trial, as_json)
     else:
-        show(trial, chosen, found, limit or _RECORDS)
+        show(trial, chosen, found, limit or RECORDS)
     return Exit.FAILED if trial.problems else Exit.FINE
 
 
@@ -155,7 +176,7 @@ def _page(where: str, url: str | None, fetch: FetchLimits) -> Page:
     file = Path(where)
     if file.stat().st_size > _MAX_FILE_BYTES:
         raise ConfigError((Problem(where, f"is larger than {_MAX_FILE_BYTES:,} bytes"),))
-    kind = _TYPES.get(file.suffix.lower(), "text/html")
+    kind = TYPES.get(file.suffix.lower(), "text/html")
     return Page(
         url=url or _BASE, status=200, headers={"content-type": kind}, body=file.read_bytes()
     )
@@ -177,24 +198,26 @@ def show(trial: Trial, chosen: Chosen, page: Page, records: int) -> None:
     if trial.problems:
         for problem in trial.problems:
             note(f"{chosen.name}: {problem}")
-        note(f"nothing of this page would be stored ({took}). {_advice(trial.problems[0])}")
+        note(f"nothing of this page would be stored ({took}). {advice(trial.problems[0])}")
         return
-    fields = trial.coverage.fields
-    if fields:
-        draw(
-            _tree(
-                trial.records[:records], f"{chosen.name}: {counted(len(trial.records), 'record')}"
-            )
-        )
-        if len(trial.records) > records:
-            note(f"{records} of {len(trial.records)} are shown: --limit or --json show more")
-        draw(_coverage(fields, trial.coverage.records))
-    if chosen.rule.follow:
-        _show_links(trial)
+    show_yield(trial, chosen.name, records, follows=bool(chosen.rule.follow))
     note(took)
 
 
-def _advice(problem: Problem) -> str:
+def show_yield(trial: Trial, name: str, records: int, *, follows: bool) -> None:
+    """Draw records, coverage and links."""
+    fields = trial.coverage.fields
+    if fields:
+        draw(_tree(trial.records[:records], f"{name}: {counted(len(trial.records), 'record')}"))
+        if len(trial.records) > records:
+            note(f"{records} of {len(trial.records)} are shown: --limit or --json show more")
+        draw(_coverage(fields, trial.coverage.records))
+    if follows:
+        _show_links(trial)
+
+
+def advice(problem: Problem) -> str:
+    """What to change."""
     if "missing, and required" in problem.message:
         return "Correct where the field looks, or give up `required` for a `default`."
     if " is not a" in problem.message:

@@ -62,6 +62,7 @@ from crawlfleet.sdk.results import (
 )
 from crawlfleet.sdk.seeds import Seed, SeedOffer, Seeds, SegmentTotals
 from crawlfleet.sdk.transport import Retries, Timeouts
+from crawlfleet.sdk.trials import FetchedPage, FetchFailure, FollowedLink, TriedRule
 
 __all__ = [
     "Address",
@@ -76,7 +77,10 @@ __all__ = [
     "DeadLetters",
     "Entry",
     "Explanation",
+    "FetchFailure",
+    "FetchedPage",
     "FieldCoverage",
+    "FollowedLink",
     "InvalidRequestError",
     "KeyReusedError",
     "Ledger",
@@ -107,6 +111,7 @@ __all__ = [
     "Submitted",
     "TimelineEvent",
     "Timeouts",
+    "TriedRule",
     "UnavailableError",
     "UncertainError",
     "UnknownBizError",

@@ -38,6 +38,7 @@ from crawlfleet.sdk.results import (
 from crawlfleet.sdk.seeds import SeedCalls
 from crawlfleet.sdk.submitting import Submissions
 from crawlfleet.sdk.transport import Clock, Retries, Timeouts, Transport
+from crawlfleet.sdk.trials import TrialCalls
 from crawlfleet.sdk.waiting import Progress, wait_for_biz, wait_for_ids
 
 #: Seconds that :meth:`Client.wait` waits unless told otherwise.
@@ -46,7 +47,7 @@ WAIT_SECONDS = 600.0
 PAGE_SIZE = 500
 
 
-class Client(Submissions, Letters, SeedCalls):
+class Client(Submissions, Letters, SeedCalls, TrialCalls):
     """A client of one Crawlfleet API.
 
     ::
