@@ -9,7 +9,7 @@ from crawlfleet.flows import leasing
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.submission import Submission
-from tests.unit.flows.world import World
+from tests.unit.flows.world import DOCS, World
 
 BIZS = 30
 
@@ -59,3 +59,16 @@ def test_an_index_that_hangs_keeps_no_lane_from_being_renewed_in_the_truth(world
     assert renewed == set(world.tree.lanes())
     assert index.waits == 1
     assert len(world.warnings) == 1
+
+
+def test_leases_that_the_index_has_lost_are_listed_anew(world):
+    """Redis has lost them, the truth has not: whose they are must be known if this worker dies."""
+    page = [Submission(url="https://example.org/")]
+    submit(world.submission(), world.tree, "default", "docs", page, world.now)
+    mine = Worker(world.work({}), "w")._leasing
+    held = mine.take().held
+    world.queue.flush()
+
+    assert mine.keep(held) == []
+
+    assert world.queue.depth(DOCS).leased == 1

@@ -4,10 +4,12 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.flows import execution, leasing
 from crawlfleet.model.politeness import Robots, RobotsCopy
+from crawlfleet.model.recrawl import RecrawlPolicy
 from crawlfleet.model.request import State
 from crawlfleet.model.times import to_ms
 from tests.unit.flows.manners import (
@@ -25,7 +27,7 @@ from tests.unit.flows.manners import (
     submitted,
     worker,
 )
-from tests.unit.flows.world import DOCS, Broken, Failing
+from tests.unit.flows.world import DOCS, Broken, Failing, make_tree
 
 
 @pytest.fixture(autouse=True)
@@ -212,3 +214,14 @@ def test_what_is_learnt_about_while_the_worker_ends_is_handed_back_and_nobody_le
     assert {state_of(world, an_id) for an_id in ids} == {State.PENDING}
     assert depth(world) == (4, 0, 0)
     assert idle(world)
+
+
+def test_a_page_counts_as_done_though_what_was_seen_of_it_cannot_be_kept(world):
+    """It is read in full next time."""
+    world.tree = make_tree(replace(world.biz, recrawl=RecrawlPolicy()))
+    submitted(world, URLS[0])
+
+    report = run(world, {URLS[0]: b"x"}, visits=Failing(world.visits, saw=1))
+
+    assert (report.done, report.dead) == (1, 0)
+    assert world.warnings == ["what was seen of pages could not be kept: test: saw: no answer"]
