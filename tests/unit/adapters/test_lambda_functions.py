@@ -7,17 +7,27 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import boto3
+import msgspec
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 from botocore.stub import Stubber
 
-from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
+from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaTrials, LambdaWaker
 from crawlfleet.errors import IdsError, StoreUnavailableError
 from crawlfleet.model.ids import IdKind
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.outcome import Page
+from crawlfleet.model.rule import Field, Rule
+from crawlfleet.model.trial import Question, Tried
 
 LANE = Lane("acme", "docs", "main")
 OTHER = Lane("rival", "docs", "main")
+QUESTION = Question(
+    tenant="acme",
+    biz="docs",
+    rule=Rule(fields={"title": Field(css="title")}),
+    page=Page(url="https://example.org/", status=200, headers={}, body=b"\xff<title>"),
+)
 
 
 class Clock:
@@ -171,6 +181,7 @@ def test_a_function_that_cannot_be_called_is_an_unavailable_part(clock, error):
     for call in (
         lambda: LambdaIds("f", clock, Broken(error)).take(LANE, IdKind.SNOWFLAKE, 1),
         lambda: LambdaWaker("f", Broken(error)).wake(1),
+        lambda: LambdaTrials("f", Broken(error)).ask(QUESTION),
     ):
         with pytest.raises(StoreUnavailableError) as caught:
             call()
@@ -224,9 +235,50 @@ def test_waking_none_calls_nobody():
     LambdaWaker("consumer", Broken(AssertionError())).wake(0)
 
 
-def test_clients_are_opened_at_the_first_call(aws, clock):
-    ids, waker = LambdaIds("missing", clock), LambdaWaker("missing")
+def test_a_trial_is_asked_of_a_consumer_that_is_waited_for():
+    calls = []
+    tried = Tried(version="v", records=({"a": 1, "b": None},), seconds=0.5)
 
-    for call in (lambda: ids.take(LANE, IdKind.SNOWFLAKE, 1), lambda: waker.wake(1)):
+    class Consumer:
+        def invoke(self, **call: Any) -> dict[str, Any]:
+            calls.append(call)
+            return payload(msgspec.json.encode(tried))
+
+    assert LambdaTrials("consumer", Consumer()).ask(QUESTION) == tried
+    assert calls[0]["FunctionName"] == "consumer"
+    assert calls[0]["InvocationType"] == "RequestResponse"
+    question = msgspec.convert(json.loads(calls[0]["Payload"])["trial"], Question)
+    assert question == QUESTION
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (payload(b'{"errorType":"X","errorMessage":"no"}', FunctionError="Unhandled"), "X: no"),
+        (payload(b"", FunctionError="Unhandled"), "no reason given"),
+        (payload(b"null"), "no trial's"),
+        (payload(b'{"records": 7}'), "no trial's"),
+        (payload(b'{"version": "\xff"}'), "no trial's"),
+    ],
+    ids=["error", "nothing", "null", "shape", "bytes"],
+)
+def test_a_trial_that_fails_or_an_answer_that_is_none_is_an_unavailable_part(answer, reason):
+    with pytest.raises(StoreUnavailableError, match=reason) as caught:
+        LambdaTrials("f", Broken(answer)).ask(QUESTION)
+    assert caught.value.part == "consumer"
+
+
+def test_clients_are_opened_at_the_first_call(aws, clock):
+    ids, waker, trials = (
+        LambdaIds("missing", clock),
+        LambdaWaker("missing"),
+        LambdaTrials("missing"),
+    )
+
+    for call in (
+        lambda: ids.take(LANE, IdKind.SNOWFLAKE, 1),
+        lambda: waker.wake(1),
+        lambda: trials.ask(QUESTION),
+    ):
         with pytest.raises(StoreUnavailableError, match="ResourceNotFoundException"):
             call()

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from tests.unit.sdk.api_findings import Findings
 from tests.unit.sdk.api_seeds import SeedDesk
+from tests.unit.sdk.api_trials import Trials
 from tests.unit.sdk.api_wire import Call, Fault, Handler
 
 KEY = "k-3f9a61c27d-secret"
@@ -36,6 +37,7 @@ class ApiServer:
         self.schedules: dict[str, dict[str, Any]] = {}
         self.findings = Findings()
         self.seeds = SeedDesk()
+        self.trials = Trials()
         #: What was answered under each idempotency key, and the body it was for.
         self.keys: dict[str, tuple[bytes, Any]] = {}
         self.page = 1000
@@ -108,6 +110,8 @@ class ApiServer:
                 return self.of_seeds(method, rest, call)
             case ("GET", "visits"):
                 return self.findings.seen(call.params.get("url"))
+            case ("POST", "rules", "try"):
+                return self.trials.answer(call.body)
             case ("GET", "coverage"):
                 return 200, {"coverage": self.findings.coverage}
             case ("GET", "workers"):

@@ -1,0 +1,112 @@
+"""``crawlfleet rule try --remote``."""
+
+import base64
+import json
+
+import pytest
+
+from tests.unit.sdk.api_server import BIZ
+
+URL = "https://example.org/list"
+RULE = {"fields": {"name": {"css": "b"}}}
+
+
+@pytest.fixture
+def rule(tmp_path):
+    file = tmp_path / "rule.json"
+    file.write_text(json.dumps(RULE))
+    return str(file)
+
+
+def test_a_file_is_sent_with_a_saved_page(api, crawlfleet, rule, tmp_path):
+    page = tmp_path / "page.html"
+    page.write_bytes(b"<b>Nut</b>")
+
+    done = crawlfleet("rule", "try", rule, str(page), "--remote", "--biz", BIZ, "--url", URL)
+
+    assert done.code == 0, done.err
+    assert api.trials.asked == [
+        {
+            "rule": RULE,
+            "depth": 0,
+            "page": {
+                "body_base64": base64.b64encode(b"<b>Nut</b>").decode(),
+                "url": URL,
+                "content_type": "text/html",
+            },
+        }
+    ]
+    assert "rule: 2 records" in done.out
+    assert "1 of 2" in done.out
+    assert "https://example.org/nut" in done.out
+    assert "2 nofollow" in done.err
+
+
+def test_a_rule_in_force_is_tried_on_a_url_by_its_name(api, crawlfleet):
+    way = {"url": URL, "status": 200, "redirects": ["https://example.org/"]}
+    api.trials.changes = {
+        "fetched": way,
+        "cut": True,
+        "record_count": 900,
+        "rejected": ["record 3, price: is missing"],
+        "rejected_count": 1,
+    }
+
+    done = crawlfleet("rule", "try", "article", URL, "--remote", "--biz", BIZ)
+
+    assert (done.code, api.trials.asked) == (0, [{"rule": "article", "depth": 0, "url": URL}])
+    assert f"200 from {URL}, by 1 redirect" in done.err
+    assert "the answer was cut: 900 records, 1 links" in done.err
+    assert "would not be stored: record 3, price: is missing" in done.err
+
+
+def test_json_is_the_answer(api, crawlfleet):
+    done = crawlfleet("rule", "try", "article", URL, "--remote", "--biz", BIZ, "--json")
+
+    assert (done.code, done.json()["record_count"]) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"error": {"reason": "PageGone", "message": "answered 404", "status": 404}},
+            ["PageGone: answered 404", "a later try will not help"],
+        ),
+        (
+            {"error": {"reason": "Throttled", "message": "no turn", "retryable": True}},
+            ["Throttled: no turn", "a later try may succeed"],
+        ),
+        (
+            {"problems": [{"field": "n", "message": "is missing, and required"}]},
+            ["article: n: is missing, and required", "nothing of this page would be stored"],
+        ),
+    ],
+    ids=["gone", "busy", "unreadable"],
+)
+def test_what_gives_nothing_ends_with_1(api, crawlfleet, changes, told):
+    api.trials.changes = changes
+
+    done = crawlfleet("rule", "try", "article", URL, "--remote", "--biz", BIZ)
+
+    assert done.code == 1
+    assert all(text in done.err for text in told), done.err
+
+
+def test_a_wrong_rule_ends_with_2_and_names_its_field(api, crawlfleet, rule):
+    api.trials.mistakes = [{"field": "rule.fields.name.css", "message": "is no selector"}]
+
+    done = crawlfleet("rule", "try", rule, URL, "--remote", "--biz", BIZ)
+
+    assert done.code == 2
+    assert "rule.fields.name.css: is no selector" in done.err
+
+
+def test_a_biz_is_needed_for_the_fleet_and_a_file_without_it(api, crawlfleet):
+    lost = crawlfleet("rule", "try", "article", URL, "--remote")
+    local = crawlfleet("rule", "try", "article", URL)
+
+    assert (lost.code, local.code) == (2, 2)
+    assert "--remote needs --biz" in lost.err
+    assert "does not exist; a rule by its name is tried with --remote" in local.err
+    assert api.calls == []

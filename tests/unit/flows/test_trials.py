@@ -1,0 +1,361 @@
+"""A rule tried: what the router asks, what the worker does, with everything in memory."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from crawlfleet.adapters.memory.fetcher import MemoryFetcher
+from crawlfleet.adapters.memory.hosts import MemoryHosts
+from crawlfleet.adapters.memory.robots import MemoryRobotsCache
+from crawlfleet.adapters.memory.trials import MemoryTrials
+from crawlfleet.adapters.schema import SchemaValidator
+from crawlfleet.errors import (
+    ExtractError,
+    InvalidRequestError,
+    Problem,
+    StoreUnavailableError,
+    ThrottledError,
+    UnknownBizError,
+    UnknownRuleError,
+)
+from crawlfleet.extract import check_rule
+from crawlfleet.extract.trial import try_rule as read_by_rule
+from crawlfleet.flows import trials
+from crawlfleet.flows.trials import TrialPorts, tried
+from crawlfleet.flows.trying import TryingPorts, try_rule
+from crawlfleet.model.harvest import Link, Skipped
+from crawlfleet.model.outcome import Answer, Page
+from crawlfleet.model.politeness import HostLimits, Politeness
+from crawlfleet.model.rule import Field, Follow, Rule
+from crawlfleet.model.spider import Spider
+from crawlfleet.model.trial import Question, TrialWanted, Tried
+from tests.unit.flows.world import RULE, make_biz, make_tree
+
+URL = "https://example.org/list"
+HTML = b"<title>Nuts</title>"
+PAGE = Page(url=URL, status=200, headers={"content-type": "text/html"}, body=HTML)
+SPIDER = Spider(executor="list")
+BIZ = make_biz(spiders={"rows": SPIDER}, politeness=Politeness())
+ROBOTS = {"https://example.org/robots.txt": b"User-agent: *\nDisallow: /secret\n"}
+
+
+class Spiders:
+    """Executors that give what they are told to."""
+
+    def __init__(self, *given):
+        self.given = given
+
+    def read(self, spider, page, body):
+        for one in self.given:
+            if isinstance(one, Exception):
+                raise one
+            yield one
+
+
+class Silent:
+    """Hosts whose part does not answer when it is told something."""
+
+    def __init__(self, hosts):
+        self._hosts = hosts
+
+    def reserve(self, asks, worker):
+        return self._hosts.reserve(asks, worker)
+
+    def report(self, reports, worker):
+        raise StoreUnavailableError("redis", "no answer")
+
+
+class Config:
+    def __init__(self, tree):
+        self.tree = tree
+
+    def current(self):
+        return self.tree
+
+
+class Fleet:
+    """A worker and a router; ``fetcher`` has the sites, ``hosts`` the turns."""
+
+    def __init__(self, biz=BIZ, hosts=None, spiders=(), answers=()):
+        self.tree = make_tree(biz)
+        if hosts is not None:
+            stage = msgspec.structs.replace(self.tree.stage, hosts=hosts)
+            self.tree = msgspec.structs.replace(self.tree, stage=stage)
+        self.fetcher = MemoryFetcher({**ROBOTS, URL: PAGE, **dict(answers)})
+        self.hosts = MemoryHosts()
+        self.warned = []
+        self.ports = TrialPorts(
+            config=Config(self.tree),
+            hosts=self.hosts,
+            robots=MemoryRobotsCache(),
+            fetcher=self.fetcher,
+            executors=Spiders(*spiders),
+            validator=SchemaValidator(),
+            clock=lambda: datetime.now(UTC),
+            check=check_rule,
+            read=read_by_rule,
+            warn=lambda message, error: self.warned.append(message),
+        )
+        self.trials = MemoryTrials(self.answer)
+
+    def answer(self, question):
+        return asyncio.run(tried(self.ports, question, "trial-1"))
+
+    def try_rule(self, rule="page", *, tenant="default", biz="docs", **wanted):
+        if "url" not in wanted:
+            wanted.setdefault("page", PAGE)
+        asked = TrialWanted(rule=rule, **wanted)
+        return try_rule(TryingPorts(trials=self.trials), self.tree, tenant, biz, asked)
+
+    @property
+    def asked(self):
+        return [body.url for body in self.fetcher.asked]
+
+
+# ---- what is asked -------------------------------------------------------------------------------
+
+
+def test_a_rule_is_found_by_its_name_and_goes_along():
+    fleet = Fleet()
+
+    found = fleet.try_rule("page", depth=3)
+
+    assert (found.records, found.version) == (({"title": "Nuts"},), RULE.version)
+    assert fleet.trials.asked == [
+        Question(tenant="default", biz="docs", name="page", rule=RULE, page=PAGE, depth=3)
+    ]
+
+
+def test_what_the_tenant_does_not_have_is_asked_of_nobody():
+    fleet = Fleet()
+
+    with pytest.raises(UnknownBizError, match="other"):
+        fleet.try_rule("page", biz="other")
+    with pytest.raises(
+        UnknownRuleError, match="no rule or spider called 'pgae' in this biz; it has page, rows"
+    ):
+        fleet.try_rule("pgae")
+    assert fleet.trials.asked == []
+
+
+def test_urls_that_nobody_can_ask_for_are_named():
+    fleet = Fleet()
+    page = msgspec.structs.replace(PAGE, url="https://me:pw@example.org/")
+
+    for wanted, field in (({"url": "ftp://x/"}, "url"), ({"page": page}, "page.url")):
+        with pytest.raises(InvalidRequestError) as caught:
+            fleet.try_rule(**wanted)
+        assert [problem.field for problem in caught.value.problems] == [field]
+    assert fleet.trials.asked == []
+
+
+def test_every_mistake_of_a_rule_is_told_below_it_and_its_page_is_not_fetched():
+    fleet = Fleet()
+    rule = Rule(
+        fields={"a": Field(css="["), "b": Field(css="b", xpath="//b")},
+        follow=(Follow(css="a", rule="pgae"),),
+    )
+
+    with pytest.raises(InvalidRequestError) as caught:
+        fleet.try_rule(rule, url=URL)
+
+    fields = [problem.field for problem in caught.value.problems]
+    assert "rule.fields.a.css" in fields
+    assert "rule.follow[0].rule" in fields
+    assert any(field.startswith("rule.fields.b") for field in fields)
+    assert fleet.asked == []
+
+
+def test_a_rule_that_is_nested_too_deeply_is_not_compiled():
+    field = Field(css="b")
+    for _ in range(40):
+        field = Field(css="b", fields={"a": field})
+    checked = []
+    fleet = Fleet()
+    fleet.ports = replace(fleet.ports, check=lambda rule: checked.append(rule) or [])
+
+    with pytest.raises(InvalidRequestError, match="deep"):
+        fleet.try_rule(Rule(fields={"a": field}))
+
+    assert checked == []
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        Question(tenant="default", biz="docs", rule=RULE),
+        Question(tenant="default", biz="docs", page=PAGE),
+        Question(tenant="default", biz="docs", rule=RULE, page=PAGE, url=URL),
+    ],
+    ids=["no page", "no reader", "two pages"],
+)
+def test_a_question_that_is_not_whole_is_refused(question):
+    with pytest.raises(InvalidRequestError, match="needs a reader, and a page or a url"):
+        Fleet().answer(question)
+
+
+# ---- fetching ------------------------------------------------------------------------------------
+
+
+def test_a_url_is_fetched_after_its_robots_txt_with_a_turn_each():
+    fleet = Fleet(hosts=HostLimits(per_second=20, concurrency=1))
+
+    found = fleet.try_rule(url=URL)
+
+    assert fleet.asked == ["https://example.org/robots.txt", URL]
+    assert (found.seen.url, found.seen.status, found.seen.bytes) == (URL, 200, len(HTML))
+    assert found.records == ({"title": "Nuts"},)
+    [state] = fleet.hosts.states(["example.org"])
+    assert (state.tenants, state.strain) == (("default",), 0)
+
+
+def test_a_redirect_is_told_and_every_hop_is_asked_for():
+    moved = Page(url=URL, status=200, headers={}, body=HTML, redirects=("https://a.example/",))
+    fleet = Fleet(answers={"https://a.example/": moved}.items())
+
+    found = fleet.try_rule(url="https://a.example/")
+
+    assert found.seen.redirects == ("https://a.example/",)
+    assert fleet.asked[:2] == ["https://a.example/robots.txt", "https://example.org/robots.txt"]
+
+
+def test_what_robots_txt_denies_is_not_fetched():
+    fleet = Fleet()
+
+    found = fleet.try_rule(url="https://example.org/secret")
+
+    assert found.failure.reason == "RobotsDenied"
+    assert found.failure.retryable is False
+    assert found.seen is None
+    assert fleet.asked == ["https://example.org/robots.txt"]
+
+
+def test_a_host_without_a_turn_soon_is_told_with_when_and_is_not_held_to_be_strained():
+    fleet = Fleet(hosts=HostLimits(per_second=0.01))
+
+    found = fleet.try_rule(url=URL)
+
+    failure = found.failure
+    assert (failure.reason, failure.status, failure.retryable) == ("Throttled", 0, True)
+    assert 90 < failure.retry_after_seconds <= 100
+    assert failure.message.startswith("example.org has no turn now: its host is asked for pages")
+    assert fleet.asked == ["https://example.org/robots.txt"]
+    assert fleet.hosts.states(["example.org"])[0].strain == 0
+
+
+def test_a_turn_that_comes_soon_is_waited_for():
+    fleet = Fleet(hosts=HostLimits(per_second=0.4))
+
+    assert fleet.try_rule(url=URL).records == ({"title": "Nuts"},)
+
+
+def test_a_site_that_asks_for_fewer_requests_is_believed():
+    answer = Answer.of(URL, 429, {"content-type": "text/html"}, 0.2)
+    error = ThrottledError("answered 429", retry_after_seconds=30, answer=answer)
+    fleet = Fleet(answers={URL: error}.items())
+
+    first = fleet.try_rule(url=URL)
+    second = fleet.try_rule(url=URL)
+
+    assert (first.failure.status, first.failure.retry_after_seconds) == (429, 30)
+    assert (first.seen.status, first.seen.content_type) == (429, "text/html")
+    assert "its host asked for fewer requests" in second.failure.message
+    assert fleet.asked.count(URL) == 1
+
+
+def test_what_takes_too_long_is_given_up(monkeypatch):
+    monkeypatch.setattr(trials, "FETCH_SECONDS", 0.05)
+    fleet = Fleet()
+    fetch = fleet.fetcher.fetch
+
+    async def slow(body, limits, passage=None, errand=None):
+        if body.url == URL:
+            await passage(body.url)
+            await asyncio.Event().wait()
+        return await fetch(body, limits, passage)
+
+    fleet.fetcher.fetch = slow
+
+    found = fleet.try_rule(url=URL)
+
+    assert (found.failure.reason, found.failure.retryable) == ("FetchTimeout", True)
+    assert found.failure.message == "not there within 0.05 seconds"
+    assert fleet.hosts.states(["example.org"])[0].strain == 1
+
+
+def test_what_cannot_be_told_of_a_host_costs_nobody_the_answer():
+    fleet = Fleet()
+    fleet.ports = replace(fleet.ports, hosts=Silent(fleet.hosts))
+
+    assert fleet.try_rule(url=URL).records == ({"title": "Nuts"},)
+    assert fleet.warned == ["what was seen of a host could not be told"]
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def test_what_a_page_lacks_is_a_problem_and_no_error():
+    found = Fleet().try_rule(Rule(fields={"n": Field(css="title", type="integer")}))
+
+    assert found.problems == (Problem("n", "'Nuts' is not an integer"),)
+    assert found.records == ()
+
+
+def test_records_that_would_not_be_stored_are_told():
+    rule = Rule(fields={"n": Field(css="b")}, key=("n",))
+
+    found = Fleet().try_rule(rule)
+
+    assert (found.records, found.rejected_count) == ((), 1)
+    assert found.rejected == ("record 0, n: is missing, and is part of the record's key",)
+    assert found.coverage.records == 1
+
+
+def test_a_spider_is_tried_by_its_name():
+    link = Link(url="https://example.org/2", meta={"n": float("nan")})
+    given = ({"a": "x", "b": None}, link, Skipped("line 2", "is no row"), {"a": "y"})
+    fleet = Fleet(spiders=given)
+
+    found = fleet.try_rule("rows")
+
+    assert found.records == ({"a": "x", "b": None}, {"a": "y"})
+    assert found.links == (Link(url="https://example.org/2", meta={"n": None}),)
+    assert (found.refused, found.coverage.fields) == ({"left out": 1}, {"a": 2})
+    assert (found.version, found.unread) == (SPIDER.version, False)
+
+
+def test_a_spider_that_cannot_read_on_gives_nothing():
+    found = Fleet(spiders=({"a": 1}, ExtractError("page", "is no list"))).try_rule("rows")
+
+    assert (found.problems, found.records) == ((Problem("page", "is no list"),), ())
+
+
+def test_a_spider_that_goes_on_and_on_is_stopped(monkeypatch):
+    monkeypatch.setattr(trials, "MOST_READ", 3)
+
+    found = Fleet(spiders=[{"n": n} for n in range(9)]).try_rule("rows")
+
+    assert (found.record_count, found.unread) == (3, True)
+
+
+def test_an_answer_shows_the_first_ones_and_counts_all(monkeypatch):
+    monkeypatch.setattr(trials, "RECORD_BYTES", 100)
+    links = [Link(url=f"https://example.org/{n}") for n in range(1_200)]
+    links.append(Link(url="https://example.org/", meta={"deep": object()}))
+    records = [{"text": "x" * 40} for _ in range(5)]
+
+    found = Fleet(spiders=[*records, *links]).try_rule("rows")
+
+    assert (len(found.records), found.record_count) == (1, 5)
+    assert (len(found.links), found.link_count) == (1_000, 1_200)
+
+
+def test_memory_and_wire_carry_the_same():
+    question = Question(tenant="a", biz="b", rule=RULE, page=PAGE)
+    answer = Tried(records=({"a": 1},), problems=(Problem("a", "b"),))
+    twin = MemoryTrials(lambda asked: answer if asked == question else Tried())
+
+    assert twin.ask(question) == answer
