@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from crawlfleet.model.document import Count, Document, Seconds
+from crawlfleet.model.document import Count, Document, RuleName, Seconds
 from crawlfleet.model.ids import RequestId
 
 
@@ -43,17 +43,19 @@ class SeedPolicy(Document, frozen=True, kw_only=True):
     """How a biz's seeds are kept apart and handed out.
 
     Segments begin at local midnight (or hour, Monday, first of the month) of ``timezone``.
-    ``expected`` is how many keys a segment's filter is made for, with ``error_rate`` false
-    duplicates at that number; beyond it the filter grows. With ``exact`` every key that the filter
-    takes for known is looked up. At most ``ahead`` seeds are queued at once; the rest waits in
-    MongoDB. A seed that was handed out and is not heard of for ``lease_seconds`` is looked after.
-    Finished ones are kept for ``archive_days``.
+    ``resolvers`` name what decides on the same page for a rule or spider instead of ``keys`` (the
+    entry point group ``crawlfleet.seed_keys``). ``expected`` is how many keys a segment's filter is
+    made for, with ``error_rate`` false duplicates at that number; beyond it the filter grows. With
+    ``exact`` every key that the filter takes for known is looked up. At most ``ahead`` seeds are
+    queued at once; the rest waits in MongoDB. A seed that was handed out and is not heard of for
+    ``lease_seconds`` is looked after. Finished ones are kept for ``archive_days``.
     """
 
     span: Span = Span.DAY
     span_seconds: Seconds | None = None
     timezone: str = "UTC"
     keys: KeyRules = KeyRules()
+    resolvers: Annotated[dict[RuleName, str], Meta(max_length=100)] = {}
     exact: bool = False
     expected: Annotated[int, Meta(ge=1_000, le=1_000_000_000)] = 1_000_000
     error_rate: Annotated[float, Meta(ge=1e-9, le=0.1)] = 0.001

@@ -16,7 +16,7 @@ LONGEST_NAME: Final = 64
 
 
 def coverage_of(records: Iterable[Mapping[str, Any]], pages: int = 0) -> Coverage:
-    """Of how many of the records each field has a value: anything but null and an empty text.
+    """Of how many of the records each field has a value: anything but null and what is empty.
 
     >>> coverage_of([{"a": 0, "b": ""}, {"a": None, "b": "x"}])
     Coverage(pages=0, records=2, fields={'a': 1, 'b': 1})
@@ -25,7 +25,7 @@ def coverage_of(records: Iterable[Mapping[str, Any]], pages: int = 0) -> Coverag
     fields: Counter[str] = Counter()
     for record in records:
         count += 1
-        fields.update(name for name, value in record.items() if value not in (None, ""))
+        fields.update(name for name, value in record.items() if value not in (None, "", [], {}))
     return Coverage(pages=pages, records=count, fields=dict(fields))
 
 

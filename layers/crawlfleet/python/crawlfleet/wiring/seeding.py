@@ -1,10 +1,15 @@
 """The ports of seeds, which several functions make."""
 
+from typing import Final
+
 from crawlfleet.adapters.mongo.seeds import MongoSeeds
 from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
+from crawlfleet.adapters.seed_keys import SeedKeys
 from crawlfleet.flows.seeding import SeedingPorts
 from crawlfleet.flows.submission import SubmissionPorts
 from crawlfleet.wiring.parts import Parts
+
+_RESOLVERS: Final = SeedKeys()
 
 
 def seeding_ports(parts: Parts, submission: SubmissionPorts) -> SeedingPorts:
@@ -13,5 +18,6 @@ def seeding_ports(parts: Parts, submission: SubmissionPorts) -> SeedingPorts:
         seeds=MongoSeeds(parts.nodes),
         filter=RedisSeedFilter(parts.redis),
         warn=parts.warn,
+        resolver=_RESOLVERS,
         submission=submission,
     )
