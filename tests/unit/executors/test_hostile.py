@@ -69,15 +69,15 @@ REFUSED = {
         + b"<r><a>1</a></r>" * 2_000 + b"</x>",
         r"records\[0\]: has over 100 namespaces"),
     "a gzip bomb": (
-        SITEMAP, lambda: gzip.compress(b"<urlset>" + (b"<a>" + b"x" * MEGA + b"</a>") * 80, 1, mtime=0),
+        SITEMAP, lambda: gzip.compress(b"<urlset>" + (b"<a>" + b"x" * MEGA + b"</a>") * 80, 1),
         "page: unpacks to more than 67,108,864 bytes"),
     "a gzip bomb of a table": (
-        CSV, lambda: gzip.compress(b"a\n" + (b"x" * 900_000 + b"\n") * 80, 1, mtime=0),
+        CSV, lambda: gzip.compress(b"a\n" + (b"x" * 900_000 + b"\n") * 80, 1),
         "page: unpacks to more than"),
     "a gzip bomb of JSON": (
-        JSON, lambda: gzip.compress(b"[" + b" " * 70 * MEGA, 1, mtime=0), "page: unpacks to more than"),
+        JSON, lambda: gzip.compress(b"[" + b" " * 70 * MEGA, 1), "page: unpacks to more than"),
     "gzip in gzip": (
-        SITEMAP, lambda: gzip.compress(gzip.compress(b"<urlset/>"), mtime=0), "page: no well-formed XML"),
+        SITEMAP, lambda: gzip.compress(gzip.compress(b"<urlset/>")), "page: no well-formed XML"),
     "an entry of sixty thousand categories": (
         FEED, lambda: rss(b"".join(b"<category>%d</category>" % n for n in range(60_000))),
         "entry 1: has more than 300 of 'category'"),
@@ -192,7 +192,7 @@ def test_markup_that_a_feed_hides_in_base64_is_not_cleaned_for_hours():
 
 
 def test_a_bomb_takes_no_memory():
-    bomb = gzip.compress(b"<urlset>" + (b"<a>" + b"x" * MEGA + b"</a>") * 80, 1, mtime=0)
+    bomb = gzip.compress(b"<urlset>" + (b"<a>" + b"x" * MEGA + b"</a>") * 80, 1)
     Reader()(SITEMAP, page(b"<urlset/>"))  # what is loaded once
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
