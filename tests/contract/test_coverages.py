@@ -105,6 +105,4 @@ def test_counts_that_something_else_has_spoilt_begin_anew(redis_connection, lane
 def test_a_field_counts_where_it_has_a_value():
     records = [{"a": 0, "b": "", "c": None}, {"a": False, "b": " ", "d": []}]
 
-    assert coverage_of(records, pages=1) == Coverage(
-        pages=1, records=2, fields={"a": 2, "b": 1, "d": 1}
-    )
+    assert coverage_of(records, pages=1) == Coverage(pages=1, records=2, fields={"a": 2, "b": 1})

@@ -134,8 +134,8 @@ READ = {
     "a line of ten megabytes, and one after it": (
         LINES, lambda: b'{"a":"' + b"x" * 10 * MEGA + b'"}\n{"a":1}', [{"a": 1}], 1),
     "a URL of ten megabytes": (URLS, lambda: b"https://a.example/" + b"x" * 10 * MEGA, [], 1),
-    "a sitemap of a million other elements": (
-        SITEMAP, lambda: b"<urlset>" + b"<a/>" * MEGA + b"</urlset>", [], 0),
+    "a sitemap of many other elements": (
+        SITEMAP, lambda: b"<urlset>" + b"<a/>" * 200_000 + b"</urlset>", [], 0),
     "a file of this machine as a document type": (
         XML, lambda: b"<!DOCTYPE x SYSTEM 'file:///etc/passwd'><x><r><a>1</a></r></x>",
         [{"a": "1"}], 0),
