@@ -1,4 +1,7 @@
-"""``python -m benchmarks.chaos``, the long form: exits with 1 where anything is lost or doubled."""
+"""``python -m benchmarks.chaos``, the long form.
+
+Exits with 1 where something was lost, doubled or wasted.
+"""
 
 import argparse
 import random

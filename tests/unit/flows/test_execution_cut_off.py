@@ -19,6 +19,7 @@ from crawlfleet.model.request import State
 from crawlfleet.model.submission import Submission
 from crawlfleet.ports import NO_ERRAND
 from tests.unit.flows.world import DOCS, OTHER, World, make_tree
+from tests.waiting import eventually
 
 URLS = [f"https://example.org/{n}" for n in range(12)]
 PAGES = dict.fromkeys(URLS, b"Title")
@@ -209,8 +210,7 @@ def test_a_worker_that_thaws_begins_nothing_that_was_taken_from_it(world, monkey
                 world.store.claim(DOCS, world.biz, entries, "other", world.now, until, "other.a.1")
                 world.watch.bury("w")
                 # The whole process stands still, as under SIGSTOP.
-                while not self._until():
-                    pass
+                eventually(self._until, 10, "the frozen process thaws")
             return await super().fetch(body, limits, passage, errand)
 
     fetcher = Freezing(world, lambda: bool(world.watch.pulses()))
@@ -279,8 +279,8 @@ def test_nobody_passes_while_a_worker_that_thawed_looks_what_is_left(world, monk
                 until = world.now + timedelta(minutes=5)
                 world.store.claim(DOCS, world.biz, entries, "other", world.now, until, "other.a.1")
                 world.watch.bury("w")
-                while not world.watch.pulses():  # the whole process stands still
-                    pass
+                # The whole process stands still.
+                eventually(world.watch.pulses, 10, "its heart beats anew")
                 return await super().fetch(body, limits)
             page = await super().fetch(body, limits, passage, errand)
             self.sent += 1
