@@ -6,9 +6,12 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 from crawlfleet import names
+from crawlfleet.adapters import seed_keys
+from crawlfleet.policy.seedkey import seed_key
 from tests.functions.http import ask, submit
 from tests.functions.world import biz, default_bizs
 
@@ -151,3 +154,29 @@ def test_what_is_known_of_pages_is_each_tenants_own(world):
 
     assert theirs.status == 404
     assert ask(world, "GET", "/v1/docs/visits", key="rival").json["totals"]["pages"] == 0
+
+
+def test_a_page_under_two_forms_of_its_url_is_one_to_its_rules_own_resolver(world, monkeypatch):
+    """The same decides for seeds and for visits: what a package says is one page is read as one."""
+
+    def by_last_part(url: str, rules: Any = None, **_: Any) -> bytes:
+        return seed_key("https://one.example/" + url.rpartition("/")[2])
+
+    point = SimpleNamespace(name="last-part", value="package:last", load=lambda: by_last_part)
+    monkeypatch.setattr(seed_keys, "entry_points", lambda group: [point])
+    document = biz(recrawl={}, seeds={"resolvers": {"page": "last-part"}})
+    world.fresh({"acme": {"docs": document}, "rival": default_bizs()["rival"]})
+    with an_edition() as site:
+        for place in ("list/7", "shop/7"):
+            submit(world, f"{site.url}{place}")
+            world.work()
+        offered = [
+            ask(world, "POST", "/v1/docs/seeds", {"seeds": [{"url": f"{site.url}{place}"}]}).json
+            for place in ("list/7", "shop/7")
+        ]
+
+    assert [status for _, status in site.asked] == [200, 304]
+    assert ask(world, "GET", "/v1/docs/visits").json["totals"]["pages"] == 1
+    assert visit(world, f"{site.url}anywhere/7")["visits"] == 2
+    assert [each["accepted"] for each in offered] == [1, 0]
+    assert offered[0]["seeds"][0]["key"] == visit(world, f"{site.url}list/7")["key"]

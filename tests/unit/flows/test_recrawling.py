@@ -25,10 +25,11 @@ from crawlfleet.flows.recrawling import (
     seen,
     totals,
 )
-from crawlfleet.model.biz import IntakeLimits
+from crawlfleet.model.biz import Biz, IntakeLimits
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.recrawl import RecrawlPolicy, Validators, Visit, VisitTotals
 from crawlfleet.model.request import Body, Claim, Entry, Inserted, Request
+from crawlfleet.model.seed import KeyRules, SeedPolicy
 from tests.unit.flows.world import DOCS, RULE, START, Broken, Failing, World, make_biz, make_tree
 
 POLICY = RecrawlPolicy(schedule=True)
@@ -363,6 +364,10 @@ def key_of(address: str) -> bytes:
     return address.rpartition("/")[2].zfill(16).encode()
 
 
+def by_number(biz: Biz, rule: str):
+    return lambda address, rules: key_of(address)
+
+
 def claim(number: int, **changes: object) -> Claim:
     body = Body(url=url(number), rule="page", rule_version=RULE.version)
     request = Request(
@@ -373,7 +378,7 @@ def claim(number: int, **changes: object) -> Claim:
 
 def told(place: Place, *claims: Claim, visits: object = None) -> dict:
     given = visits or place.visits
-    return prepare(given, DOCS, place.world.biz, claims, key_of, place.world.warn)
+    return prepare(given, DOCS, place.world.biz, claims, by_number, place.world.warn)
 
 
 def known(number: int, **changes: object) -> Visit:
@@ -458,7 +463,7 @@ def test_a_page_is_looked_at_by_any_of_its_urls(place):
     place.visits.saw(DOCS, place.world.biz, [known(1)])
 
     def look(address: str, biz: str = "docs") -> Visit:
-        return look_at(place.visits, place.world.tree, "default", biz, address, key_of)
+        return look_at(place.visits, place.world.tree, "default", biz, address, by_number)
 
     assert look("http://another.example/1") == known(1)
     for address in (url(2), "http://a.example/22"):
@@ -487,10 +492,63 @@ def test_all_pages_are_told_together(place):
 
 
 def test_a_url_that_no_key_can_be_made_of_stops_no_other(place):
-    def picky(address: str) -> bytes:
+    def picky(address: str, rules: KeyRules) -> bytes:
         if address.endswith("/1"):
             raise InvalidRequestError.of("url", "is none")
         return key_of(address)
 
-    given = place.visits, DOCS, place.world.biz, [claim(1), claim(2)], picky, place.world.warn
+    claims = [claim(1), claim(2)]
+    given = place.visits, DOCS, place.world.biz, claims, lambda *_: picky, place.world.warn
     assert list(prepare(*given)) == [2]
+    assert place.world.warnings == []
+
+
+def test_a_page_has_the_key_that_its_rule_gives_it(place):
+    def by_rule(biz: Biz, rule: str):
+        return key_if_other if rule == "other" else by_number(biz, rule)
+
+    def key_if_other(address: str, rules: KeyRules) -> bytes:
+        return b"other rule's key"
+
+    claims = [claim(1), claim(2, rule="other"), claim(3, rule="other")]
+    given = place.visits, DOCS, place.world.biz, claims, by_rule, place.world.warn
+    found = prepare(*given)
+
+    keys = [found[number].key for number in (1, 2, 3)]
+    assert keys == [known(1).key, b"other rule's key".hex(), b"other rule's key".hex()]
+
+
+def test_where_a_resolver_is_not_there_its_pages_are_not_remembered_and_it_is_told_once(place):
+    def missing(biz: Biz, rule: str):
+        if rule == "other":
+            raise InvalidRequestError.of("seeds.resolvers.other", "no package brings one")
+        return by_number(biz, rule)
+
+    claims = [claim(1), claim(2, rule="other"), claim(3, rule="other")]
+    given = place.visits, DOCS, place.world.biz, claims, missing, place.world.warn
+
+    assert list(prepare(*given)) == [1]
+    [said] = place.world.warnings
+    assert "no package brings one" in said
+
+
+def test_a_page_is_looked_at_by_the_keys_of_all_rules_and_its_last_visit_told(place):
+    policy = SeedPolicy(resolvers={"other": "whole"})
+    place.world.tree = make_tree(make_biz(recrawl=POLICY, seeds=policy))
+
+    def by_rule(biz: Biz, rule: str):
+        return (lambda *_: b"other rule's key") if rule == "other" else by_number(biz, rule)
+
+    def look(number: int) -> Visit:
+        return look_at(place.visits, place.world.tree, "default", "docs", url(number), by_rule)
+
+    late = replace(known(1), key=b"other rule's key".hex(), visited_at=START + DAY, rule="other")
+    place.visits.saw(DOCS, place.world.biz, [late])
+    assert look(1) == look(2) == late
+
+    place.visits.saw(DOCS, place.world.biz, [known(1)])
+    assert look(1) == late
+
+    later = replace(known(2), visited_at=START + 2 * DAY)
+    place.visits.saw(DOCS, place.world.biz, [later])
+    assert (look(1), look(2)) == (late, later)

@@ -1,3 +1,4 @@
+from datetime import UTC, datetime
 from urllib.parse import quote
 
 import pytest
@@ -5,8 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.seed import KeyRules
-from crawlfleet.policy.seedkey import KEY_BYTES, canonical, seed_key
+from crawlfleet.model.biz import Biz, Generation
+from crawlfleet.model.seed import KeyRules, SeedPolicy
+from crawlfleet.policy.seedkey import (
+    KEY_BYTES,
+    SeedKeyResolver,
+    canonical,
+    default_resolver,
+    keys_of,
+    seed_key,
+)
 
 SAME = [
     # how it is written
@@ -279,3 +288,41 @@ def test_the_order_of_parameters_does_not_matter(pairs, chance, rules):
         return "http://a.example/?" + "&".join(f"{name}={quote(value)}" for name, value in given)
 
     assert seed_key(url(pairs), rules) == seed_key(url(shuffled), rules)
+
+
+def biz_with(**resolvers: str) -> Biz:
+    route = Generation(starts_at=datetime(2026, 1, 1, tzinfo=UTC), nodes=("a",), databases=("b",))
+    return Biz(generations=(route,), seeds=SeedPolicy(resolvers=resolvers))
+
+
+def test_a_url_has_the_default_key_and_one_of_each_resolver_that_its_biz_names():
+    asked: list[str] = []
+
+    def resolver_of(biz: Biz, rule: str) -> SeedKeyResolver:
+        asked.append(rule)
+        name = biz.seeds.resolvers.get(rule)
+        return seed_key if name is None else lambda *_, **__: name.encode()
+
+    biz = biz_with(shop="one", list="two", page="one")
+
+    assert keys_of("http://a.example/", biz, resolver_of) == [
+        seed_key("http://a.example/"), b"two", b"one"
+    ]  # fmt: skip
+    assert asked == ["", "list", "shop"]
+    assert keys_of("http://a.example/", biz_with(), default_resolver) == [
+        seed_key("http://a.example/")
+    ]
+
+
+def test_a_resolver_that_fails_leaves_the_keys_of_the_others():
+    def resolver_of(biz: Biz, rule: str) -> SeedKeyResolver:
+        if rule:
+            raise InvalidRequestError.of(f"seeds.resolvers.{rule}", "is not there")
+        return seed_key
+
+    biz = biz_with(shop="none")
+
+    assert keys_of("http://a.example/", biz, resolver_of) == [seed_key("http://a.example/")]
+    with pytest.raises(InvalidRequestError) as caught:
+        keys_of("http://[", biz, resolver_of)
+    assert caught.value.problems[0].field == "url"

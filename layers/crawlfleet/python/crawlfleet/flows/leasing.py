@@ -29,7 +29,6 @@ from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.model.worker import WorkReport
-from crawlfleet.policy.seedkey import seed_key
 from crawlfleet.policy.tokens import new_token
 
 #: How long what the truth said of a lease is taken to hold.
@@ -277,7 +276,7 @@ class Leasing:
             lane,
             biz,
             [one.claim for one in held],
-            partial(seed_key, rules=biz.seeds.keys),
+            self._ports.seeding.resolver,
             self._ports.warn,
         )
         for one in held:

@@ -18,7 +18,7 @@ from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.seed import Offer, Offered, Seed, SeedState, Segment
 from crawlfleet.model.times import from_ms, to_ms
-from crawlfleet.policy.seedkey import SeedKeyResolver, seed_key
+from crawlfleet.policy.seedkey import ResolverOf, default_resolver
 from crawlfleet.policy.segment import SegmentResolver, segment_of
 from crawlfleet.policy.target import problem_with, problem_with_headers
 from crawlfleet.ports import SeedFilter, SeedStore
@@ -27,10 +27,6 @@ from crawlfleet.ports import SeedFilter, SeedStore
 FURTHEST: Final = timedelta(days=366)
 #: Bytes of one offer.
 LARGEST_OFFER: Final = 64_000
-
-
-def _default_key(_: Biz, __: str) -> SeedKeyResolver:
-    return seed_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +39,7 @@ class SeedPorts:
     seeds: SeedStore
     filter: SeedFilter
     warn: Callable[[str, Exception], None]
-    resolver: Callable[[Biz, str], SeedKeyResolver] = _default_key
+    resolver: ResolverOf = default_resolver
     segments: SegmentResolver = segment_of
 
 

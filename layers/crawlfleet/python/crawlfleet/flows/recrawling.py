@@ -8,7 +8,6 @@ request is done, what was seen of the page says when it is due next.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -30,6 +29,7 @@ from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy import recrawl
 from crawlfleet.policy.admission import Admission
 from crawlfleet.policy.rounds import from_elsewhere
+from crawlfleet.policy.seedkey import ResolverOf, keys_of
 from crawlfleet.policy.target import problem_with
 from crawlfleet.ports import Visits
 
@@ -42,9 +42,6 @@ AHEAD: Final = 10_000
 GRACE: Final = timedelta(minutes=5)
 #: The tick has other things to do than to wait for a silent node, lane by lane.
 MARGIN_SECONDS: Final = 60.0
-
-#: A URL's seed key.
-KeyOf = Callable[[str], bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,23 +182,32 @@ def prepare(
     lane: Lane,
     biz: Biz,
     claims: Sequence[Claim],
-    key_of: KeyOf,
+    resolver_of: ResolverOf,
     warn: Callable[[str, Exception], None],
 ) -> dict[RequestId, Recollection]:
     """What is known of the pages that are to be read, by request.
 
     Requests that are no plain visits of a page are missing, and all are where re-crawling is off
-    or nothing can be known for now: of those nothing is remembered either.
+    or nothing can be known for now: of those nothing is remembered either. A page has the key that
+    it has as a seed of its rule.
     """
     if biz.recrawl is None:
         return {}
     bodies = {claim.request.id: claim.request.body for claim in claims}
     keys = {}
+    told: set[str] = set()
     for an_id, body in bodies.items():
-        # A URL that no key can be made of fails by itself, once it is asked for.
-        with suppress(InvalidRequestError):
-            if recrawl.is_visit(body):
-                keys[an_id] = key_of(body.url).hex()
+        if not recrawl.is_visit(body):
+            continue
+        try:
+            keys[an_id] = resolver_of(biz, body.rule)(body.url, biz.seeds.keys).hex()
+        except InvalidRequestError as error:
+            # A URL that no key can be made of fails by itself, once it is asked for; a resolver
+            # that is not there is somebody's mistake.
+            field = error.problems[0].field
+            if field != "url" and field not in told:
+                told.add(field)
+                warn("pages are not remembered", error)
     if not keys:
         return {}
     try:
@@ -245,9 +251,9 @@ def seen(
 
 
 def look_at(
-    visits: Visits, tree: Tree, tenant: str, biz_name: str, url: str, key_of: KeyOf
+    visits: Visits, tree: Tree, tenant: str, biz_name: str, url: str, resolver_of: ResolverOf
 ) -> Visit:
-    """What is known of one page, by any URL of it.
+    """What is known of one page, by any URL of it: its last visit, by whatever rule.
 
     Raises:
         InvalidRequestError: it is no URL.
@@ -256,10 +262,10 @@ def look_at(
     lane, biz = biz_of(tree, tenant, biz_name)
     if fault := problem_with(url):
         raise InvalidRequestError.of("url", fault)
-    key = key_of(url).hex()
-    found = visits.known(lane, biz, [key]).get(key)
-    if found is not None:
-        return found
+    keys = [key.hex() for key in keys_of(url, biz, resolver_of)]
+    found = visits.known(lane, biz, keys)
+    if found:
+        return max(found.values(), key=lambda visit: visit.visited_at)
     if biz.recrawl is None:
         raise NotFoundError(f"biz {lane.biz} remembers no pages: its document has no recrawl")
     raise NotFoundError("nothing is known of the page: it was not read yet, or is forgotten")

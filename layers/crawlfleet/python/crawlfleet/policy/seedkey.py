@@ -14,16 +14,17 @@ made up; and what advertisers add. A biz's :class:`KeyRules` say what else is to
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 from urllib.parse import unquote_plus
 
 import msgspec
 from w3lib.url import canonicalize_url
 
 from crawlfleet.errors import InvalidRequestError
+from crawlfleet.model.biz import Biz
 from crawlfleet.model.seed import KeyRules
 
 #: Bytes of a key. Two of a billion URLs share one with a chance of 10^-21.
@@ -111,6 +112,35 @@ def seed_key(
     if method.upper() != "GET":
         content = b"%s %s\n%s" % (method.upper().encode(), content, body or b"")
     return blake2b(content, digest_size=KEY_BYTES).digest()
+
+
+#: What decides on the same page for a rule or spider of a biz, by its name.
+ResolverOf: TypeAlias = Callable[[Biz, str], SeedKeyResolver]
+
+
+def default_resolver(_: Biz, __: str) -> SeedKeyResolver:
+    """:func:`seed_key`, whatever the rule."""
+    return seed_key
+
+
+def keys_of(url: str, biz: Biz, resolver_of: ResolverOf) -> list[bytes]:
+    """Every key that a URL may have in a biz: the default one, and by each resolver it names.
+
+    Raises:
+        InvalidRequestError: it has none at all; says why not by the first of them.
+    """
+    # One rule stands for all that have the same resolver; no rule is called so.
+    rules = {name: rule for rule, name in reversed(biz.seeds.resolvers.items())}
+    found: dict[bytes, None] = {}
+    failed: InvalidRequestError | None = None
+    for rule in ("", *sorted(rules.values())):
+        try:
+            found[resolver_of(biz, rule)(url, biz.seeds.keys)] = None
+        except InvalidRequestError as error:
+            failed = failed or error
+    if failed is not None and not found:
+        raise failed
+    return list(found)
 
 
 def canonical(url: str, rules: KeyRules = _PLAIN) -> Canonical:

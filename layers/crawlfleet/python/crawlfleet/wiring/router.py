@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from aws_lambda_powertools import Logger
@@ -155,12 +155,9 @@ class RouterOperations(RouterSeeds):
     def visit(self, tenant: str, biz: str, url: str) -> "Visit":
         """flows.recrawling."""
         from crawlfleet.flows.recrawling import look_at
-        from crawlfleet.policy.seedkey import seed_key
+        from crawlfleet.wiring.seeding import RESOLVERS
 
-        tree = self._parts.config.current()
-        _, found = biz_of(tree, tenant, biz)
-        key_of = partial(seed_key, rules=found.seeds.keys)
-        return look_at(self._visits, tree, tenant, biz, url, key_of)
+        return look_at(self._visits, self._parts.config.current(), tenant, biz, url, RESOLVERS)
 
     def visit_totals(self, tenant: str, biz: str) -> "VisitTotals":
         """flows.recrawling."""

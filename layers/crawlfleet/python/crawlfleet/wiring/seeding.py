@@ -9,7 +9,8 @@ from crawlfleet.flows.seeding import SeedingPorts
 from crawlfleet.flows.submission import SubmissionPorts
 from crawlfleet.wiring.parts import Parts
 
-_RESOLVERS: Final = SeedKeys()
+#: What decides on the same page, for seeds and for visits alike.
+RESOLVERS: Final = SeedKeys()
 
 
 def seeding_ports(parts: Parts, submission: SubmissionPorts) -> SeedingPorts:
@@ -18,6 +19,6 @@ def seeding_ports(parts: Parts, submission: SubmissionPorts) -> SeedingPorts:
         seeds=MongoSeeds(parts.nodes),
         filter=RedisSeedFilter(parts.redis),
         warn=parts.warn,
-        resolver=_RESOLVERS,
+        resolver=RESOLVERS,
         submission=submission,
     )
