@@ -28,6 +28,11 @@ _MAX_LINE_BYTES: Final = 8_190
 #: Interim answers (1xx) before the real one. Honest sites send one or two.
 _MAX_INTERIM: Final = 32
 
+#: Connections that are kept though nothing is asked on them, over all hosts. Each holds a file
+#: descriptor, of which a function has 1,024 for all it does; aiohttp would keep them all for up to
+#: half a minute, thousands of them where each page is of another host.
+MAX_IDLE: Final = 256
+
 #: How long the request that is being sent may wait for its answer to begin.
 first_byte_seconds: ContextVar[float] = ContextVar("first_byte_seconds")
 
@@ -74,11 +79,27 @@ class _Protocol(ResponseHandler):
         super().feed_data(data, size)
 
 
+class _Connector(aiohttp.TCPConnector):
+    """Connects; keeps :data:`MAX_IDLE` connections for later, those that were used last."""
+
+    def _release(self, *args: Any, **named: Any) -> None:
+        """What a connection was asked for is done. There is no public place to be told so."""
+        super()._release(*args, **named)
+        idle = self._conns
+        # Hosts are in the order in which the first of theirs became idle.
+        for _ in range(sum(map(len, idle.values())) - MAX_IDLE):
+            host = next(iter(idle))
+            protocol, _since = idle[host].popleft()
+            if not idle[host]:
+                del idle[host]
+            protocol.close()
+
+
 def open_session(
     names: AbstractResolver, tls: ssl.SSLContext | bool, may_connect: MayConnect | None
 ) -> aiohttp.ClientSession:
     """A session that connects where ``may_connect`` allows it; None allows all."""
-    connector = aiohttp.TCPConnector(
+    connector = _Connector(
         limit=0,  # the worker's concurrency is the limit; hosts have theirs in HostSlots
         ssl=tls,
         use_dns_cache=False,  # the names have one
