@@ -226,6 +226,9 @@ class Fleet:
                 if member.armed is not None and not member.doomed:
                     self.died_at[member.armed.step] += 1
                 self.on_loss(member.worker)
+            if member.armed is not None and (member.doomed or news.status != KILLED):
+                # It found no work, or met another end: the next one is to die there instead.
+                self.fates.appendleft(Fate(armed=member.armed))
             if len(self._members) + len(self._awaited) < self.size:
                 self._invoke()
             self._changed.notify_all()
