@@ -1,5 +1,6 @@
 """The data processor: items from outside become records, whatever befalls store and workers."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -126,6 +127,29 @@ def test_an_item_without_a_request_has_the_beginning_of_its_key_for_one(world):
     assert world.store.records(
         LANE, world.biz, request_id=record.request_id, after=None, limit=9
     ) == [record]
+
+
+def test_an_item_that_kills_whoever_reads_it_takes_nobody_with_it(world):
+    class Deadly(SchemaValidator):
+        def problems(self, schema, record):
+            if record["sku"] == "deadly":
+                raise MemoryError
+            return super().problems(schema, record)
+
+    world.ports = replace(world.ports, validator=Deadly())
+    names = [f"A-{number}" for number in range(2 * BATCH)]
+    world.put(*map(an_item, [*names[:150], "deadly", *names[150:]]))
+    now, deaths = NOW, 0
+    while sum(world.queue.waiting([LANE])):
+        now += timedelta(seconds=61)
+        try:
+            world.drain(now)
+        except MemoryError:
+            deaths += 1
+
+    assert {record.fields["sku"] for record in world.records()} == set(names)
+    assert deaths == MOST_ATTEMPTS
+    assert world.dropped() == {f"was handed out {MOST_ATTEMPTS} times and never stored": 1}
 
 
 @pytest.mark.parametrize("facts", [{}, {"key": "mine"}, {"request": "42"}], ids=str)

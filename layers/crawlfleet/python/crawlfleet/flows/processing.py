@@ -7,7 +7,8 @@ outside of workers wait in the data queue; :func:`drain` takes a batch of them t
 
 An item that is no record, or that the store cannot hold, is dropped, and the lane's journal says
 why. One that could not be stored because the store is away goes back as if it had not been tried.
-One that comes back again and again, because whoever had it died, is dropped in the end.
+One that comes back again and again, because whoever had it died, is dropped in the end; until then
+it is taken with ever fewer others, so that it is alone with its fault.
 """
 
 from collections import Counter, defaultdict
@@ -37,7 +38,8 @@ MOST_TOLD: Final = 10
 LONGEST_TOLD: Final = 300
 #: Items of one batch.
 BATCH: Final = 200
-#: An item is handed out so often; whoever had it died, or its answer was lost, each time.
+#: An item is handed out so often; whoever had it died, or its answer was lost, each time. At the
+#: eighth it is alone in a batch.
 MOST_ATTEMPTS: Final = 10
 #: What the journal calls it.
 DROPPED: Final = "items dropped"
@@ -162,7 +164,10 @@ def drain(
     biz = tree.bizs[lane.tenant][lane.biz]
     batch = _Batch()
     leased = ports.queue.lease(lane, token, count, now, until)
-    for queued in leased:
+    taken = _together(leased, count)
+    if len(taken) < len(leased):
+        ports.queue.give_back(lane, token, [queued.id for queued in leased[len(taken) :]])
+    for queued in taken:
         if queued.attempt > MOST_ATTEMPTS:
             batch.dropped.append((queued, f"was handed out {MOST_ATTEMPTS} times and never stored"))
             continue
@@ -179,6 +184,20 @@ def drain(
         ports.queue.give_back(lane, token, [queued.id for queued, _ in left])
     _count(ports, lane, [record for _, record in stored])
     return Drained(stored=len(stored), dropped=len(batch.dropped), given_back=len(left))
+
+
+def _together(leased: Sequence[QueuedItem], count: int) -> Sequence[QueuedItem]:
+    """Those to be taken at once: half as many with each time that one of them was handed out.
+
+    If one of them kills whoever reads it, the others are stored without it before they have been
+    handed out too often themselves.
+    """
+    most = count
+    for place, queued in enumerate(leased):
+        most = min(most, max(1, count >> (queued.attempt - 1)))
+        if place >= most:
+            return leased[: max(1, place)]
+    return leased
 
 
 def _record_of(validator: Validator, biz: Biz, lane: Lane, data: bytes, now: datetime) -> Record:
