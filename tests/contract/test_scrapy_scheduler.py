@@ -15,7 +15,9 @@ from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.adapters.redis_queue.crawl_keys import crawl_keys
 from crawlfleet.adapters.redis_queue.keys import lane_keys
 from crawlfleet.errors import ConfigError, StoreUnavailableError
+from crawlfleet.model.harvest import Item
 from crawlfleet.model.lane import Lane
+from crawlfleet.policy.items import LARGEST_ITEM, item_of, wire_of
 from crawlfleet.scrapy import (
     DupeFilter,
     Pipeline,
@@ -396,6 +398,26 @@ def test_an_item_that_no_record_can_hold_is_dropped_with_the_reason(station, ite
 
     assert here.stat("crawlfleet/items_refused") == 1
     assert here.pipeline.flush(True) == 0
+
+
+def test_an_item_that_its_page_would_make_too_large_holds_up_nobody(station, redis, tenant):
+    here, keys = station(), crawl_keys(tenant, "shop")
+    here.scheduler.enqueue_request(request(1))
+    taken = here.take()
+    bare = len(wire_of(Item(rule="shop", url="", fields={"text": ""})))
+    for item in ({"text": "x" * (LARGEST_ITEM - bare)}, {"text": "small"}):
+        here.pipeline.process_item(item)
+        here.crawler.signals.send_catch_log(
+            signals.item_scraped, item=item, response=TextResponse("https://shop.example/1")
+        )
+    here.slot.inprogress.remove(taken)
+
+    here.scheduler._tick()
+
+    items = redis.hvals(lane_keys(Lane(tenant, "garden", "main")).items)
+    urls = [item_of(item).url for item in sorted(items, key=len)]
+    assert urls == ["https://shop.example/1", ""]
+    assert redis.zcard(keys.leases) == 0
 
 
 def test_the_same_item_object_given_twice_is_two_items(station, redis, tenant):

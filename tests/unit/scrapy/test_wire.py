@@ -137,6 +137,7 @@ def test_requests_of_other_classes_keep_them(request_):
         ),
         ({"cb_kwargs": {"f": print}}, r"cb_kwargs\['f'\]: JSON cannot hold builtins"),
         ({"meta": {print: 1}}, "meta's key: JSON cannot"),
+        ({"meta": {"n": -(10**5_000)}}, r"meta\['n'\]: is a number of thousands of digits"),
         ({"callback": lambda response: None}, "callback: '<lambda>' is no method"),
         ({"callback": NO_CALLBACK}, "callback: 'NO_CALLBACK' is no method"),
         ({"callback": ShopSpider().found}, None),

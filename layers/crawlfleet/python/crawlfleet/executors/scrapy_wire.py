@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 1_000_000
 _TAG: Final = "$"
 _DEEPEST: Final = 64
+#: About 3,000 digits; Python itself refuses to write out, or to read, more than 4,300.
+_MOST_BITS: Final = 10_000
 #: What a request has where nothing was said; such attributes are not written.
 _DEFAULTS: Final[Mapping[str, object]] = {
     "method": "GET",
@@ -233,6 +235,8 @@ def _written(value: Any, place: str, depth: int = 0) -> Any:
         raise NotPortableError(place, "is nested too deeply")
     if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise NotPortableError(place, "is a number of thousands of digits")
     for plain in (str, int, float):
         if isinstance(value, plain) and type(value).__module__ != "enum":
             return value if type(value) is plain else plain(value)

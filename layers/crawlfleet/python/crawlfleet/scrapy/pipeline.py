@@ -25,7 +25,7 @@ from crawlfleet.errors import (
 from crawlfleet.executors.scrapy_wire import NotPortableError, item_fields
 from crawlfleet.model.harvest import Item
 from crawlfleet.model.lane import Lane
-from crawlfleet.policy.items import refuse_large, wire_of
+from crawlfleet.policy.items import LARGEST_ITEM, refuse_large, wire_of
 from crawlfleet.scrapy.joint import joint_of
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ _SECONDS: Final = 1.0
 #: So many bytes wait for a Redis that is away; then what gives more is done again later.
 _MOST_BYTES: Final = 50_000_000
 _LONGEST_URL: Final = 8_000
+#: Bytes of JSON that a character takes at most.
+_JSON_BYTES: Final = 6
 
 
 class _Waiting:
@@ -169,7 +171,11 @@ class Pipeline:
     def _scraped(self, item: Any, response: object) -> None:
         """Every pipeline has seen the item, and Scrapy says of which page it is."""
         waiting = self._pageless.pop(id(item), None)
-        if waiting is not None and isinstance(response, Response):
+        if waiting is None or not isinstance(response, Response):
+            return
+        # It was measured without its page: one that would be too large with it goes without, as it
+        # would be refused together with all that wait beside it, again and again.
+        if waiting.size + _LONGEST_URL * _JSON_BYTES <= LARGEST_ITEM:
             waiting.url = response.url[:_LONGEST_URL]
 
     def _wire(self, waiting: _Waiting) -> bytes:
