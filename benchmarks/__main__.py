@@ -122,7 +122,7 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "dedupe": 2,
         "queue_memory": 1,
         "crawl": scale.crawl_rounds * (2 + 2 * more),
-        "workers": scale.crawl_rounds * 2,
+        "workers": scale.crawl_rounds * 4,
         "politeness": 2,
         "recovery": scale.halvings + 1,
         "lookup": -(-scale.stored_requests // lookup.BATCH),

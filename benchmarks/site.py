@@ -54,8 +54,13 @@ def distinct(base: str, names: tuple[str, ...], count: int) -> list[str]:
 
 
 @contextmanager
-def running_site(pages: int) -> Iterator[Site]:
-    """Write the pages unless this Python has written them before, and serve them."""
+def running_site(pages: int, delay: float = 0.0) -> Iterator[Site]:
+    """Write the pages unless this Python has written them before, and serve them.
+
+    Args:
+        pages: How many there are.
+        delay: Seconds from a request to its answer.
+    """
     folder = Path(tempfile.gettempdir()) / (
         f"crawlfleet-bench-site-{os.getuid()}-{platform.python_version()}-{pages}"
     )
@@ -71,7 +76,7 @@ def running_site(pages: int) -> Iterator[Site]:
             )
             _keep(Path(scratch), folder)
     server = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.site_server", str(folder)],
+        [sys.executable, "-m", "benchmarks.site_server", str(folder), str(delay)],
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

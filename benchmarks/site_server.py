@@ -1,6 +1,7 @@
 """The site: answers from memory over bare sockets, so that it is faster than any crawler.
 
-``python -m benchmarks.site_server FOLDER`` prints its port and serves until its input closes.
+``python -m benchmarks.site_server FOLDER [SECONDS]`` prints its port and serves until its input
+closes; with ``SECONDS`` every answer is so much later, as of a site that is far away.
 """
 
 import asyncio
@@ -53,8 +54,9 @@ def used() -> bytes:
 class Connection(asyncio.Protocol):
     """One client's connection; requests have no body here."""
 
-    def __init__(self, answers: dict[bytes, bytes]) -> None:
+    def __init__(self, answers: dict[bytes, bytes], delay: float = 0.0) -> None:
         self._answers = answers
+        self._delay = delay
         self._pending = b""
         self._transport: asyncio.Transport | None = None
 
@@ -69,14 +71,18 @@ class Connection(asyncio.Protocol):
         for head in heads:
             path = path_of(head)
             answer = used() if path == CPU_PATH else self._answers.get(path, NOT_FOUND)
-            self._transport.write(answer)
+            if self._delay:
+                # Nobody asks here before the last answer came, so answers keep their order.
+                asyncio.get_running_loop().call_later(self._delay, self._transport.write, answer)
+            else:
+                self._transport.write(answer)
 
 
-async def serve(folder: Path) -> None:
-    """Serve until standard input closes."""
+async def serve(folder: Path, delay: float) -> None:
+    """Serve until standard input closes, each answer ``delay`` seconds after its request."""
     answers = answers_in(folder)
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: Connection(answers), LOOPBACK, 0)
+    server = await loop.create_server(lambda: Connection(answers, delay), LOOPBACK, 0)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
     await asyncio.to_thread(sys.stdin.buffer.read)
@@ -84,4 +90,4 @@ async def serve(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(Path(sys.argv[1])))
+    asyncio.run(serve(Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 0.0))

@@ -1,7 +1,9 @@
 """Two workers beside one: the same requests, and what there is that holds them up.
 
 Workers and servers share the machine. So beside the rates stands what each part used of the cores:
-where these are used up, a second worker can only take what the first one and the servers left.
+where these are used up, a second worker can only take what the first one and the servers left. That
+is so on a site that answers at once. On one that is as far away as sites are, a worker waits for
+its downloads, cores are to spare, and what a second one adds is what the system lets it.
 """
 
 import os
@@ -30,6 +32,8 @@ from benchmarks.worker import READY
 USED_UP: Final = 0.9
 #: How long a crawl may take.
 SECONDS: Final = 600
+#: From a request to its answer on a site that is far away, in seconds.
+FAR: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,46 +57,93 @@ class Round:
 
 
 def run(bench: Bench) -> Found:
-    """Measure one and two in turn."""
+    """Measure one and two in turn, on a far site and on one that answers at once."""
+    far = _compared(bench, FAR, bench.scale.worker_requests // 2)
+    near = _compared(bench, 0.0, bench.scale.worker_requests)
+    return Found(
+        figures={
+            "two_worker_speedup": far.speedup,
+            "two_worker_speedup_saturated": near.speedup,
+            "two_worker_efficiency": near.per_cpu[2] / near.per_cpu[1],
+        },
+        details={
+            "pages per second by number of workers": {**far.rates(), **near.rates()},
+            "workers": {where.name: where.details() for where in (far, near)},
+            "two workers are held up by": {where.name: where.limit for where in (far, near)},
+        },
+        notes=[far.told(), near.told()],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One worker's crawls and those of two, by the number of workers, on one kind of site."""
+
+    delay: float
+    rounds: Mapping[int, list[Round]]
+
+    @property
+    def name(self) -> str:
+        """What kind of site."""
+        return f"a site {self.delay * 1000:.0f} ms away" if self.delay else "a site at once"
+
+    @property
+    def speedup(self) -> float:
+        """The rate of two by the rate of one, the median of the rounds."""
+        return ratio(*([one.rate for one in self.rounds[workers]] for workers in (2, 1)))
+
+    @property
+    def per_cpu(self) -> dict[int, float]:
+        """Pages a CPU second of the workers, by how many there were."""
+        return {
+            workers: statistics.median(one.pages / one.cpu["workers"] for one in done)
+            for workers, done in self.rounds.items()
+        }
+
+    @property
+    def _typical(self) -> Round:
+        return sorted(self.rounds[2], key=lambda one: one.rate)[len(self.rounds[2]) // 2]
+
+    @property
+    def limit(self) -> str:
+        """What two workers were held up by."""
+        return limit_of(self._typical.cores, os.cpu_count() or 1, workers=2)
+
+    def rates(self) -> dict[str, list[float]]:
+        """Pages a second of every round."""
+        return {
+            f"{workers} worker{'s' * (workers - 1)}, {self.name}": [one.rate for one in done]
+            for workers, done in self.rounds.items()
+        }
+
+    def details(self) -> dict[str, Any]:
+        """Every round."""
+        return {
+            str(workers): [
+                {"pages": one.pages, "seconds": one.seconds, "cpu": one.cpu} for one in done
+            ]
+            for workers, done in self.rounds.items()
+        }
+
+    def told(self) -> str:
+        """A line for people."""
+        used = ", ".join(f"{part} {share:.2f}" for part, share in self._typical.cores.items())
+        return (
+            f"two workers, {self.name}: cores kept busy: {used}; held up by {self.limit}; a "
+            f"worker's CPU second gave {self.per_cpu[1]:,.0f} pages alone and "
+            f"{self.per_cpu[2]:,.0f} beside another"
+        )
+
+
+def _compared(bench: Bench, delay: float, requests: int) -> Compared:
     rounds: dict[int, list[Round]] = {1: [], 2: []}
-    with running_site(bench.scale.pages) as site:
-        urls = site.urls(bench.scale.worker_requests)
+    with running_site(bench.scale.pages, delay) as site:
+        urls = site.urls(requests)
         for number in range(bench.scale.crawl_rounds):
             for workers in (1, 2) if number % 2 == 0 else (2, 1):
                 rounds[workers].append(_crawl(bench, site, urls, workers))
                 bench.tick(f"{workers} worker{'s' * (workers - 1)}")
-    rates = {workers: [one.rate for one in done] for workers, done in rounds.items()}
-    per_cpu = {
-        workers: statistics.median(one.pages / one.cpu["workers"] for one in done)
-        for workers, done in rounds.items()
-    }
-    typical = sorted(rounds[2], key=lambda one: one.rate)[len(rounds[2]) // 2]
-    limit = limit_of(typical.cores, os.cpu_count() or 1, workers=2)
-    used = ", ".join(f"{part} {share:.2f}" for part, share in typical.cores.items())
-    said = (
-        f"two workers: cores kept busy: {used}; held up by {limit}; a worker's CPU second gave "
-        f"{per_cpu[1]:,.0f} pages alone and {per_cpu[2]:,.0f} beside another"
-    )
-    return Found(
-        figures={
-            "two_worker_speedup": ratio(rates[2], rates[1]),
-            "two_worker_efficiency": per_cpu[2] / per_cpu[1],
-        },
-        details={
-            "pages per second by number of workers": {
-                f"{workers} worker{'s' * (workers - 1)}": values
-                for workers, values in rates.items()
-            },
-            "workers": {
-                str(workers): [
-                    {"pages": one.pages, "seconds": one.seconds, "cpu": one.cpu} for one in done
-                ]
-                for workers, done in rounds.items()
-            },
-            "two workers are held up by": limit,
-        },
-        notes=[said],
-    )
+    return Compared(delay, rounds)
 
 
 def limit_of(cores: Mapping[str, float], available: int, *, workers: int) -> str:

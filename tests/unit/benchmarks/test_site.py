@@ -1,3 +1,5 @@
+import asyncio
+
 from benchmarks.site import distinct
 from benchmarks.site_pages import LARGEST_BYTES, bodies, chosen, with_index
 from benchmarks.site_server import NOT_FOUND, Connection, answers_in, path_of
@@ -88,3 +90,23 @@ def test_what_the_site_does_not_have_is_not_found():
     served.data_received(b"GET /robots.txt HTTP/1.1\r\n\r\n")
 
     assert wire.written == NOT_FOUND
+
+
+def test_a_far_site_answers_later_and_in_order():
+    async def crawl() -> tuple[bytes, float]:
+        loop = asyncio.get_running_loop()
+        served, wire = Connection({b"/a": b"A", b"/b": b"B"}, delay=0.05), Wire()
+        served._transport = wire
+        began = loop.time()
+        done = loop.create_future()
+        wire.write = lambda data: (Wire.write(wire, data), data == b"B" and done.set_result(None))
+        served.data_received(b"GET /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\n")
+        at_once = wire.written
+        await asyncio.wait_for(done, 10)
+        assert at_once == b""
+        return wire.written, loop.time() - began
+
+    written, took = asyncio.run(crawl())
+
+    assert written == b"AB"
+    assert took >= 0.05

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from benchmarks.site_server import CPU_PATH, used
-from benchmarks.workers import Round, limit_of, machine_cpu
+from benchmarks.workers import Compared, Round, limit_of, machine_cpu
 
 
 def cores(**changes: float) -> dict[str, float]:
@@ -44,3 +44,22 @@ def test_the_site_tells_its_own_cpu_seconds():
     assert CPU_PATH.startswith(b"/.")
     assert b"200 OK" in head
     assert 0 < float(seconds) < 100_000
+
+
+def a_round(workers: int, seconds: float) -> Round:
+    return Round(workers=workers, pages=600, seconds=seconds, cpu=cores(workers=workers * 0.4))
+
+
+def test_two_are_compared_with_one_by_the_rounds_that_were_neither_best_nor_worst():
+    rounds = {
+        1: [a_round(1, 4.0), a_round(1, 8.0), a_round(1, 4.0)],
+        2: [a_round(2, 2.0), a_round(2, 2.0), a_round(2, 9.0)],
+    }
+
+    found = Compared(0.25, rounds)
+
+    assert found.speedup == pytest.approx(2.0)
+    assert found.per_cpu == {1: 1500.0, 2: 750.0}
+    assert found.name == "a site 250 ms away"
+    assert set(found.rates()) == {"1 worker, a site 250 ms away", "2 workers, a site 250 ms away"}
+    assert "held up by" in found.told()
