@@ -19,6 +19,7 @@ def test_the_flat_object_has_exactly_the_agreed_keys():
         "crawl_vs_floor",
         "consumer_rss_mb",
         "two_worker_speedup",
+        "two_worker_speedup_saturated",
         "two_worker_efficiency",
         "politeness_vs_fifo",
         "politeness_large_host",
