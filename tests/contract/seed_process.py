@@ -132,7 +132,7 @@ class Process:
         claims = self.store.claim(self.lane, BIZ, entries, self.worker, now, until, token)
         outcomes = [(claim, Done(())) for claim in claims]
         tell("settle")
-        lost_ids = self.store.settle(self.lane, BIZ, outcomes, self.worker, now)
+        lost_ids = self.store.settle(self.lane, BIZ, outcomes, self.worker, now).lost
         stood = [(claim, done) for claim, done in outcomes if claim.request.id not in lost_ids]
         tell("tell the seeds")
         seeds_ended(self.ports, self.lane, BIZ, stood, datetime.now(UTC))

@@ -139,6 +139,9 @@ class Fleet:
         return self.store.claim(self.lane, self.biz, entries, worker, now, until, token)
 
     def settle(self, outcomes: Sequence, now: datetime = NOW, worker: str = "worker"):
+        return self.settled(outcomes, now, worker).lost
+
+    def settled(self, outcomes: Sequence, now: datetime = NOW, worker: str = "worker"):
         return self.store.settle(self.lane, self.biz, outcomes, worker, now)
 
     def renew(self, claims: Sequence[Claim], until: datetime):

@@ -144,11 +144,13 @@ def test_a_record_that_cannot_be_stored_kills_only_its_own_request(
     claims = fleet.claim(fleet.submit(7))
     bad = claims[3]
 
-    lost = fleet.settle(
+    settled = fleet.settled(
         [done_with(c, {"n": 1}, {"f": field if c is bad else "fine"}) for c in claims]
     )
 
-    assert lost == set()
+    assert settled.lost == set()
+    assert list(settled.buried) == [bad.request.id]
+    assert settled.buried[bad.request.id].reason == "Unstorable"
     assert fleet.totals() == ({State.DONE: 6, State.DEAD: 1}, 12)
     tracked = fleet.get(bad.request)
     assert (tracked.state, tracked.records) == (State.DEAD, 0)
@@ -211,3 +213,14 @@ def test_the_timeline_keeps_the_last_fifty_events(fleet: Fleet) -> None:
 
     assert len(timeline) == 51
     assert (timeline[0].why, timeline[-1].why) == ("submitted", "again")
+
+
+def test_what_is_another_workers_by_now_is_not_told_to_be_buried(fleet: Fleet) -> None:
+    requests = fleet.submit(2)
+    late = fleet.claim(requests, "late")
+    fleet.claim(requests[:1], "newer", NOW + MINUTE, NOW + 2 * MINUTE)
+
+    settled = fleet.settled([done_with(c, {"f": 2**70}) for c in late], NOW + MINUTE)
+
+    assert settled.lost == {requests[0].id}
+    assert list(settled.buried) == [requests[1].id]

@@ -77,7 +77,7 @@ class SeedWorld(World):
 
     def settle(self, outcomes: Sequence[tuple[Claim, Outcome]], *, told: bool = True) -> None:
         """Store outcomes as a worker does; the seeds are ``told`` unless it dies before that."""
-        lost = self.store.settle(DOCS, self.biz, outcomes, "w", self.now)
+        lost = self.store.settle(DOCS, self.biz, outcomes, "w", self.now).lost
         self.queue.finish(DOCS, "w.n.1", [c.entry for c, _ in outcomes], len(outcomes), self.now)
         stood = [(claim, outcome) for claim, outcome in outcomes if claim.request.id not in lost]
         if told:

@@ -328,8 +328,10 @@ class Worker:
         pairs = [(held.claim, outcomes[held]) for held in part]
         try:
             async with self._settling:
-                lost = await self._threaded(self._leasing.settle, lane, part[0].biz, pairs)
+                settled = await self._threaded(self._leasing.settle, lane, part[0].biz, pairs)
         except StoreError as error:
+            if not error.retryable:
+                return await self._settle_apart(part, outcomes, error)
             self._ports.warn("outcomes could not be stored yet", error)
             self._leasing.rest(lane)
             for held in self._holding.park(part, self._limits):
@@ -341,7 +343,8 @@ class Worker:
             if held.claim is not claim:  # it was claimed anew meanwhile: written next time
                 self._settled.set()
             elif self._holding.drop(held):
-                self._count(outcome, lost=claim.request.id in lost)
+                an_id = claim.request.id
+                self._count(settled.buried.get(an_id, outcome), lost=an_id in settled.lost)
         self._phases.add(lane, "store", time.perf_counter() - started)
         return True
 
@@ -354,7 +357,9 @@ class Worker:
             return all([await self._settle([(held, outcomes[held])]) for held in part])
         (held,) = part
         if isinstance(outcomes[held], Dead):
-            self._holding.drop(held)  # not even that: it is left to its lease
+            # Not even that: whoever has it when its lease has ended may be able to.
+            self._report.left += self._holding.drop(held)
+            self._ports.warn(f"request {held.claim.request.id} is left to its lease", error)
             return True
         dead = Dead(f"cannot be stored: {type(error).__name__}: {error}"[:500], UNSTORABLE)
         self._holding.end(held, dead)

@@ -23,7 +23,7 @@ from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.biz import Biz, FleetLimits, Tree
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Done, Outcome, Retry
+from crawlfleet.model.outcome import Done, Outcome, Retry, Settled
 from crawlfleet.model.request import Claim, Entry
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
@@ -306,13 +306,17 @@ class Leasing:
         body = claim.request.body
         return self._ports.rules.frozen(lane, body.rule, body.rule_version)
 
-    def settle(
-        self, lane: Lane, biz: Biz, outcomes: Sequence[tuple[Claim, Outcome]]
-    ) -> set[RequestId]:
-        """Write outcomes to the truth, then to the index; returns what is another's now."""
+    def settle(self, lane: Lane, biz: Biz, outcomes: Sequence[tuple[Claim, Outcome]]) -> Settled:
+        """Write outcomes to the truth, then to the index; returns what the truth has made of them.
+
+        What it could not hold has ended as a dead letter: for the page, its seed and the report.
+        """
         now = self._ports.clock()
         self._report.links += self._sower.offer_links(lane, biz, outcomes)
-        lost = self._ports.store.settle(lane, biz, outcomes, self._id, now)
+        settled = self._ports.store.settle(lane, biz, outcomes, self._id, now)
+        lost = settled.lost
+        if settled.buried:
+            outcomes = [(c, settled.buried.get(c.request.id, end)) for c, end in outcomes]
         self._remember(lane, biz, outcomes, lost)
         self._sower.ended(lane, biz, outcomes, lost)
         finished: dict[str, list[Entry]] = defaultdict(list)
@@ -332,7 +336,7 @@ class Leasing:
         except Exception as error:  # noqa: BLE001
             # The truth is written. The index forgets these entries when their leases end.
             self._ports.warn("leases could not be finished", error)
-        return lost
+        return settled
 
     def _remember(
         self,

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from crawlfleet.model.harvest import Link
+from crawlfleet.model.ids import RequestId
 from crawlfleet.model.record import Record
 from crawlfleet.model.recrawl import Visit
 
@@ -158,3 +159,14 @@ class Dead(msgspec.Struct, frozen=True):
 
 
 Outcome: TypeAlias = Done | Retry | Dead
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """What became of outcomes that were to be written.
+
+    Of ``lost`` requests another has the lease, so nothing was written. ``buried`` are those that
+    were done with records that the store cannot hold: they have ended so instead.
+    """
+
+    lost: set[RequestId]
+    buried: dict[RequestId, Dead] = {}

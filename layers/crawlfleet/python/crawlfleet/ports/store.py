@@ -7,7 +7,7 @@ from typing import Protocol
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Outcome
+from crawlfleet.model.outcome import Outcome, Settled
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import Claim, Entry, Inserted, Mark, Request, Tracked
 from crawlfleet.model.rule import Rule
@@ -67,10 +67,15 @@ class RequestStore(Protocol):
         outcomes: Sequence[tuple[Claim, Outcome]],
         worker: str,
         now: datetime,
-    ) -> set[RequestId]:
+    ) -> Settled:
         """Store records and write each outcome, on the condition that the token still owns it.
 
-        Returns the ids whose lease was lost: of those nothing is written.
+        Of those whose lease was lost nothing is written. One whose records cannot be stored is
+        dead, and the others are written all the same.
+
+        Raises:
+            StoreUnavailableError: a node does not answer; another's outcomes may be written.
+            StoreError: not even that one is dead can be written.
         """
         ...
 

@@ -25,7 +25,7 @@ from crawlfleet.errors import StoreError
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Dead, Done, Outcome
+from crawlfleet.model.outcome import Dead, Done, Outcome, Settled
 from crawlfleet.model.request import (
     FINAL_STATES,
     Claim,
@@ -145,9 +145,10 @@ class MemoryRequestStore(MemoryRecords):
         outcomes: Sequence[tuple[Claim, Outcome]],
         worker: str,
         now: datetime,
-    ) -> set[RequestId]:
+    ) -> Settled:
         """See ports.RequestStore.settle."""
         lost: set[RequestId] = set()
+        buried: dict[RequestId, Dead] = {}
         once = {(claim.request.id, claim.token): (claim, end) for claim, end in outcomes}
         with self.state.lock:
             for claim, outcome in once.values():
@@ -156,8 +157,11 @@ class MemoryRequestStore(MemoryRecords):
                     lost.add(claim.request.id)
                     continue
                 kept.token = None
-                self._end(self.state.of(lane), kept, storable(outcome), worker, now)
-        return lost
+                end = storable(outcome)
+                if isinstance(end, Dead) and end is not outcome:
+                    buried[claim.request.id] = end
+                self._end(self.state.of(lane), kept, end, worker, now)
+        return Settled(lost, buried)
 
     @staticmethod
     def _end(lane: KeptLane, kept: Kept, outcome: Outcome, worker: str, now: datetime) -> None:

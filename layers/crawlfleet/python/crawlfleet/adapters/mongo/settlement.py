@@ -42,7 +42,7 @@ from crawlfleet.adapters.mongo.transactions import TRANSACTION_SECONDS, in_trans
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Dead, Done, Outcome, Retry
+from crawlfleet.model.outcome import Dead, Done, Outcome, Retry, Settled
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import Claim, State
 from crawlfleet.policy.finishing import done_with
@@ -79,10 +79,10 @@ class MongoSettlement:
         outcomes: Sequence[Pair],
         worker: str,
         now: datetime,
-    ) -> set[RequestId]:
+    ) -> Settled:
         """See ports.RequestStore.settle."""
 
-        def settle_on(node: str, parts: ByShard[Pair]) -> set[RequestId]:
+        def settle_on(node: str, parts: ByShard[Pair]) -> Settled:
             settling = _Settling(self._nodes.client(node), self._shards, lane, biz, worker, now)
             return settling.settle(parts)
 
@@ -90,7 +90,7 @@ class MongoSettlement:
         done, failed = on_nodes(by_node(biz, once, lambda pair: claim_key(pair[0])), settle_on)
         if failed:
             raise failed[0][1]
-        return set().union(*done)
+        return _together(done)
 
 
 class _Settling:
@@ -113,12 +113,12 @@ class _Settling:
         self._now = now
         self._keyed = KeyedRecords(shards, lane, biz)
 
-    def settle(self, parts: ByShard[Pair]) -> set[RequestId]:
+    def settle(self, parts: ByShard[Pair]) -> Settled:
         """Settle: straight on first, with care where that turns out to be needed."""
         look_first = replace = False
         while True:
             try:
-                return self._write(parts, look_first=look_first, replace=replace)
+                return Settled(self._write(parts, look_first=look_first, replace=replace))
             except _SomeLostError:
                 look_first = True
             except _RecordsExistError:
@@ -128,20 +128,24 @@ class _Settling:
                 break
         return self._settle_apart(parts, unstorable)
 
-    def _settle_apart(self, parts: ByShard[Pair], error: UnstorableError) -> set[RequestId]:
+    def _settle_apart(self, parts: ByShard[Pair], error: UnstorableError) -> Settled:
         """Halve until the request whose records cannot be stored is alone, and bury it."""
         pairs = [(shard, pair) for shard, part in parts.items() for pair in part]
         if len(pairs) == 1:
-            shard, (claim, _) = pairs[0]
-            return self.settle({shard: [(claim, Dead(f"no records stored: {error}", UNSTORABLE))]})
+            shard, (claim, outcome) = pairs[0]
+            if not isinstance(outcome, Done):
+                raise error
+            dead = Dead(f"no records stored: {error}", UNSTORABLE)
+            lost = self.settle({shard: [(claim, dead)]}).lost
+            return Settled(lost, {} if lost else {claim.request.id: dead})
         middle = len(pairs) // 2
-        lost: set[RequestId] = set()
+        settled: list[Settled] = []
         for half in (pairs[:middle], pairs[middle:]):
             again: ByShard[Pair] = defaultdict(list)
             for shard, pair in half:
                 again[shard].append(pair)
-            lost |= self.settle(again)
-        return lost
+            settled.append(self.settle(again))
+        return _together(settled)
 
     def _write(self, parts: ByShard[Pair], *, look_first: bool, replace: bool) -> set[RequestId]:
         with border(TRANSACTION_SECONDS):
@@ -246,6 +250,16 @@ class _Settling:
             if codes == {_DUPLICATE_KEY} and not replace:
                 raise _RecordsExistError from error
             raise
+
+
+def _together(parts: Iterable[Settled]) -> Settled:
+    """What became of all of them."""
+    lost: set[RequestId] = set()
+    buried: dict[RequestId, Dead] = {}
+    for part in parts:
+        lost |= part.lost
+        buried |= part.buried
+    return Settled(lost, buried)
 
 
 def _keyed(part: Iterable[Pair]) -> list[Record]:

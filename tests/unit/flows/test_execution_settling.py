@@ -1,0 +1,104 @@
+"""Outcomes that the store will never take: they end, in the report and for their seeds too."""
+
+import asyncio
+
+import pytest
+
+from crawlfleet.adapters.memory import storable
+from crawlfleet.errors import StoreConflictError, StoreError
+from crawlfleet.flows import execution, leasing
+from crawlfleet.flows.execution import Worker
+from crawlfleet.flows.offering import offer
+from crawlfleet.flows.seeding import hand_out
+from crawlfleet.model.outcome import Dead
+from crawlfleet.model.request import State
+from crawlfleet.model.seed import SeedState
+from tests.unit.flows.manners import submitted
+from tests.unit.flows.seed_world import an_offer, url
+from tests.unit.flows.world import DOCS, World
+
+URLS = [f"https://example.org/{n}" for n in range(8)]
+PAGES = dict.fromkeys(URLS, b"x")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
+    monkeypatch.setattr(leasing, "REST_SECONDS", 0.01)
+    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
+    monkeypatch.setattr(execution, "SOW_SECONDS", 0.01)
+
+
+def work(world: World, pages: dict[str, object], **changes: object):
+    async def run():
+        async with asyncio.timeout(10):
+            return await Worker(world.work(pages, **changes), "w").run()
+
+    return asyncio.run(run())
+
+
+class Refusing:
+    """A store that will not take outcomes of these requests, or nothing but that they are dead."""
+
+    def __init__(self, world: World, ids: list[int], error: StoreError, *, dead: bool) -> None:
+        self._store = world.store
+        self._ids = set(ids)
+        self._error = error
+        self._dead = dead
+        self.calls = 0
+
+    def settle(self, lane, biz, outcomes, *args):
+        self.calls += 1
+        for claim, outcome in outcomes:
+            refused = not (self._dead and isinstance(outcome, Dead))
+            if claim.request.id in self._ids and refused:
+                raise self._error
+        return self._store.settle(lane, biz, outcomes, *args)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+def test_an_outcome_that_the_store_never_takes_is_buried_and_not_tried_for_ever(world):
+    ids = submitted(world, *URLS)
+    store = Refusing(world, ids[2:4], StoreConflictError("never"), dead=True)
+
+    report = work(world, PAGES, store=store)
+
+    assert (report.done, report.dead, report.left) == (6, 2, 0)
+    assert report.stopped_because == "idle"
+    assert store.calls < 40
+    tracked = world.store.get(DOCS, world.biz, ids[2])
+    assert (tracked.state, tracked.reason) == (State.DEAD, "Unstorable")
+
+
+def test_what_cannot_even_be_buried_is_left_to_its_lease_counted_and_told(world):
+    ids = submitted(world, *URLS)
+    store = Refusing(world, ids[2:4], StoreError("the node's URI is not usable"), dead=False)
+
+    report = work(world, PAGES, store=store)
+
+    assert (report.done, report.dead, report.left) == (6, 0, 2)
+    assert report.stopped_because == "idle"
+    told = [warning for warning in world.warnings if "left to its lease" in warning]
+    assert [str(an_id) in line for an_id, line in zip(ids[2:4], told, strict=True)] == [True, True]
+    assert {world.store.get(DOCS, world.biz, one).state for one in ids[2:4]} == {State.LEASED}
+
+
+def test_a_page_whose_records_the_store_buries_is_dead_in_the_report_and_for_its_seed(
+    world, monkeypatch
+):
+    monkeypatch.setattr(storable, "_LARGEST_RECORD", 1_000)
+    offer(world.seeding(), DOCS, world.biz, [an_offer(1), an_offer(2)], world.now)
+    hand_out(world.seeding(), world.tree, DOCS, world.biz, world.now)
+
+    report = work(world, {url(1): b"fine", url(2): b"x" * 2_000})
+
+    assert (report.done, report.dead, report.records) == (1, 1, 1)
+    seeds = world.seeds.find(DOCS, world.biz, segment=None, state=None, after=None, limit=9)
+    ends = {seed.offer.url: (seed.state, seed.why) for seed in seeds}
+    assert ends[url(1)] == (SeedState.FINISHED, "")
+    state, why = ends[url(2)]
+    assert state is SeedState.FAILED
+    assert "no records stored: it is too large" in why
