@@ -296,6 +296,35 @@ def test_many_links_of_a_small_page_weigh(world, kind):
     assert held.weight == 50_000 * LINK_BYTES + 3
 
 
+@pytest.mark.parametrize("kind", ["rule", "spider"])
+def test_a_link_that_no_seed_can_be_made_of_is_told_of_its_page(world, kind):
+    links = (
+        Link(url="https://example.org/1", rule="unheard of"),
+        Link(url="https://example.org/2", meta={"x": "y" * 70_000}),
+        Link(url="https://example.org/3", headers={"X": "a\r\nb"}),
+        Link(url="https://example.org/4", rule="page", meta={"x": 1}),
+    )
+
+    class Linking:
+        def harvest(self, *_):
+            return Harvest(links=links)
+
+        def read(self, *_):
+            yield from links
+
+    reader = RULE if kind == "rule" else PLAIN
+
+    done, *_ = read(world, reader, extractor=Linking(), executors=Linking())
+
+    assert [link.url[-1] for link in done.links] == ["4"]
+    assert done.rejected_count == 3
+    assert [told[:28] for told in done.rejected] == [
+        f"link https://example.org/{n}: " for n in "123"
+    ]
+    assert "no rule called 'unheard of'" in done.rejected[0]
+    assert "64,000 bytes" in done.rejected[1]
+
+
 # ---- coverage ------------------------------------------------------------------------------------
 
 

@@ -188,6 +188,10 @@ def test_links_that_nobody_can_go_to_stop_no_other_and_not_the_page(world):
 
     assert (report.done, report.dead, report.links) == (2, 0, 1)
     assert world.store.get(DOCS, world.biz, an_id).state == State.DONE
+    # Four of each page are known for what they are when the page is read; who finds the others
+    # out can tell nobody but the operator.
+    told = [warning for warning in world.warnings if "cannot be seeds" in warning]
+    assert [warning.partition(" links of docs ")[0] for warning in told] == ["8", "8"]
     assert set(states(world)) == {1, 2}
 
 
@@ -210,13 +214,13 @@ def test_a_link_that_breaks_the_offering_costs_its_page_and_no_other(world):
 def test_many_links_are_offered_some_at_a_time(world, sower, monkeypatch):
     monkeypatch.setattr(sowing, "OFFERS", 100)
     sizes = []
-    original = sowing.offer
+    original = sowing.offer_each
 
     def noting(ports, lane, biz, offers, now):
         sizes.append(len(offers))
         return original(ports, lane, biz, offers, now)
 
-    monkeypatch.setattr(sowing, "offer", noting)
+    monkeypatch.setattr(sowing, "offer_each", noting)
     outcomes = [(a_claim(1), found(*range(10, 160))), (a_claim(2), found(*range(100, 200)))]
 
     assert sower.offer_links(DOCS, world.biz, outcomes) == 190

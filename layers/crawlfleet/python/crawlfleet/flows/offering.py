@@ -14,8 +14,10 @@ import msgspec
 
 from crawlfleet.errors import InvalidRequestError, Problem, StoreUnavailableError
 from crawlfleet.model.biz import Biz
+from crawlfleet.model.harvest import Link
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Claim
 from crawlfleet.model.seed import Offer, Offered, Seed, SeedState, Segment
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.seedkey import ResolverOf, default_resolver
@@ -138,9 +140,22 @@ def adopt(
     return adopted
 
 
+def offer_of(claim: Claim, link: Link) -> Offer:
+    """What is offered of a link that was found on a request's page."""
+    return Offer(
+        url=link.url,
+        rule=link.rule or claim.request.body.rule,
+        depth=link.depth,
+        meta=link.meta,
+        headers=link.headers,
+        job=claim.request.job,
+        found_by=claim.request.id,
+    )
+
+
 def _judge(ports: SeedPorts, biz: Biz, one: Offer, now: datetime) -> _Candidate | Problem:
     """What an offer would be stored as, or what is wrong with it."""
-    problem = _problem(biz, one, now)
+    problem = problem_with_offer(biz, one, now)
     if problem is not None:
         return problem
     at = from_ms(to_ms(max(now, one.starts_at or now)))
@@ -164,7 +179,8 @@ def _judge(ports: SeedPorts, biz: Biz, one: Offer, now: datetime) -> _Candidate 
     )
 
 
-def _problem(biz: Biz, one: Offer, now: datetime) -> Problem | None:
+def problem_with_offer(biz: Biz, one: Offer, now: datetime) -> Problem | None:
+    """Why no seed can be made of an offer, whatever its key; None where one can."""
     fault = problem_with(one.url)
     if fault is not None:
         return Problem("url", fault)

@@ -7,7 +7,7 @@ memory does not depend on the page.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sized
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sized
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final
@@ -15,8 +15,9 @@ from typing import Any, Final
 from crawlfleet.errors import LeaseLostError
 from crawlfleet.flows import recrawling
 from crawlfleet.flows.holding import Held, Holding
+from crawlfleet.flows.offering import offer_of, problem_with_offer
 from crawlfleet.flows.phases import Phases
-from crawlfleet.flows.processing import MOST_TOLD, prepare
+from crawlfleet.flows.processing import LONGEST_TOLD, MOST_TOLD, prepare
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.harvest import Coverage, Link, Skipped
 from crawlfleet.model.lane import Lane
@@ -134,12 +135,13 @@ class Reading:
             self._pace.spent(held.lane, time.perf_counter() - started)
         self._count(held, harvest.coverage)
         held.weight = _weight(page, prepared.records, harvest.links)
+        links, unfit = self._fit(held, harvest.links)
         return Done(
             prepared.records,
             page.status,
-            links=harvest.links,
-            rejected=prepared.rejected,
-            rejected_count=prepared.rejected_count,
+            links=tuple(links),
+            rejected=(*prepared.rejected, *map(str, unfit))[:MOST_TOLD],
+            rejected_count=prepared.rejected_count + len(unfit),
             visit=visit,
         )
 
@@ -173,10 +175,11 @@ class Reading:
                 self._pace.spent(held.lane, time.perf_counter() - started)
             index, place = part.next_index, place + len(fields)
             records += part.records
-            for one in found:
-                if isinstance(one, Link) and len(links) < MOST_LINKS:
+            fit, unfit = self._fit(held, [one for one in found if isinstance(one, Link)])
+            for one in fit:
+                if len(links) < MOST_LINKS:
                     links.setdefault((one.url, one.rule), one)
-            skipped = [str(one) for one in found if isinstance(one, Skipped)]
+            skipped = [str(one) for one in (*found, *unfit) if isinstance(one, Skipped)]
             told += [*part.rejected, *skipped][: MOST_TOLD - len(told)]
             told_count += part.rejected_count + len(skipped)
             read = [record.fields for record in part.records]
@@ -209,6 +212,25 @@ class Reading:
         )
         if not ours:
             raise LeaseLostError("another worker owns it")
+
+    def _fit(self, held: Held, links: Iterable[Link]) -> tuple[list[Link], list[Skipped]]:
+        """Those that a seed can be made of, and why not of the others.
+
+        They are told of the page, as whoever offers them later has nobody to tell.
+        """
+        fit: list[Link] = []
+        unfit: list[Skipped] = []
+        for link in links:
+            # What has nothing but its URL was looked at when it was found.
+            unknown = bool(link.rule) and held.biz.reader(link.rule) is None
+            if unknown or link.meta or link.headers:
+                offer = offer_of(held.claim, link)
+                problem = problem_with_offer(held.biz, offer, self._ports.clock())
+                if problem is not None:
+                    unfit.append(Skipped(f"link {link.url[:LONGEST_TOLD]}", str(problem)))
+                    continue
+            fit.append(link)
+        return fit, unfit
 
     def _visit(self, held: Held, page: Page, content: str) -> Visit | None:
         if held.known is None:

@@ -12,7 +12,8 @@ from itertools import islice
 from threading import Lock
 from typing import Final
 
-from crawlfleet.flows.offering import adopt, offer
+from crawlfleet.errors import InvalidRequestError, Problem
+from crawlfleet.flows.offering import adopt, offer_each, offer_of
 from crawlfleet.flows.seeding import SeedingPorts, hand_out, look_after, seeds_ended
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.ids import RequestId
@@ -69,23 +70,22 @@ class Sower:
         self._adopt(lane, biz, outcomes)
         # One after another: a hundred pages may have millions of links.
         offers = (
-            Offer(
-                url=link.url,
-                rule=link.rule or claim.request.body.rule,
-                depth=link.depth,
-                meta=link.meta,
-                headers=link.headers,
-                job=claim.request.job,
-                found_by=claim.request.id,
-            )
+            offer_of(claim, link)
             for claim, outcome in outcomes
             if isinstance(outcome, Done)
             for link in outcome.links
         )
-        now, new = self._clock(), 0
+        now, new, refused = self._clock(), 0, 0
+        why: InvalidRequestError | None = None
         while part := list(islice(offers, OFFERS)):
             self._active[lane] = time.monotonic()
-            new += sum(one.accepted for one in offer(self._ports, lane, biz, part, now))
+            for one in offer_each(self._ports, lane, biz, part, now):
+                if isinstance(one, Problem):
+                    refused, why = refused + 1, why or InvalidRequestError([one])
+                else:
+                    new += one.accepted
+        if why is not None:
+            self._warn(f"{refused} links of {lane.biz} cannot be seeds", why)
         return new
 
     def _adopt(self, lane: Lane, biz: Biz, outcomes: Outcomes) -> None:
