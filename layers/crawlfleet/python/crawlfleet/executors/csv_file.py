@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Final
 
@@ -190,11 +191,21 @@ class _Table:
 
 
 def _unique(row: Sequence[str]) -> list[str]:
-    """Titles that differ: an empty one has its place, a repeated one the number of the repeat."""
+    """Titles that differ: an empty one has its place, a repeated one the number of the repeat.
+
+    >>> _unique(["a", "a", "", "a_2"])
+    ['a', 'a_3', 'column_3', 'a_2']
+    """
+    plain = [
+        cell.replace("\x00", "").strip() or f"column_{index + 1}" for index, cell in enumerate(row)
+    ]
+    taken, seen = set(plain), Counter[str]()
     titles: list[str] = []
-    seen: dict[str, int] = {}
-    for index, cell in enumerate(row):
-        title = cell.replace("\x00", "").strip() or f"column_{index + 1}"
-        seen[title] = seen.get(title, 0) + 1
-        titles.append(title if seen[title] == 1 else f"{title}_{seen[title]}")
+    for title in plain:
+        seen[title] += 1
+        name, number = title, seen[title]
+        while number > 1 and name in taken:
+            name, number = f"{title}_{number}", number + 1
+        taken.add(name)
+        titles.append(name)
     return titles
