@@ -112,6 +112,28 @@ def test_references_that_multiply_are_refused():
         loads(pickle.dumps(value))
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x80\x02}%bK\x01s.",
+        b"\x80\x02}(%bK\x01u.",
+        b"(%bK\x01d.",
+        b"\x80\x04\x8f(%b\x90.",
+        b"\x80\x04(%b\x91.",
+        b"\x80\x02c__builtin__\nset\n](%be\x85R.",
+        b"\x80\x02cbuiltins\nfrozenset\n](%be\x85R.",
+    ],
+)
+def test_a_key_whose_parts_multiply_is_refused_before_it_is_looked_for(content):
+    # A tuple's hash is made of those of its parts, each time anew: of this one for years.
+    deep = b")" + b"2\x86" * 60
+
+    assert loads(content % b"K\x07") in ({7: 1}, {7})
+    assert loads(content % b"K\x07K\x08\x86") in ({(7, 8): 1}, {(7, 8)})
+    with pytest.raises(UnreadablePickleError, match="more parts than keys have"):
+        loads(content % deep)
+
+
 def test_a_list_that_holds_itself_is_refused():
     value = []
     value.append(value)

@@ -7,8 +7,8 @@ memory a few bytes can make grow to gigabytes.
 
 import io
 import pickle
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Final
 
 #: Bytes of a pickle.
 LARGEST: Final = 10_000_000
@@ -39,11 +39,9 @@ def loads(content: bytes) -> Any:
     return value
 
 
-_SETS: Final = {
-    (module, kind.__name__): kind
-    for module in ("builtins", "__builtin__")
-    for kind in (set, frozenset)
-}
+#: A key may be a tuple of so many values, and such tuples may be in it.
+_KEY_VALUES: Final = 8
+_KEY_DEPTH: Final = 2
 
 
 class _Reader(pickle._Unpickler):  # noqa: SLF001  the one in Python, see above
@@ -52,16 +50,48 @@ class _Reader(pickle._Unpickler):  # noqa: SLF001  the one in Python, see above
     def __init__(self, content: bytes) -> None:
         super().__init__(io.BytesIO(content), encoding="utf-8", errors="surrogateescape")
 
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)  # noqa: SLF001
+
+    def load_setitem(self) -> None:
+        """One key and its value, which lie on top."""
+        _look_at_keys(self.stack[-2:-1])
+        super().load_setitem()
+
+    def load_setitems(self) -> None:
+        """Several, since the last mark."""
+        _look_at_keys(self.stack[::2])
+        super().load_setitems()
+
+    def load_dict(self) -> None:
+        """The same, as the oldest pickles have it."""
+        _look_at_keys(self.stack[::2])
+        super().load_dict()
+
+    def load_additems(self) -> None:
+        """Members of a set."""
+        _look_at_keys(self.stack)
+        super().load_additems()
+
+    def load_frozenset(self) -> None:
+        """The same, all of them."""
+        _look_at_keys(self.stack)
+        super().load_frozenset()
+
+    dispatch[pickle.SETITEM[0]] = load_setitem
+    dispatch[pickle.SETITEMS[0]] = load_setitems
+    dispatch[pickle.DICT[0]] = load_dict
+    dispatch[pickle.ADDITEMS[0]] = load_additems
+    dispatch[pickle.FROZENSET[0]] = load_frozenset
+
     def find_class(self, module: str, name: str) -> Any:
         """The few plain kinds. A function is made anew each time: a pickle could change it."""
         if (module, name) == ("_codecs", "encode"):
             return _encoder()
         if name == "bytes" and module in {"builtins", "__builtin__"}:
             return _no_bytes()
-        found = _SETS.get((module, name))
-        if found is None:
-            raise UnreadablePickleError(f"asks for {module}.{name}, which is not plain data")
-        return found
+        if name in _SETS and module in {"builtins", "__builtin__"}:
+            return _set_maker(_SETS[name])
+        raise UnreadablePickleError(f"asks for {module}.{name}, which is not plain data")
 
     def persistent_load(self, pid: Any) -> Any:  # noqa: ARG002  the base class's signature
         """There is nothing beside the pickle."""
@@ -86,6 +116,28 @@ def _encoder() -> Callable[..., bytes]:
 def _no_bytes() -> Callable[[], bytes]:
     """What they write empty ones by. With an argument it would be memory of any size."""
     return lambda: b""
+
+
+_SETS: Final[Mapping[str, Callable[[Iterable[Any]], Any]]] = {"set": set, "frozenset": frozenset}
+
+
+def _set_maker(kind: Callable[[Iterable[Any]], Any]) -> Callable[..., Any]:
+    """What they write sets by."""
+
+    def make(members: Iterable[Any] = ()) -> Any:
+        _look_at_keys(members)
+        return kind(members)
+
+    return make
+
+
+def _look_at_keys(keys: Iterable[Any], depth: int = 0) -> None:
+    """See that keys are found in no time: a tuple's parts are counted again at each repeat."""
+    for key in keys:
+        if isinstance(key, tuple):
+            if len(key) > _KEY_VALUES or depth >= _KEY_DEPTH:
+                raise UnreadablePickleError("has a key of more parts than keys have")
+            _look_at_keys(key, depth + 1)
 
 
 def _look(value: Any, depth: int, left: list[int]) -> None:
