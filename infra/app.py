@@ -19,7 +19,9 @@ if __name__ == "__main__":
 
 from crawlfleet import names
 from infra import bundle
+from infra.spiders import SpidersError, find_packages
 from infra.stages import DEFAULT_STAGE, STAGES, Stage
+from infra.wheels import BundleError
 
 if TYPE_CHECKING:
     from aws_cdk import App
@@ -30,7 +32,8 @@ def app() -> "App":
     """The app with the chosen stage's stacks in it, not yet synthesised.
 
     Raises:
-        SystemExit: No stage has the chosen name, or there is no Node to synthesise with.
+        SystemExit: No stage has the chosen name, there is no Node to synthesise with, or a package
+            of spiders is none.
     """
     _find_node()
     from aws_cdk import App
@@ -42,7 +45,10 @@ def app() -> "App":
     name = made.node.try_get_context("stage") or os.environ.get(names.ENV_STAGE, DEFAULT_STAGE)
     if name not in STAGES:
         raise SystemExit(f"no stage {name!r}; the stages are {', '.join(STAGES)}")
-    add_stacks(made, STAGES[name])
+    try:
+        add_stacks(made, STAGES[name])
+    except (SpidersError, BundleError) as error:
+        raise SystemExit(f"stage {name!r}: {error}") from error
     return made
 
 
@@ -57,6 +63,8 @@ def add_stacks(scope: "App", stage: Stage) -> None:
     from infra.stacks.state_stack import StateStack
 
     prefix = f"{names.PRODUCT}-{stage.name}"
+    # First of all: a wrong folder is told at once.
+    spiders = find_packages(stage.scrapy_packages, bundle.ROOT)
     network = NetworkStack(scope, f"{prefix}-network", stage=stage).network
     state = StateStack(scope, f"{prefix}-state", stage=stage, network=network)
     functions = ComputeStack(
@@ -65,7 +73,8 @@ def add_stacks(scope: "App", stage: Stage) -> None:
         stage=stage,
         network=network,
         state=state,
-        bundle=bundle.build(stage.architecture),
+        bundle=bundle.build(stage.architecture, spiders=spiders),
+        scrapy_packages=[package.name for package in spiders],
     ).functions
     default_key = state.default_api_key.key
     ApiStack(scope, f"{prefix}-api", stage=stage, functions=functions, default_key=default_key)

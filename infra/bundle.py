@@ -5,10 +5,13 @@ folder. *Divide*: each distribution goes, with what it requires, to the vendor g
 that asks for it, less what the group's base holds; what no group asks for stays behind. *Strip and
 measure*: tests, stubs, C sources and caches go, and the rest is zipped to learn its size.
 
+Where a stage names packages with Scrapy spiders, the consumer's own folder has them, with Scrapy
+and what that requires; no layer has it, so that Python finds it when asked to and not before.
+
 boto3 comes with the runtime and is left out. The result stays between runs and is rebuilt when the
 requirements, the groups or this file change. Our own code is copied anew each time, which is cheap.
 
-Run as ``python -m infra.bundle [--architecture arm64]``.
+Run as ``python -m infra.bundle [--architecture arm64] [--scrapy FOLDER]``.
 """
 
 import argparse
@@ -17,7 +20,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -30,39 +32,26 @@ from typing import IO, Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from infra import bytecode
-from infra.fleet import FLEET, PYTHON_VERSION, Fleet, FunctionSpec
+from infra import bytecode, wheels
+from infra.fleet import FLEET, PYTHON_VERSION, SCRAPY, Fleet, FunctionSpec, VendorGroup
+from infra.spiders import SpiderPackage, SpidersError, find_packages
 from infra.stages import Architecture
+from infra.wheels import IN_RUNTIME, BundleError, holds, requirements
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 #: Lambda's limit for a function with its layers, unpacked.
 UNPACKED_LIMIT_BYTES: Final = 250 * 1024 * 1024
 #: Our limit for a function with its layers, zipped; start-up time follows size.
 ZIPPED_LIMIT_BYTES: Final = 50 * 1024 * 1024
-#: Distributions that the Python runtime of Lambda carries itself.
-IN_RUNTIME: Final = frozenset({"boto3", "botocore", "s3transfer"})
+#: Where a function's own folder has Scrapy and what calls it; ``wiring/readers.py`` looks there.
+SCRAPY_FOLDER: Final = "scrapy"
 
-#: Plain Python of which no wheel is published; pip builds one from the pinned source.
-_FROM_SOURCE: Final = frozenset({"jstyleson"})
-#: Wheel tags that run on the runtime's Amazon Linux 2023 (glibc 2.34), newest first.
-_PLATFORMS: Final = {
-    Architecture.ARM64: ("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux2014"),
-    Architecture.X86_64: (
-        *("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux2014"),
-        *("manylinux_2_12", "manylinux2010", "manylinux_2_5", "manylinux1"),
-    ),
-}
-_MACHINE: Final = {Architecture.ARM64: "aarch64", Architecture.X86_64: "x86_64"}
 _DROPPED_FOLDERS: Final = frozenset({"tests", "test", "__pycache__", "docs", "examples", "bin"})
 _DROPPED_SUFFIXES: Final = (".pyi", ".pyc", ".pyx", ".pxd", ".pxi", ".c", ".h", ".cpp", ".hpp")
 #: The installer's notes; METADATA, entry points and licences stay.
 _DROPPED_NOTES: Final = frozenset({"RECORD", "INSTALLER", "REQUESTED", "WHEEL", "direct_url.json"})
 #: Parts of our package that only people run.
 _NOT_FOR_LAMBDA: Final = frozenset({"cli", "sdk"})
-
-
-class BundleError(Exception):
-    """A bundle could not be built, or would be too large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,24 +90,39 @@ class Bundle:
 
 
 def build(
-    architecture: Architecture = Architecture.ARM64, *, fleet: Fleet = FLEET, root: Path = ROOT
+    architecture: Architecture = Architecture.ARM64,
+    *,
+    fleet: Fleet = FLEET,
+    root: Path = ROOT,
+    spiders: Sequence[SpiderPackage] = (),
 ) -> Bundle:
     """Builds, or finds already built, everything the functions need.
+
+    Args:
+        architecture: Processor of the functions.
+        fleet: What is built for.
+        root: The checkout.
+        spiders: Packages that the functions that run spiders carry, with Scrapy.
 
     Raises:
         BundleError: A wheel is missing for the platform, or a function passes the size limits.
     """
-    staged, lock = root / "build" / "lambda", root / "build" / "lambda.lock"
+    staged = root / "build" / ("lambda-scrapy" if spiders else "lambda")
+    lock = root / "build" / "lambda.lock"
     package_layer = staged / "package"
     functions = {spec.name: staged / "functions" / spec.name for spec in fleet.functions}
     lock.parent.mkdir(exist_ok=True)
     with lock.open("w") as held:
         # A second run waits for the first and finds its work done.
         fcntl.flock(held, fcntl.LOCK_EX)
-        vendor = _build_vendor(architecture, fleet, root)
+        groups = (*fleet.vendor_groups, SCRAPY) if spiders else fleet.vendor_groups
+        vendor = _build_vendor(architecture, groups, root)
         _stage(_package_files(root), package_layer, "/opt")
         for spec in fleet.functions:
-            _stage(_function_files(spec, root), functions[spec.name], "/var/task")
+            files = _function_files(spec, root)
+            if spec.runs_spiders and spiders:
+                files |= _spider_files(f"{spec.folder}/{SCRAPY_FOLDER}", spiders, vendor)
+            _stage(files, functions[spec.name], "/var/task")
     sizes = _vendor_sizes(vendor)
     sizes |= {folder: measure(folder) for folder in (package_layer, *functions.values())}
     bundle = Bundle(
@@ -143,58 +147,23 @@ def measure(folder: Path) -> Size:
     return Size(unpacked=unpacked, zipped=zipped)
 
 
-def requirements(architecture: Architecture, root: Path = ROOT) -> str:
-    """The pinned requirements as the functions' platform sees them, one a line with its hashes.
-
-    What a marker excludes there is dropped here: pip would ask about the machine it runs on.
-    """
-    logical_lines = (root / "requirements" / "lambda.txt").read_text().replace("\\\n", " ")
-    kept = []
-    for line in logical_lines.splitlines():
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        written, *hashes = line.split("--hash=")
-        wanted = Requirement(written.strip())
-        if canonicalize_name(wanted.name) not in IN_RUNTIME and _holds(wanted, architecture):
-            wanted.marker = None
-            kept.append(" ".join([str(wanted), *(f"--hash={one.strip()}" for one in hashes)]))
-    return "\n".join(kept) + "\n"
-
-
-def _holds(requirement: Requirement, architecture: Architecture) -> bool:
-    """Whether a requirement applies on the functions' platform, without any extra."""
-    platform = {
-        "extra": "",
-        "implementation_name": "cpython",
-        "implementation_version": f"{PYTHON_VERSION}.0",
-        "os_name": "posix",
-        "platform_machine": _MACHINE[architecture],
-        "platform_python_implementation": "CPython",
-        "platform_system": "Linux",
-        "python_full_version": f"{PYTHON_VERSION}.0",
-        "python_version": PYTHON_VERSION,
-        "sys_platform": "linux",
-    }
-    return requirement.marker is None or requirement.marker.evaluate(platform)
-
-
-def _build_vendor(architecture: Architecture, fleet: Fleet, root: Path) -> Path:
-    """The vendor layers of one architecture, built unless they stand already."""
-    text = requirements(architecture, root)
-    digest = _digest(text, architecture, fleet)
+def _build_vendor(architecture: Architecture, groups: Sequence[VendorGroup], root: Path) -> Path:
+    """The vendor groups of one architecture, built unless they stand already."""
+    text = requirements(architecture, root / "requirements" / _pins(groups))
+    digest = _digest(text, architecture, groups)
     vendor = root / "layers" / "vendor"
-    target = vendor / architecture.value
+    target = vendor / (f"{architecture}-scrapy" if SCRAPY in groups else architecture.value)
     if _manifest(target).get("digest") == digest:
         return target
     vendor.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=vendor, prefix=".building-") as scratch:
         installed, made = Path(scratch, "installed"), Path(scratch, "made")
         made.mkdir()
-        _install(text, architecture, installed)
-        _divide(installed, made, architecture, fleet)
-        for group in fleet.vendor_groups:
+        wheels.install(text, architecture, installed)
+        _divide(installed, made, architecture, groups)
+        for group in groups:
             _compile(made / group.name, "/opt")
-        sizes = {group.name: measure(made / group.name) for group in fleet.vendor_groups}
+        sizes = {group.name: measure(made / group.name) for group in groups}
         manifest = {
             "digest": digest,
             "sizes": {name: [size.unpacked, size.zipped] for name, size in sizes.items()},
@@ -205,16 +174,23 @@ def _build_vendor(architecture: Architecture, fleet: Fleet, root: Path) -> Path:
     return target
 
 
+def _pins(groups: Sequence[VendorGroup]) -> str:
+    """The file with the pins: that of Scrapy has the others, too."""
+    return "scrapy.txt" if SCRAPY in groups else "lambda.txt"
+
+
 def _compile(folder: Path, placed_at: str) -> None:
     """Adds byte code where an interpreter of the runtime's version is at hand."""
     if interpreter := bytecode.compiler():
         bytecode.compile_missing(folder, placed_at, interpreter)
 
 
-def _digest(text: str, architecture: Architecture, fleet: Fleet) -> str:
-    code = Path(__file__).read_text() + Path(bytecode.__file__).read_text()
+def _digest(text: str, architecture: Architecture, groups: Sequence[VendorGroup]) -> str:
+    code = "".join(
+        Path(str(one)).read_text() for one in (__file__, wheels.__file__, bytecode.__file__)
+    )
     compiled = "compiled" if bytecode.compiler() else "source alone"
-    parts = (text, architecture, PYTHON_VERSION, repr(fleet.vendor_groups), code, compiled)
+    parts = (text, architecture, PYTHON_VERSION, repr(tuple(groups)), code, compiled)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -235,49 +211,14 @@ def _vendor_sizes(target: Path) -> dict[Path, Size]:
     }
 
 
-def _install(text: str, architecture: Architecture, target: Path) -> None:
-    """Everything for the functions' platform, whatever this machine is."""
-    lines = text.splitlines(keepends=True)
-    sources = [line for line in lines if canonicalize_name(line.split("==")[0]) in _FROM_SOURCE]
-    machine = _MACHINE[architecture]
-    platforms = [f"--platform={tag}_{machine}" for tag in _PLATFORMS[architecture]]
-    _pip(
-        [line for line in lines if line not in sources],
-        target,
-        f"no wheels for {machine}",
-        *("--only-binary=:all:", "--implementation=cp"),
-        *(f"--python-version={PYTHON_VERSION}", *platforms),
-    )
-    if sources:
-        _pip(sources, target, "no sources")
-        for one in metadata.distributions(path=[str(target)]):
-            pure = "Root-Is-Purelib: true" in (one.read_text("WHEEL") or "")
-            if canonicalize_name(one.name) in _FROM_SOURCE and not pure:
-                raise BundleError(f"{one.name} was built for this machine; it must be plain Python")
-
-
-def _pip(lines: Sequence[str], target: Path, lacking: str, *arguments: str) -> None:
-    listed = target.with_suffix(".txt")
-    listed.write_text("".join(lines))
-    command = [
-        *(sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--no-deps"),
-        *("--disable-pip-version-check", "--require-hashes", *arguments),
-        *(f"--target={target}", f"--requirement={listed}"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  our own arguments
-    if done.returncode:
-        raise BundleError(f"pip found {lacking}:\n{done.stderr.strip()[-2000:]}")
-
-
-def _divide(installed: Path, made: Path, architecture: Architecture, fleet: Fleet) -> None:
+def _divide(
+    installed: Path, made: Path, architecture: Architecture, groups: Sequence[VendorGroup]
+) -> None:
     """Copies each group's distributions, with what they require, below ``<group>/python``."""
     distributions = metadata.distributions(path=[str(installed)])
     found = {str(canonicalize_name(one.name)): one for one in distributions}
-    closures = {
-        group.name: set(_closure(group.packages, found, architecture))
-        for group in fleet.vendor_groups
-    }
-    for group in fleet.vendor_groups:
+    closures = {group.name: set(_closure(group.packages, found, architecture)) for group in groups}
+    for group in groups:
         held = set[str]().union(*(closures[base] for base in group.base))
         python = made / group.name / "python"
         python.mkdir(parents=True)
@@ -304,7 +245,7 @@ def _closure(
             raise BundleError(f"{name} is needed by a vendor group but not pinned in lambda.txt")
         yield name
         required = map(Requirement, found[name].requires or ())
-        waiting += [canonicalize_name(one.name) for one in required if _holds(one, architecture)]
+        waiting += [canonicalize_name(one.name) for one in required if holds(one, architecture)]
 
 
 def _wanted(path: Path) -> bool:
@@ -353,6 +294,21 @@ def _function_files(spec: FunctionSpec, root: Path) -> dict[str, Path]:
     return files | ({"functions/__init__.py": package} if package.exists() else {})
 
 
+def _spider_files(folder: str, spiders: Sequence[SpiderPackage], vendor: Path) -> dict[str, Path]:
+    """Scrapy, what it requires, and the operator's packages beside it."""
+    held = {path.name for path in vendor.glob("*/python/*")}
+    files = {
+        str(path.relative_to(vendor / SCRAPY.name / "python")): path
+        for path in _files(vendor / SCRAPY.name / "python")
+        if path.suffix != ".pyc"
+    }
+    for package in spiders:
+        if held & {package.name, f"{package.name}.py"}:
+            raise BundleError(f"{package.folder}: functions carry another package {package.name!r}")
+        files |= package.files()
+    return {f"{folder}/{relative}": path for relative, path in files.items()}
+
+
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
@@ -378,6 +334,11 @@ def report(bundle: Bundle, fleet: Fleet, out: IO[str]) -> None:
     for name, folder in layers.items():
         size = bundle.sizes[folder]
         print(f"layer     {name:<18} {_megabytes(size.zipped):>9} zipped", file=out)
+    for spec in fleet.functions:
+        if (bundle.functions[spec.name] / spec.folder / SCRAPY_FOLDER).is_dir():
+            size = bundle.sizes[bundle.functions[spec.name]]
+            line = f"{_megabytes(size.zipped):>9} zipped {_megabytes(size.unpacked):>9} unpacked"
+            print(f"spiders   {spec.name:<18} {line}, with Scrapy", file=out)
     if bytecode.compiler() is None:
         print(f"source alone: no python{PYTHON_VERSION} here to compile it with", file=out)
     for spec in fleet.functions:
@@ -393,10 +354,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--architecture", type=Architecture, choices=list(Architecture), default=Architecture.ARM64
     )
+    parser.add_argument(
+        "--scrapy",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="a package with Scrapy spiders, as scrapy_packages of a stage names it",
+    )
     chosen = parser.parse_args(arguments)
     try:
-        bundle = build(chosen.architecture)
-    except BundleError as error:
+        spiders = find_packages(chosen.scrapy, Path.cwd(), "--scrapy")
+        bundle = build(chosen.architecture, spiders=spiders)
+    except (BundleError, SpidersError) as error:
         sys.stderr.write(f"{error}\n")
         return os.EX_DATAERR
     report(bundle, FLEET, sys.stdout)

@@ -89,6 +89,7 @@ class FunctionSpec:
         grants: What it may reach.
         asynchronous: How events without a waiting caller are treated; None when all callers wait.
         serves_api: Whether API Gateway proxies to it.
+        runs_spiders: Whether it calls the Scrapy spiders that a stage carries.
     """
 
     name: str
@@ -100,6 +101,7 @@ class FunctionSpec:
     reserved_concurrency: int | None = None
     asynchronous: AsynchronousInvocation | None = None
     serves_api: bool = False
+    runs_spiders: bool = False
 
     @property
     def package(self) -> str:
@@ -141,6 +143,8 @@ class FunctionSpec:
             yield INVOKE_VARIABLES[invoked]
         if self.serves_api:
             yield names.ENV_DEFAULT_API_KEY_ID
+        if self.runs_spiders:
+            yield names.ENV_SCRAPY_PACKAGES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,6 +249,12 @@ _EXTRACT: Final = VendorGroup(
     ),
     base=("core", "plans", "web"),
 )
+#: Scrapy and what it requires. No layer: a function has five already, and drivers would import what
+#: they find of it (PyMongo does with pyOpenSSL). A stage with spiders has it in the consumer's own
+#: package, in a folder that Python looks into when the first spider is made.
+SCRAPY: Final = VendorGroup(
+    name="scrapy", packages=("itemadapter", "scrapy"), base=("core", "plans", "web", "extract")
+)
 
 _TICK: Final = AsynchronousInvocation(retry_attempts=0, max_event_age_seconds=60)
 
@@ -267,6 +277,7 @@ FLEET: Final = Fleet(
             grants=Grants(invokes=(names.ID_ISSUER,)),
             # The event is a wake-up call; the next tick calls again, so old ones are worth nothing.
             asynchronous=AsynchronousInvocation(retry_attempts=0, max_event_age_seconds=120),
+            runs_spiders=True,
         ),
         FunctionSpec(
             name=names.ROUTER,

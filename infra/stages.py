@@ -68,6 +68,8 @@ class Stage:
             account's concurrency to stay unreserved, so its limit must be that much higher.
         nat_count: NAT instances or gateways; one for each zone survives a zone's failure.
         keep_state: Whether stores and secrets outlive their stack, and stacks refuse deletion.
+        scrapy_packages: Folders of the packages whose Scrapy spiders consumers run, relative to the
+            checkout, such as ``"../shop-crawler/shop"``. None: nothing of Scrapy is deployed.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Stage:
     log_retention_days: int = 30
     log_level: str = "INFO"
     keep_state: bool = True
+    scrapy_packages: tuple[str, ...] = ()
 
 
 DEV: Final = Stage(

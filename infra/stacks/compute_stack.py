@@ -1,6 +1,6 @@
 """The compute stack: the five functions, their layers, and what each of them may reach."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_lambda as lambda_
@@ -32,10 +32,12 @@ class ComputeStack(Stack):
         network: FleetNetwork,
         state: StateStack,
         bundle: Bundle,
+        scrapy_packages: Sequence[str],
     ) -> None:
         super().__init__(scope, construct_id, description=f"Crawlfleet {stage.name}: functions")
         self._stage = stage
         self._state = state
+        self._scrapy_packages = scrapy_packages
         layers = FunctionLayers(self, "Layers", bundle=bundle, chosen=stage.architecture)
         self.functions: dict[str, lambda_.IFunction] = {}
         for spec in FLEET.functions:
@@ -63,6 +65,7 @@ class ComputeStack(Stack):
             names.ENV_REDIS_SECRET: self._state.redis.token.secret_arn,
             names.ENV_NODE_SECRET: self._state.node_secrets.name_pattern,
             names.ENV_DEFAULT_API_KEY_ID: self._state.default_api_key.key.key_id,
+            names.ENV_SCRAPY_PACKAGES: ",".join(self._scrapy_packages),
         }
         invoked = {INVOKE_VARIABLES[name]: name for name in spec.grants.invokes}
         for variable in spec.environment:

@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from infra import bundle, bytecode
+from infra import bundle, bytecode, wheels
 from infra.bundle import ROOT, ZIPPED_LIMIT_BYTES, Bundle, BundleError, Size
 from infra.fleet import FLEET, FunctionSpec
 from infra.stages import Architecture
@@ -176,7 +176,7 @@ def test_a_second_build_reuses_the_first(built: Bundle, monkeypatch: pytest.Monk
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("pip ran again")
 
-    monkeypatch.setattr(bundle, "_install", refuse)
+    monkeypatch.setattr(wheels, "install", refuse)
 
     assert bundle.build(Architecture.ARM64).vendor_layers == built.vendor_layers
 
@@ -248,10 +248,10 @@ def test_a_function_over_the_limit_is_refused_by_name(built: Bundle):
 
 
 def test_requirements_leave_out_what_the_runtime_carries():
-    pinned = bundle.requirements(Architecture.ARM64)
+    pinned = wheels.requirements(Architecture.ARM64, ROOT / "requirements/lambda.txt")
 
     names = {line.partition("==")[0] for line in pinned.splitlines()}
-    assert not names & bundle.IN_RUNTIME
+    assert not names & wheels.IN_RUNTIME
     packages = {package for group in FLEET.vendor_groups for package in group.packages}
     assert {canonicalize_name(package) for package in packages} <= names
     assert all("--hash=sha256:" in line for line in pinned.splitlines())
@@ -262,12 +262,11 @@ def test_every_dependency_of_the_product_is_in_a_vendor_group():
 
     required = {Requirement(line).name for line in project["dependencies"]}
     carried = {package for group in FLEET.vendor_groups for package in group.packages}
-    assert required - bundle.IN_RUNTIME == carried
+    assert required - wheels.IN_RUNTIME == carried
 
 
 def test_requirements_are_those_of_the_functions_platform(tmp_path: Path):
-    (tmp_path / "requirements").mkdir()
-    (tmp_path / "requirements" / "lambda.txt").write_text(
+    (tmp_path / "lambda.txt").write_text(
         "# made by a tool\n"
         "boto3==1.40.0 \\\n    --hash=sha256:aa\n"
         "redis==6.0.0 \\\n    --hash=sha256:bb \\\n    --hash=sha256:cc\n    # via crawlfleet\n"
@@ -275,7 +274,7 @@ def test_requirements_are_those_of_the_functions_platform(tmp_path: Path):
         "arm==1 ; platform_machine == 'aarch64' \\\n    --hash=sha256:ee\n"
     )
 
-    text = bundle.requirements(Architecture.ARM64, tmp_path)
+    text = wheels.requirements(Architecture.ARM64, tmp_path / "lambda.txt")
 
     assert text.splitlines() == [
         "redis==6.0.0 --hash=sha256:bb --hash=sha256:cc",

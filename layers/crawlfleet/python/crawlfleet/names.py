@@ -39,6 +39,8 @@ ENV_DEFAULT_API_KEY_ID: Final = "CRAWLFLEET_DEFAULT_API_KEY_ID"
 #: Function name or ARN of a function that another one invokes.
 ENV_CONSUMER_FUNCTION: Final = "CRAWLFLEET_CONSUMER_FUNCTION"
 ENV_ID_ISSUER_FUNCTION: Final = "CRAWLFLEET_ID_ISSUER_FUNCTION"
+#: Packages whose Scrapy spiders may be named by configurations: names, commas between them.
+ENV_SCRAPY_PACKAGES: Final = "CRAWLFLEET_SCRAPY_PACKAGES"
 #: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
 ENV_LOG_LEVEL: Final = "CRAWLFLEET_LOG_LEVEL"
 

@@ -21,6 +21,7 @@ LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 _STAGE = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _FUNCTION = re.compile(r"[A-Za-z0-9:_$-]{1,170}\Z")
+_PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
 _SECRET = re.compile(r"[A-Za-z0-9/_+=.@:-]{1,512}\Z")
 
 
@@ -45,6 +46,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         consumer_function: Name or ARN of the consumer.
         id_issuer_function: Name or ARN of the id-issuer.
         default_api_key_id: API key id of the default tenant, if there is such a key.
+        scrapy_packages: Packages of the operator whose Scrapy spiders may be named.
     """
 
     stage: str
@@ -55,6 +57,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     consumer_function: str = ""
     id_issuer_function: str = ""
     default_api_key_id: str | None = None
+    scrapy_packages: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(
@@ -84,6 +87,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                 names.ENV_ID_ISSUER_FUNCTION, _function_mistake, needed=Need.ID_ISSUER in wanted
             ),
             default_api_key_id=reader.read(names.ENV_DEFAULT_API_KEY_ID, lambda _: None) or None,
+            scrapy_packages=_listed(reader.read(names.ENV_SCRAPY_PACKAGES, _packages_mistake)),
         )
         if reader.problems:
             raise ConfigError(reader.problems)
@@ -92,6 +96,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def node_secret(self, node: str) -> str:
         """Secrets Manager id of the MongoDB URI of a node."""
         return self.node_secret_template.replace("{node}", node)
+
+
+def scrapy_packages(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """What people's own checks of a configuration read, who have nothing else of a function's.
+
+    >>> scrapy_packages({"CRAWLFLEET_SCRAPY_PACKAGES": "shop, spiders"})
+    ('shop', 'spiders')
+
+    Raises:
+        ConfigError: the variable names no packages.
+    """
+    reader = _Reader(os.environ if environment is None else environment)
+    found = _listed(reader.read(names.ENV_SCRAPY_PACKAGES, _packages_mistake))
+    if reader.problems:
+        raise ConfigError(reader.problems)
+    return found
 
 
 class _Reader:
@@ -144,3 +164,12 @@ def _template_mistake(value: str) -> str | None:
 
 def _function_mistake(value: str) -> str | None:
     return None if _FUNCTION.match(value) else f"is no function name or ARN: {value[:60]!r}"
+
+
+def _listed(value: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in value.split(",")) if value else ()
+
+
+def _packages_mistake(value: str) -> str | None:
+    wrong = [each for each in _listed(value) if not _PACKAGE.match(each)]
+    return f"is no package name: {wrong[0][:60]!r}" if wrong else None

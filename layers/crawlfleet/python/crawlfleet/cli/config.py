@@ -78,8 +78,15 @@ def validate_folder(
 
 
 def reader_check() -> ReaderCheck:
-    """The check of rules and spiders; the first one brings in the parsers."""
-    from crawlfleet.wiring.readers import check_reader
+    """The check of rules and spiders; the first one brings in the parsers.
+
+    Raises:
+        ConfigError: the environment's names of Scrapy packages are none.
+    """
+    from crawlfleet.settings import scrapy_packages
+    from crawlfleet.wiring.readers import carry_spiders, check_reader
+
+    carry_spiders(scrapy_packages())
 
     return check_reader
 

@@ -6,7 +6,7 @@ its callback, ``cb_kwargs`` and ``meta`` in its own ``meta``, as text under one 
 
 Spiders are code, and code is trusted: it is the operator's, shipped with the function. A
 configuration, which a tenant may have written, chooses among the spiders of packages that the
-operator has named (:func:`allow_spiders`) and can import nothing else.
+operator has named (``scrapy_packages.allow_spiders``) and can import nothing else.
 
 What an engine would do is not done: no middlewares, pipelines, errbacks, start requests, and
 nothing to await. ``allowed_domains`` and ``DEPTH_LIMIT`` hold, since they say what a spider is for.
@@ -25,6 +25,7 @@ from msgspec import Meta
 
 from crawlfleet.errors import ExtractError, Problem
 from crawlfleet.executors.base import Context, Executor, Found, Parameters
+from crawlfleet.executors.scrapy_packages import allowed, is_allowed, look_into_folders
 from crawlfleet.executors.scrapy_wire import (
     NotPortableError,
     item_fields,
@@ -33,6 +34,7 @@ from crawlfleet.executors.scrapy_wire import (
 )
 from crawlfleet.model.harvest import Link, Skipped
 from crawlfleet.model.outcome import Page
+from crawlfleet.names import ENV_SCRAPY_PACKAGES
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -51,12 +53,6 @@ Place = Annotated[
 SettingName = Annotated[str, Meta(max_length=100, pattern=r"^[A-Z][A-Z0-9_]*\Z")]
 
 _END: Final = object()
-_packages: set[str] = {"spiders"}
-
-
-def allow_spiders(*packages: str) -> None:
-    """Let configurations name spiders of these packages; ``spiders`` is one from the beginning."""
-    _packages.update(packages)
 
 
 class ScrapyParameters(Parameters, frozen=True, kw_only=True):
@@ -82,9 +78,9 @@ class ScrapySpider(Executor[ScrapyParameters]):
     def problems(cls, parameters: ScrapyParameters) -> Iterator[Problem]:
         """The spider has to be of a package that the operator has named."""
         module = parameters.spider.partition(":")[0]
-        if not any(module == each or module.startswith(f"{each}.") for each in _packages):
-            allowed = ", ".join(sorted(_packages))
-            yield Problem("spider", f"{module!r} is in none of the operator's packages: {allowed}")
+        if not is_allowed(module):
+            named = f"{', '.join(allowed())}; {ENV_SCRAPY_PACKAGES} names them"
+            yield Problem("spider", f"{module!r} is in none of the operator's packages: {named}")
 
     def read(self, page: Page, context: Context) -> Iterator[Found]:
         """What the callback gives.
@@ -110,12 +106,14 @@ def _make(parameters: ScrapyParameters) -> "Spider":
     for problem in ScrapySpider.problems(parameters):
         raise ExtractError("parameters.spider", problem.message)
     module, _, name = parameters.spider.partition(":")
+    look_into_folders()
     try:
         from scrapy import Spider
         from scrapy.crawler import Crawler
         from scrapy.statscollectors import MemoryStatsCollector
     except ImportError as error:
-        raise ExtractError("executor", "scrapy is not installed: crawlfleet[scrapy]") from error
+        why = "Scrapy is not here; consumers carry it where scrapy_packages of the stage name any"
+        raise ExtractError("executor", f"{why} ({error})") from error
     try:
         kind = getattr(importlib.import_module(module), name, None)
     except ImportError as error:

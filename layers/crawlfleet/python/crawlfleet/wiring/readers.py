@@ -5,12 +5,21 @@ from typing import Final
 
 from crawlfleet.errors import Problem
 from crawlfleet.executors.registry import Registry, check_spider
+from crawlfleet.executors.scrapy_packages import allow_spiders
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
 
 #: The executors there are: built in, of installed packages, and of files dropped beside the
 #: consumer's handler. Lambda and the local cloud run where that folder is.
 REGISTRY: Final = Registry(Path("functions/consumer/executors"))
+
+#: Where the bundle puts Scrapy, what it requires and the operator's packages (infra/spiders.py).
+SCRAPY_FOLDER: Final = Path("functions/consumer/scrapy")
+
+
+def carry_spiders(packages: tuple[str, ...]) -> None:
+    """Let spiders of these packages be named; imports nothing of them, and not Scrapy."""
+    allow_spiders(*packages, folder=SCRAPY_FOLDER if packages else None)
 
 
 def check_reader(reader: Rule | Spider) -> list[Problem]:
