@@ -44,44 +44,45 @@ _KEY_VALUES: Final = 8
 _KEY_DEPTH: Final = 2
 
 
+def _look_at_keys(keys: Iterable[Any], depth: int = 0) -> None:
+    """See that keys are found in no time: a tuple's parts are counted again at each repeat."""
+    for key in keys:
+        if isinstance(key, tuple):
+            if len(key) > _KEY_VALUES or depth >= _KEY_DEPTH:
+                raise UnreadablePickleError("has a key of more parts than keys have")
+            _look_at_keys(key, depth + 1)
+
+
+def _guarded(opcode: bytes, keys: slice) -> tuple[int, Callable[[Any], None]]:
+    """An operation that looks for keys; before it does it looks at them, on the stack."""
+    read = _DISPATCH[opcode[0]]
+
+    def look_first(reader: Any) -> None:
+        _look_at_keys(reader.stack[keys])
+        read(reader)
+
+    return opcode[0], look_first
+
+
+_DISPATCH: Final[Mapping[int, Callable[[Any], None]]] = pickle._Unpickler.dispatch  # noqa: SLF001  as below
+_GUARDED: Final = dict(
+    (
+        _guarded(pickle.SETITEM, slice(-2, -1)),
+        _guarded(pickle.SETITEMS, slice(0, None, 2)),
+        _guarded(pickle.DICT, slice(0, None, 2)),
+        _guarded(pickle.ADDITEMS, slice(None)),
+        _guarded(pickle.FROZENSET, slice(None)),
+    )
+)
+
+
 class _Reader(pickle._Unpickler):  # noqa: SLF001  the one in Python, see above
     """A reader that finds nothing that could do anything."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__(io.BytesIO(content), encoding="utf-8", errors="surrogateescape")
 
-    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)  # noqa: SLF001
-
-    def load_setitem(self) -> None:
-        """One key and its value, which lie on top."""
-        _look_at_keys(self.stack[-2:-1])
-        super().load_setitem()
-
-    def load_setitems(self) -> None:
-        """Several, since the last mark."""
-        _look_at_keys(self.stack[::2])
-        super().load_setitems()
-
-    def load_dict(self) -> None:
-        """The same, as the oldest pickles have it."""
-        _look_at_keys(self.stack[::2])
-        super().load_dict()
-
-    def load_additems(self) -> None:
-        """Members of a set."""
-        _look_at_keys(self.stack)
-        super().load_additems()
-
-    def load_frozenset(self) -> None:
-        """The same, all of them."""
-        _look_at_keys(self.stack)
-        super().load_frozenset()
-
-    dispatch[pickle.SETITEM[0]] = load_setitem
-    dispatch[pickle.SETITEMS[0]] = load_setitems
-    dispatch[pickle.DICT[0]] = load_dict
-    dispatch[pickle.ADDITEMS[0]] = load_additems
-    dispatch[pickle.FROZENSET[0]] = load_frozenset
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {**_DISPATCH, **_GUARDED}
 
     def find_class(self, module: str, name: str) -> Any:
         """The few plain kinds. A function is made anew each time: a pickle could change it."""
@@ -129,15 +130,6 @@ def _set_maker(kind: Callable[[Iterable[Any]], Any]) -> Callable[..., Any]:
         return kind(members)
 
     return make
-
-
-def _look_at_keys(keys: Iterable[Any], depth: int = 0) -> None:
-    """See that keys are found in no time: a tuple's parts are counted again at each repeat."""
-    for key in keys:
-        if isinstance(key, tuple):
-            if len(key) > _KEY_VALUES or depth >= _KEY_DEPTH:
-                raise UnreadablePickleError("has a key of more parts than keys have")
-            _look_at_keys(key, depth + 1)
 
 
 def _look(value: Any, depth: int, left: list[int]) -> None:
