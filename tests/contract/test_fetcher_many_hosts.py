@@ -1,7 +1,12 @@
 """A broad crawl: many hosts, each asked for little. What one fetcher keeps for them is bounded."""
 
 import asyncio
+import socket
+from threading import Event
 
+import pytest
+
+from crawlfleet.adapters import http_names
 from crawlfleet.adapters.http_connections import MAX_IDLE
 from crawlfleet.adapters.http_fetcher import AiohttpFetcher
 from tests.contract.hostile_names import Names
@@ -43,3 +48,62 @@ def test_of_many_idle_connections_the_oldest_are_closed():
     connections = asyncio.run(_crawl([*hosts, *hosts[-100:], hosts[0]]))
 
     assert connections == len(hosts) + 1, "those asked last were kept, the first was not"
+
+
+def test_one_site_whose_name_servers_say_nothing_leaves_threads_to_the_others(monkeypatch):
+    """Whoever owns a domain may name as many hosts in it as there are threads, and more."""
+    begun, answered = Event(), Event()
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 80))]
+
+    def look_up(host, *_):
+        if host == "good.example":
+            return found
+        begun.set()
+        return found if answered.wait(30) else []
+
+    monkeypatch.setattr(http_names, "_look_up", look_up)
+
+    async def run():
+        names = http_names.Names()
+        silent = [
+            asyncio.create_task(names.resolve(f"h{n}.deep.silent.example", 80)) for n in range(300)
+        ]
+        await asyncio.to_thread(begun.wait, 10)
+        try:
+            async with asyncio.timeout(5):
+                place = await names.resolve("good.example", 80)
+        finally:
+            answered.set()
+        everybody = await asyncio.gather(*silent)
+        sites = len(names._sites)
+        await names.close()
+        return place[0]["host"], {found[0]["host"] for found in everybody}, sites
+
+    assert asyncio.run(run()) == ("127.0.0.1", {"127.0.0.1"}, 0)
+
+
+def test_a_look_up_that_waits_for_others_of_its_site_does_not_wait_for_ever(monkeypatch):
+    monkeypatch.setattr(http_names, "WAIT_SECONDS", 0.05)
+    asked, all_asked, answered = [], asyncio.Event(), asyncio.Event()
+
+    class Slow(Names):
+        async def resolve(self, host, port=0, family=socket.AF_UNSPEC):
+            asked.append(host)
+            if len(asked) == http_names.OF_SITE:
+                all_asked.set()
+            await answered.wait()
+            return await super().resolve(host, port, family)
+
+    async def run():
+        names = http_names.Names(Slow("127.0.0.1"))
+        first = [
+            asyncio.create_task(names.resolve(f"h{n}.example.org", 80))
+            for n in range(http_names.OF_SITE)
+        ]
+        await all_asked.wait()
+        with pytest.raises(OSError, match="take too long"):
+            await names.resolve("last.example.org", 80)
+        answered.set()
+        return len(await asyncio.gather(*first))
+
+    assert asyncio.run(run()) == http_names.OF_SITE

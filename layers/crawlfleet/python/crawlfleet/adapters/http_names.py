@@ -1,8 +1,11 @@
 """Where hosts are: looked up in threads of our own, remembered for a few seconds.
 
 The event loop's own look-ups share a handful of threads with everything else, so a few name servers
-that take their time would hold up all other hosts. What is remembered here is only where a host is
-said to be; whether one may connect there is asked of each socket (``http_fetcher``).
+that take their time would hold up all other hosts. The names of one site have a few of our threads
+at most, because whoever owns a domain may name any number of hosts in it.
+
+What is remembered here is only where a host is said to be; whether one may connect there is asked
+of each socket (``http_fetcher``).
 """
 
 import asyncio
@@ -13,8 +16,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
+from weakref import WeakValueDictionary
 
 from aiohttp.abc import AbstractResolver, ResolveResult
+
+from crawlfleet.policy.following import site_of
 
 #: How long an answer is believed.
 FRESH_SECONDS: Final = 10.0
@@ -22,7 +28,10 @@ FRESH_SECONDS: Final = 10.0
 FAILED_SECONDS: Final = 2.0
 #: Hosts remembered.
 _HOSTS: Final = 4_096
-_THREADS: Final = 32
+_THREADS: Final = 64
+#: Of these, names of one site are looked up at once; the others wait for each other, for so long.
+OF_SITE: Final = 8
+WAIT_SECONDS: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -39,6 +48,8 @@ class Names(AbstractResolver):
         self._resolver = resolver or SystemNames()
         self._known: OrderedDict[tuple[str, int], _Known] = OrderedDict()
         self._asked: dict[tuple[str, int], asyncio.Task[_Known]] = {}
+        # A site is here while a name of it is looked up.
+        self._sites: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -64,7 +75,7 @@ class Names(AbstractResolver):
 
     async def _ask(self, host: str, port: int, family: socket.AddressFamily) -> _Known:
         try:
-            places: Sequence[ResolveResult] = await self._resolver.resolve(host, port, family)
+            places = await self._in_turn(host, port, family)
             error = None if places else OSError(None, "the host has no address")
         except (OSError, UnicodeError) as failure:
             places, error = (
@@ -77,6 +88,24 @@ class Names(AbstractResolver):
         while len(self._known) > _HOSTS:
             self._known.popitem(last=False)
         return known
+
+    async def _in_turn(
+        self, host: str, port: int, family: socket.AddressFamily
+    ) -> Sequence[ResolveResult]:
+        site = site_of(host)
+        gate = self._sites.get(site)
+        if gate is None:
+            gate = self._sites[site] = asyncio.Semaphore(OF_SITE)
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await gate.acquire()
+        except TimeoutError as error:
+            raise OSError(None, "the name servers of its site take too long") from error
+        try:
+            # With no time of its own: the thread is held for as long as the name server likes.
+            return await self._resolver.resolve(host, port, family)
+        finally:
+            gate.release()
 
     def forget(self) -> None:
         """Ask anew for every host."""
