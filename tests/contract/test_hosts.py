@@ -544,6 +544,42 @@ def test_a_clock_that_is_set_back_stops_nobody_for_long(street):
     assert street.ask(count=1_000).count >= 10
 
 
+def test_a_clock_that_is_set_back_leaves_no_permits_with_the_dead(street):
+    street.limits = HostLimits(per_second=1_000, concurrency=8)
+    street.ask("dead", count=8)
+    street.wait(-3_600)
+
+    assert street.ask("w2", count=8).permits == 0
+    street.wait(PERMIT_SECONDS)
+    assert street.ask("w2", count=8).permits == 8
+
+
+def test_a_clock_that_is_set_back_keeps_no_permits_that_are_given_back(street):
+    street.limits = HostLimits(per_second=1_000, concurrency=8)
+    street.ask("w1", count=8)
+    street.wait(-3_600)
+
+    street.report("w1", running=8)
+    street.wait(2)
+    street.report("w1", running=0)
+    street.wait(1)
+
+    assert street.ask("w2", count=8).permits == 8
+
+
+def test_a_clock_that_is_set_back_shares_nothing_with_tenants_that_are_gone(street):
+    street.limits = HostLimits(per_second=10, concurrency=100)
+    street.ask("w1", "acme", count=1_000)
+    street.ask("w2", "gone", count=1_000)
+    street.wait(-3_600)
+
+    street.ask("w1", "acme", count=1)
+    street.wait(max(PERMIT_SECONDS, DEMAND_SECONDS) + 1)
+
+    assert street.ask("w1", "acme", count=1_000).count == 21
+    assert street.state.tenants == ("acme",)
+
+
 def test_an_idle_host_is_forgotten_after_an_hour_but_not_before_its_back_off_is_over(
     redis_connection, tenant
 ):

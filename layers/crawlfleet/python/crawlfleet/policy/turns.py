@@ -295,22 +295,33 @@ def keeps(
 def swept(host: HostTurns, now: int, asking: str = "") -> HostTurns:
     """The host without what is over, and without moments that a clock set back has made too late.
 
-    Nothing is granted beyond the horizon, so nothing can lie there.
+    Nothing is granted beyond the horizon, no permit for longer than :data:`PERMIT_US`, and nothing
+    was seen that is yet to come: else the dead would hold their permits, and tenants that are gone
+    would have their share, until the clock is again where it was.
     """
     latest = now + HORIZON_US
-    permits = {key: one for key, one in host.permits.items() if one.until > now}
+    permits = {
+        key: Permit(one.count, min(one.granted_at, now), min(one.until, now + PERMIT_US))
+        for key, one in host.permits.items()
+        if one.until > now
+    }
     holding = {tenant for _, tenant in permits}
     tenants = {}
     for name, one in host.tenants.items():
-        last = min(one.last, latest)
+        known = replace(
+            one,
+            last=min(one.last, latest),
+            unmet_at=min(one.unmet_at, now),
+            served_at=min(one.served_at, now),
+        )
         over = (
-            last + one.interval <= now
-            and one.share_at <= now
-            and one.unmet_at + DEMAND_US <= now
+            known.last + known.interval <= now
+            and known.share_at <= now
+            and known.unmet_at + DEMAND_US <= now
             and name not in holding
         )
         if not over or name == asking:
-            tenants[name] = replace(one, last=last)
+            tenants[name] = known
     return replace(host, last=min(host.last, latest), tenants=tenants, permits=permits)
 
 

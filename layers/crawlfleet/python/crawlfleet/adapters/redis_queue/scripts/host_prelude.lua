@@ -12,7 +12,7 @@ local min, max = math.min, math.max
 
 -- The host as it is now: permits that have ended are gone, and tenants of whom nothing is left but
 -- the one who asks. host.held are the permits of host.member, the worker and tenant that call, nil
--- if none are known. What a clock set back has made too late is brought back into the horizon.
+-- if none are known. What a clock set back has made too late is brought back to where it can be.
 local function load_host(now, asking, worker)
   local host = {last = 0, gap = 0, until_us = 0, strain = 0, answer = 0, pace = 0, slow = 0}
   host.tenants, host.count, host.member = {}, 0, worker .. ' ' .. asking
@@ -23,12 +23,17 @@ local function load_host(now, asking, worker)
     local of = match(name, ' (%S*)$')
     if of then
       local count, granted_at, ends = match(text, '(%d+) (%d+) (%d+)')
-      if tonumber(ends) <= now then
+      granted_at, ends = tonumber(granted_at), tonumber(ends)
+      if ends <= now then
         over[#over + 1] = name
       else
+        if granted_at > now or ends > now + PERMIT then
+          granted_at, ends = min(granted_at, now), min(ends, now + PERMIT)
+          redis.call('HSET', KEYS[1], name, format('%s %.0f %.0f', count, granted_at, ends))
+        end
         permits[of] = (permits[of] or 0) + count
         if name == host.member then
-          host.held, host.granted_at = tonumber(count), tonumber(granted_at)
+          host.held, host.granted_at = tonumber(count), granted_at
         end
       end
     elseif name == '*' then
@@ -42,8 +47,9 @@ local function load_host(now, asking, worker)
         match(text, '(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)')
       host.tenants[name] = {
         last = min(last, latest), interval = tonumber(interval), share_at = tonumber(share_at),
-        unmet_at = tonumber(unmet_at), want = tonumber(want), concurrency = tonumber(concurrency),
-        served_at = tonumber(served_at), permits = 0, changed = tonumber(last) > latest,
+        unmet_at = min(unmet_at, now), want = tonumber(want), concurrency = tonumber(concurrency),
+        served_at = min(served_at, now), permits = 0,
+        changed = tonumber(last) > latest or max(unmet_at, served_at) > now,
       }
     end
   end
