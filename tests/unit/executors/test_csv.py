@@ -65,6 +65,7 @@ def test_encoding_delimiter_and_line_ends_are_found(read, body, content_type, pa
         ({"quote": "'"}, "x,y\n'1,2',3\n", [{"x": "1,2", "y": "3"}]),
         ({}, "a,a,,\n1,2,,\n", [{"a": "1", "a_2": "2"}]),
         ({}, "a,a,a_2\n1,2,3\n", [{"a": "1", "a_3": "2", "a_2": "3"}]),
+        ({}, f"a,b\n{'x' * 900_000},2\n", [{"a": "x" * 900_000, "b": "2"}]),
         ({}, "\n\na\n\n1\n\n", [{"a": "1"}]),
         (
             {"header": False, "columns": {"b": {"index": 1, "type": "integer"}}},

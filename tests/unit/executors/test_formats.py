@@ -193,6 +193,8 @@ def test_the_charset_of_the_answer_counts_where_xml_says_nothing(read):
         ("<?xml version='1.0' encoding='latin1'?><x><r>é</r></x>".encode("latin-1"), ""),
         ("<x><r>é</r></x>".encode("utf-16"), ""),
         ("<x><r>é</r></x>".encode(), ""),
+        ("\ufeff<x><r>é</r></x>".encode(), "text/xml; charset=ISO-8859-1"),
+        ("\ufeff\n<?xml version='1.0' encoding='latin1'?><x><r>é</r></x>".encode(), ""),
     ):
         assert read(by, page(body, content_type=kind)).records == [{"v": "é"}]
 

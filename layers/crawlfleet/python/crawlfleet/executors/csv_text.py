@@ -14,6 +14,9 @@ ROW_CHARACTERS_MAX: Final = 1_000_000
 #: Cells of a row.
 CELLS_MAX: Final = 2_000
 
+# A cell is bounded by its row; the csv module's own bound, which is the process's, is an eighth.
+csv.field_size_limit(ROW_CHARACTERS_MAX)
+
 _DELIMITERS: Final = (",", ";", "\t", "|")
 #: Rows, and characters of them, that a delimiter is judged by.
 _SAMPLE_ROWS: Final = 30

@@ -7,6 +7,7 @@ a document that declares entities is refused.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,7 +46,8 @@ def elements(page: Page, wanted: Wanted, context: Context) -> Iterator[_Element]
             context.tick()
             if parser is None:
                 parser = _parser(page, chunk)
-                chunk = chunk.lstrip(b" \t\r\n")  # noqa: PLW2901  before <?xml it is a mistake, a frequent one
+                # Before <?xml it is a mistake, and a frequent one; so is a mark there.
+                chunk = chunk.removeprefix(BOM_UTF8).lstrip(b" \t\r\n")  # noqa: PLW2901
             parser.feed(chunk)
             yield from reader.read(parser)
         if parser is None:
@@ -82,6 +84,8 @@ def _parser(page: Page, start: bytes) -> XMLPullParser:
 
     header = _CHARSET.search(page.content_type)
     encoding = codec_of(header[1]) if header and not _DECLARED.match(start) else None
+    if start.startswith(BOM_UTF8):
+        encoding = "utf-8"
     return etree.XMLPullParser(
         events=("start", "end"),
         encoding=encoding,
