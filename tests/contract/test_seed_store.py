@@ -82,6 +82,9 @@ class Bed:
             self.lane, self.biz, segment=segment, state=state, after=after, limit=limit
         )
 
+    def of_keys(self, *seeds: Seed) -> list[Seed]:
+        return self.store.of_keys(self.lane, self.biz, [seed.key for seed in seeds])
+
     def totals(self, now: datetime = NOW) -> list[SeedTotals]:
         return self.store.totals(self.lane, self.biz, now)
 
@@ -391,6 +394,25 @@ def test_seeds_are_found_by_segment_and_state_page_by_page(bed):
     )
     assert bed.find("2026-03") == []
     assert bed.find(TODAY.name, after=every[9]) == []
+
+
+def test_seeds_are_found_by_their_keys_in_whatever_segment_the_newest_first(bed):
+    today, tomorrow, other = a_seed(1), a_seed(1, TOMORROW), a_seed(2)
+    bed.insert(today, tomorrow, other, a_seed(3))
+
+    assert bed.of_keys(today) == [tomorrow, today]
+    assert bed.of_keys(other, today, other) == [tomorrow, other, today]
+    assert bed.of_keys(a_seed(4)) == bed.of_keys() == []
+
+
+def test_seeds_are_found_by_their_keys_in_a_month_of_segments(bed):
+    days = [Segment(f"2026-01-{day:02d}", NOW, NOW + DAY) for day in range(1, 32)]
+    days += [TODAY, TOMORROW]
+    bed.insert(*(a_seed(1, day, due_at=NOW) for day in days))
+
+    found = [seed.segment for seed in bed.of_keys(a_seed(1))]
+
+    assert found == [day.name for day in reversed(days)][:31]
 
 
 def test_totals_tell_of_each_segment_the_newest_first(bed):

@@ -82,6 +82,7 @@ def test_everything_documented_answers(world, document):
         "purgeDeadLetters": {"filter": {"status": 299}},
         "tryRule": {"rule": "page", "page": {"body": "<title>one</title>"}},
     }
+    queries = {"explainUrl": {"url": "https://example.org/2"}}
 
     # Deletions come last, after the reading of what they delete.
     for (method, path), operation in sorted(
@@ -90,7 +91,8 @@ def test_everything_documented_answers(world, document):
         values["id"] = letters.get(operation["operationId"], request_id)
         place = re.sub(r"{(\w+)}", lambda match: values[match[1]], path)
         key = None if operation.get("security") == [] else "acme"
-        answer = ask(world, method, place, bodies.get(operation["operationId"]), key=key)
+        name = operation["operationId"]
+        answer = ask(world, method, place, bodies.get(name), query=queries.get(name), key=key)
         assert 200 <= answer.status < 300, (method, path, answer.text)
         document.check(method, place, answer)
 

@@ -102,6 +102,36 @@ def test_one_page_leads_to_the_whole_site_and_to_each_page_once(world):
     assert "Disallow: /13" in letter["error"]
 
 
+def test_a_url_of_the_crawl_is_explained_by_whatever_form_of_it(world):
+    world.fresh({"acme": {"docs": following()}})
+
+    def explained(url: str, key: str = "acme") -> Any:
+        return ask(world, "GET", "/v1/docs/explain", query={"url": url}, key=key)
+
+    with a_web() as web:
+        submit(world, f"{web.url}/0")
+        crawled(world, web)
+        read = explained(f"{web.url}/7?utm_source=elsewhere#x").json
+        denied = explained(f"{web.url}/13").json
+        strange = explained(f"{web.url}/never").json
+
+    [seed] = [
+        one
+        for one in ask(world, "GET", "/v1/docs/seeds").json["seeds"]
+        if one["key"] == read["keys"][0]
+    ]
+    facts = read["standing"]["facts"]
+    assert (facts["seed"], facts["request_id"]) == (seed["id"], seed["request_id"])
+    assert (facts["request_state"], facts["robots_allow"]) == ("done", True)
+    assert "is a duplicate: known in segment" in read["standing"]["sentence"]
+    assert [step["kind"] for step in read["steps"]].count("seed") == 3
+    assert f"request {seed['found_by']}" in {step["by"] for step in read["steps"]}
+    assert "Disallow: /13" in denied["standing"]["sentence"]
+    assert (denied["standing"]["facts"]["seed_state"]) == "failed"
+    assert (strange["steps"], strange["standing"]["facts"]["accepted_now"]) == ([], True)
+    assert explained(f"{web.url}/7", key="rival").status == 404
+
+
 def test_links_are_followed_as_deep_as_the_rule_says(world):
     world.fresh({"acme": {"docs": following(max_depth=1)}})
     with a_web() as web:

@@ -172,6 +172,17 @@ def test_a_request_is_explained(crawlfleet, api):
     assert crawlfleet("explain", BIZ, "17").code == 4
 
 
+def test_a_url_is_explained(crawlfleet, api):
+    done = crawlfleet("explain", BIZ, URL)
+
+    assert (done.code, done.lines[0]) == (0, "It is no seed that is kept.")
+    assert "this visit" in done.out
+    found = crawlfleet("explain", BIZ, URL, "--rule", "article", "--json").json()
+    assert found["standing"]["facts"]["rule"] == "article"
+    wrong = crawlfleet("explain", BIZ, "17", "--rule", "article")
+    assert (wrong.code, "--rule goes with a URL" in wrong.err) == (2, True)
+
+
 def test_a_ledger_that_balances_is_an_equation(crawlfleet, api):
     crawlfleet("submit", BIZ, URL, URL, "--job", "nightly")
     crawlfleet("submit", BIZ, URL)

@@ -127,6 +127,27 @@ class Findings:
             "missing": "only the last 50 changes are kept",
         }
 
+    def explained_url(self, params: dict[str, str]) -> dict[str, Any]:
+        return {
+            "url": params["url"],
+            "biz": "news",
+            "keys": ["ab" * 16],
+            "standing": {
+                "sentence": "It is no seed that is kept.",
+                "facts": {"accepted_now": True, "rule": params.get("rule")},
+            },
+            "steps": [
+                {
+                    "at": "2026-01-01T00:00:00.000Z",
+                    "kind": "visit",
+                    "state": None,
+                    "by": "a worker",
+                    "why": "read by article",
+                }
+            ],
+            "missing": None,
+        }
+
     def visit(self, url: str, **changes: Any) -> None:
         """Keep what is known of a page."""
         self.visits[url] = {

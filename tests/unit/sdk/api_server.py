@@ -102,6 +102,8 @@ class ApiServer:
         match (call.method, *parts):
             case ("GET", "requests", request_id, "explain") if request_id in self.requests:
                 return 200, self.findings.explained(self.requests[request_id])
+            case ("GET", "explain"):
+                return 200, self.findings.explained_url(call.params)
             case (method, "dead-letters", *rest):
                 return self.dead_letters(method, rest, call)
             case ("GET", "ledger"):

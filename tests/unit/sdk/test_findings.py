@@ -131,6 +131,15 @@ def test_a_request_is_explained(client, api):
         client.explain(BIZ, "17")
 
 
+def test_a_url_is_explained(client, api):
+    found = client.explain_url(BIZ, f"{URL}?a=1&b=ü#x", rule="article")
+
+    assert found.url == f"{URL}?a=1&b=ü#x"
+    assert found.standing.facts == {"accepted_now": True, "rule": "article"}
+    assert [step.kind for step in found.steps] == ["visit"]
+    assert client.explain_url(BIZ, URL).standing.facts["rule"] is None
+
+
 def test_the_ledger_is_of_the_biz_or_of_one_job(client, api):
     client.submit(BIZ, [URL, URL], job="nightly")
     client.submit(BIZ, URL)

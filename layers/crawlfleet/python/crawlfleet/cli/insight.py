@@ -10,31 +10,41 @@ from crawlfleet.cli.failures import Exit, UnknownJobError
 from crawlfleet.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from crawlfleet.sdk import Client, Ledger
+    from crawlfleet.sdk import Client, Explanation, Ledger, UrlExplanation
 
 
 @click.command()
 @click.argument("biz")
-@click.argument("request_id", metavar="ID")
+@click.argument("what", metavar="ID|URL")
+@click.option("--rule", help="Of a URL: only what is of this rule or spider.")
 @speaks_to_api
-def explain(fleet: "Client", biz: str, request_id: str, as_json: bool) -> int:
-    """Explain why a request is where it is.
+def explain(fleet: "Client", biz: str, what: str, rule: str | None, as_json: bool) -> int:
+    """Explain why a request is where it is, or a URL was or was not crawled.
 
     Every decision in the order of time, those about the whole biz among them, and where the request
-    stands now.
+    stands now. A URL is told by its seeds, the last one's request and what is known of its page,
+    and what would become of it now.
     """
-    found = fleet.explain(biz, request_id)
+    found: Explanation | UrlExplanation
+    if "://" in what:
+        found = fleet.explain_url(biz, what, rule=rule)
+        said = found.standing.sentence
+    elif rule is not None:
+        raise click.UsageError("--rule goes with a URL")
+    else:
+        found = fleet.explain(biz, what)
+        said = f"{found.id} is {found.state}. {found.standing.sentence}"
     if as_json:
         emit(found)
         return Exit.FINE
-    click.echo(printable(f"{found.id} is {found.state}. {found.standing.sentence}"))
+    click.echo(printable(said))
     draw(
         table(
             ["when", "about", "state", "by", "why"],
             [
                 (
                     moment(step.at),
-                    "this request" if step.kind == "request" else f"all of {biz}",
+                    f"all of {biz}" if step.kind == "lane" else f"this {step.kind}",
                     step.state,
                     step.by,
                     step.why,

@@ -7,6 +7,7 @@ from crawlfleet.edge.answers import shown
 from crawlfleet.edge.call import Call
 from crawlfleet.edge.coverage_views import coverage_view
 from crawlfleet.edge.visit_views import VisitsView, totals_view, visit_view
+from crawlfleet.errors import InvalidRequestError
 
 
 class InsightCalls(Call):
@@ -16,6 +17,15 @@ class InsightCalls(Call):
         explained = self._operations.explain(tenant, biz, id)
         label = self._operations.label(tenant, biz)
         return shown(200, insight_views.explanation_view(explained, label))
+
+    def _explain_url(self, tenant: str, biz: str) -> Response[str]:
+        query = self._query()
+        url = query.get("url")
+        if url is None:
+            raise InvalidRequestError.of("url", "is missing")
+        explained = self._operations.explain_url(tenant, biz, url, query.get("rule"))
+        label = self._operations.label(tenant, biz)
+        return shown(200, insight_views.url_explanation_view(explained, biz, label))
 
     def _get_ledger(self, tenant: str, biz: str) -> Response[str]:
         job = inputs.job_in(self._query().get("job"))

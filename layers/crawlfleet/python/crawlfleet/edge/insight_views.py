@@ -3,14 +3,17 @@
 from collections.abc import Callable
 
 from crawlfleet.edge.views import View, at
-from crawlfleet.model.explanation import Explanation
+from crawlfleet.model.explanation import Explanation, Step, UrlExplanation
 from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.times import from_ms
 from crawlfleet.model.worker import WorkerStatus
 
 
 class StepView(View, frozen=True, kw_only=True):
-    """One decision. ``kind`` is ``request``, or ``lane`` for what befell the biz's whole queue."""
+    """One decision. ``kind`` is ``request``, or ``lane`` for what befell the biz's whole queue.
+
+    Of a URL also ``seed`` and ``visit``.
+    """
 
     at: str
     kind: str
@@ -35,6 +38,20 @@ class ExplanationView(View, frozen=True, kw_only=True):
     state: str
     flag: int
     attempts: int
+    standing: StandingView
+    steps: list[StepView]
+    missing: str | None
+
+
+class UrlExplanationView(View, frozen=True, kw_only=True):
+    """What became of a URL: its seeds, the last one's request, its visit. ``keys`` say which page.
+
+    ``missing`` says what of it is not known.
+    """
+
+    url: str
+    biz: str
+    keys: list[str]
     standing: StandingView
     steps: list[StepView]
     missing: str | None
@@ -88,17 +105,36 @@ def explanation_view(explained: Explanation, label: Callable[[int], str]) -> Exp
         flag=tracked.state,
         attempts=tracked.attempts,
         standing=StandingView(sentence=explained.standing.sentence, facts=explained.standing.facts),
-        steps=[
-            StepView(
-                at=at(step.at),
-                kind=step.kind.value,
-                state=None if step.state is None else label(step.state),
-                by=step.by,
-                why=step.why,
-            )
-            for step in explained.steps
-        ],
+        steps=[_step_view(step, label) for step in explained.steps],
         missing=explained.missing,
+    )
+
+
+def url_explanation_view(
+    explained: UrlExplanation, biz: str, label: Callable[[int], str]
+) -> UrlExplanationView:
+    """Why a URL was or was not crawled."""
+    facts = explained.standing.facts
+    flag = facts.get("request_state")
+    if isinstance(flag, int):
+        facts = {**facts, "request_state": label(flag)}
+    return UrlExplanationView(
+        url=explained.url,
+        biz=biz,
+        keys=list(explained.keys),
+        standing=StandingView(sentence=explained.standing.sentence, facts=facts),
+        steps=[_step_view(step, label) for step in explained.steps],
+        missing=explained.missing,
+    )
+
+
+def _step_view(step: Step, label: Callable[[int], str]) -> StepView:
+    return StepView(
+        at=at(step.at),
+        kind=step.kind.value,
+        state=None if step.state is None else label(step.state),
+        by=step.by,
+        why=step.why,
     )
 
 

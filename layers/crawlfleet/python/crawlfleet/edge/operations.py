@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from crawlfleet.edge.seed_operations import SeedOperations
 from crawlfleet.edge.trial_operations import TrialOperations
 from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.explanation import Explanation
+from crawlfleet.model.explanation import Explanation, UrlExplanation
 from crawlfleet.model.harvest import RuleCoverage
 from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.letter import LetterFilter
@@ -91,6 +91,10 @@ class Operations(SeedOperations, TrialOperations, Protocol):
 
     def explain(self, tenant: str, biz: str, request_id: str) -> Explanation:
         """Why a request is where it is."""
+        ...
+
+    def explain_url(self, tenant: str, biz: str, url: str, rule: str | None) -> UrlExplanation:
+        """Why a URL was or was not crawled."""
         ...
 
     def list_requests(

@@ -139,6 +139,15 @@ ROUTES: Final[tuple[Route, ...]] = (
         problems=ANY,
     ),
     Route(
+        operation="explainUrl",
+        method="GET",
+        path="/v1/{biz}/explain",
+        summary="Why a URL was or was not crawled: its seeds, their last request, its page.",
+        parameters=(_PAGE_URL, _word("rule", "Only what is of this rule or spider.")),
+        answers={200: insight_views.UrlExplanationView},
+        problems=ANY,
+    ),
+    Route(
         operation="listDeadLetters",
         method="GET",
         path="/v1/{biz}/dead-letters",

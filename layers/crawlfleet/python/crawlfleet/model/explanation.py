@@ -1,4 +1,4 @@
-"""Why a request is where it is: the chain of decisions, and where it stands now (SPEC.md H6)."""
+"""Why a request or a URL is where it is: the decisions, and where it stands (SPEC.md H6)."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -12,10 +12,12 @@ Fact = str | int | float | bool | None
 
 
 class StepKind(StrEnum):
-    """What a step is about: the request itself, or its whole lane."""
+    """What a step is about: the request itself, its whole lane, a seed or a visit of its URL."""
 
     REQUEST = "request"
     LANE = "lane"
+    SEED = "seed"
+    VISIT = "visit"
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +41,16 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The steps in the order of time; ``missing`` says what of the chain is not kept."""
 
     tracked: Tracked
+    steps: tuple[Step, ...]
+    standing: Standing
+    missing: str | None = None
+
+
+class UrlExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The same of a URL: of its seeds, their last request and its page. ``keys`` are in hex."""
+
+    url: str
+    keys: tuple[str, ...]
     steps: tuple[Step, ...]
     standing: Standing
     missing: str | None = None

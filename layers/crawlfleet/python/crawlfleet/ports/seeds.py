@@ -95,6 +95,10 @@ class SeedStore(Protocol):
         """Seeds in the order of ``segment/key``, after that place."""
         ...
 
+    def of_keys(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> list[Seed]:
+        """The seeds of these keys in the newest segments there are, the newest first."""
+        ...
+
     def totals(self, lane: Lane, biz: Biz, now: datetime) -> list[SeedTotals]:
         """How many there are in each state, by segment, newest first."""
         ...

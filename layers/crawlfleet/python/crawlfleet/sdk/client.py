@@ -15,6 +15,7 @@ from crawlfleet.sdk.findings import (
     Explanation,
     Ledger,
     RuleCoverage,
+    UrlExplanation,
     Visit,
     VisitAnswer,
     VisitTotals,
@@ -211,6 +212,14 @@ class Client(Submissions, Letters, SeedCalls, TrialCalls):
             NotFoundError: no such request, or it has expired.
         """
         return self._get(path_of(biz, "requests", request_id, "explain"), Explanation)
+
+    def explain_url(self, biz: str, url: str, *, rule: str | None = None) -> UrlExplanation:
+        """Why a URL was or was not crawled: its seeds, their last request, its page.
+
+        ``rule`` looks for what is of that rule or spider alone.
+        """
+        params = parameters(url=url, rule=rule)
+        return self._get(path_of(biz, "explain"), UrlExplanation, params)
 
     def ledger(self, biz: str, *, job: str | None = None) -> Ledger:
         """Where everything is that was ever submitted to the biz, or under one job of it."""

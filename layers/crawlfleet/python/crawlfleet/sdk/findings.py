@@ -80,7 +80,10 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One decision. ``kind`` is ``request``, or ``lane`` for what befell the biz's whole queue."""
+    """One decision. ``kind`` is ``request``, or ``lane`` for what befell the biz's whole queue.
+
+    Of a URL also ``seed`` and ``visit``.
+    """
 
     at: datetime
     kind: str
@@ -108,6 +111,17 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     url: str = ""
     flag: int | None = None
     attempts: int = 0
+
+
+class UrlExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a URL was or was not crawled. ``keys`` are what makes it the same page as others."""
+
+    url: str
+    standing: Standing
+    keys: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    missing: str | None = None
+    biz: str = ""
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):

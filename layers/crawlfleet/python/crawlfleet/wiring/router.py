@@ -13,7 +13,7 @@ from crawlfleet.errors import CrawlfleetError, InvalidRequestError
 from crawlfleet.flows import tracking
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.submission import submit
-from crawlfleet.model.explanation import Explanation
+from crawlfleet.model.explanation import Explanation, UrlExplanation
 from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.letter import LetterFilter
 from crawlfleet.model.record import Record
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from crawlfleet.adapters.redis_queue.watch import RedisWatch
     from crawlfleet.flows.dead_letters import Changed, DeadLetterPorts
     from crawlfleet.flows.explaining import ExplainingPorts
+    from crawlfleet.flows.explaining_urls import UrlPorts
     from crawlfleet.flows.trying import TryingPorts
     from crawlfleet.model.harvest import RuleCoverage
     from crawlfleet.model.recrawl import Visit, VisitTotals
@@ -205,6 +206,27 @@ class RouterOperations(RouterSeeds):
 
         tree = self._parts.config.current()
         return explain(self._explaining, tree, tenant, biz, request_id, now())
+
+    @cached_property
+    def _explaining_urls(self) -> "UrlPorts":
+        from crawlfleet.adapters.redis_queue.hosts import RedisHosts
+        from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
+        from crawlfleet.flows.explaining_urls import UrlPorts
+
+        return UrlPorts(
+            requests=self._explaining,
+            seeds=self._seeding,
+            visits=self._visits,
+            robots=RedisRobotsCache(self._parts.redis),
+            hosts=RedisHosts(self._parts.redis),
+        )
+
+    def explain_url(self, tenant: str, biz: str, url: str, rule: str | None) -> UrlExplanation:
+        """flows.explaining_urls."""
+        from crawlfleet.flows.explaining_urls import explain_url
+
+        tree = self._parts.config.current()
+        return explain_url(self._explaining_urls, tree, tenant, biz, url, rule, now())
 
     @cached_property
     def _letters(self) -> "DeadLetterPorts":

@@ -155,6 +155,14 @@ class MemorySeeds:
             ]
         return found[:limit]
 
+    def of_keys(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> list[Seed]:
+        """See ports.SeedStore.of_keys."""
+        with self._lock:
+            kept = self._of(lane, biz)
+            newest = sorted({seed.segment for seed in kept.values()}, reverse=True)
+            ids = (f"{one}/{key}" for one in newest[:MOST_SEGMENTS] for key in keys)
+            return [kept[seed_id] for seed_id in dict.fromkeys(ids) if seed_id in kept]
+
     def totals(self, lane: Lane, biz: Biz, now: datetime) -> list[SeedTotals]:
         """See ports.SeedStore.totals."""
         counts: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))

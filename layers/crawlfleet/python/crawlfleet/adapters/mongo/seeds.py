@@ -217,6 +217,22 @@ class MongoSeeds:
         found = heapq.merge(*parts, key=lambda document: document["_id"])
         return [seed_of(document) for document, _ in zip(found, range(limit), strict=False)]
 
+    def of_keys(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> list[Seed]:
+        """See ports.SeedStore.of_keys: by ids, as segments are few and seeds are many."""
+        segments: set[str] = set()
+        for place in homes(biz):
+            with border():
+                segments.update(newest_segments(self._seeds(lane, biz, place)))
+        newest = sorted(segments, reverse=True)[:MOST_SEGMENTS]
+        ids = [f"{segment}/{key}" for segment in newest for key in keys]
+        found: dict[str, Document] = {}
+        for place, part in _by_place(biz, ids):
+            with border():
+                match = {"_id": {"$in": part}}
+                each = self._seeds(lane, biz, place).find(match, hint=BY_ID)
+                found |= {document["_id"]: document for document in each}
+        return [seed_of(found[one]) for one in dict.fromkeys(ids) if one in found]
+
     def totals(self, lane: Lane, biz: Biz, now: datetime) -> list[SeedTotals]:
         """See ports.SeedStore.totals: the newest segments; what is counted are keys of indexes."""
         counts: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
