@@ -113,7 +113,7 @@ def test_a_redirect_to_a_host_without_a_turn_gives_up_after_its_patience(world, 
     leave_alone(world, "b.example", 60)
 
     with pytest.raises(ThrottledError, match=r"leads to b\.example") as caught:
-        asyncio.run(ways(world, mine).turn_at(held, "b.example"))
+        asyncio.run(ways(world, mine).turn_at(held, "b.example", led=True))
 
     assert caught.value.retry_after_seconds == 60
     assert caught.value.retryable

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 from crawlfleet.errors import (
     CrawlfleetError,
@@ -10,9 +11,9 @@ from crawlfleet.errors import (
     StoreError,
     UnknownRuleError,
 )
-from crawlfleet.flows.courtesy import Courtesy
+from crawlfleet.flows.courtesy import Courtesy, Waiting
 from crawlfleet.flows.holding import Held
-from crawlfleet.flows.passages import Passages
+from crawlfleet.flows.passages import NoTurnError, Passages
 from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.reading import Reading
 from crawlfleet.flows.work_ports import WorkPorts
@@ -54,8 +55,12 @@ class Attempts:
         self._reading = reading
         self._ours = ours
 
-    async def attempt(self, held: Held) -> Outcome:
-        """Download and read one request: every failure becomes an outcome."""
+    async def attempt(self, held: Held) -> Outcome | Waiting:
+        """Download and read one request: every failure becomes an outcome.
+
+        One that was not begun, as its turn was needed for its site's robots.txt, waits for the
+        next one: that is no attempt.
+        """
         body, biz = held.claim.request.body, held.biz
         now = self._ports.clock
         if (reason := cut_off(held.claim.attempt, biz.retry)) is not None:
@@ -71,6 +76,9 @@ class Attempts:
             except ExtractError as error:
                 error.answer = Answer.of_page(page)
                 raise
+        except NoTurnError as error:
+            until = now() + timedelta(seconds=error.again_seconds)
+            return Waiting(held.host[0], [held], until, "robots")
         except LeaseLostError as error:
             return Retry(now(), str(error))  # of what is not held any more nothing is written
         except StoreError as error:

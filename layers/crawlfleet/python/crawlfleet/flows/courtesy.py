@@ -253,6 +253,7 @@ _WHY: Final = {
     "concurrency": "as many pages of its host are being fetched as may be",
     "share": "other tenants have their turn at its host",
     "back-off": "its host asked for fewer requests",
+    "robots": "its site's robots.txt is read first",
 }
 
 

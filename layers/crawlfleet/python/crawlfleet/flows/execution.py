@@ -17,6 +17,7 @@ again. An exception that nobody foresaw costs the request it concerns, never the
 """
 
 import asyncio
+import math
 import threading
 import time
 from collections import defaultdict
@@ -28,7 +29,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from crawlfleet.errors import StoreError
 from crawlfleet.flows.attempting import Attempts
-from crawlfleet.flows.courtesy import Courtesy
+from crawlfleet.flows.courtesy import Courtesy, Waiting
 from crawlfleet.flows.draining import Drainer
 from crawlfleet.flows.heart import Heart
 from crawlfleet.flows.holding import Held, Holding, by_lane
@@ -231,7 +232,7 @@ class Worker:
         for one in held:
             if not self._holding.add(one):
                 continue
-            if one.turn_at is None:
+            if one.turn_at is None or one.to_learn:
                 key = one.lane, id(one.biz), origin_of(one.claim.request.body.url)
                 unknown[key].append(one)
             else:
@@ -242,16 +243,20 @@ class Worker:
             task.add_done_callback(self._learning.discard)
 
     async def _learn(self, held: Sequence[Held]) -> None:
-        """Learn the rules of the site that all these are of, then get them their turns."""
-        first = held[0]
+        """Learn the rules of the site that all these are of, then get them their turns.
+
+        One that has its turn gives it for the robots.txt, if that must be fetched.
+        """
+        first = min(held, key=lambda one: math.inf if one.turn_at is None else one.turn_at)
         try:
             await self._robots.learn(first)
         except Exception as error:  # noqa: BLE001  each finds that out for itself in its turn
             self._ports.warn("a site's rules could not be learnt", error)
         held = [one for one in held if self._holding.holds(one)]
-        granted: list[Held] = []
+        granted = [one for one in held if one.turn_at is not None]
+        rest = [one for one in held if one.turn_at is None]
         try:
-            granted = await self._threaded(self._leasing.admit, first.lane, first.biz, held)
+            granted += await self._threaded(self._leasing.admit, first.lane, first.biz, rest)
         except Exception as error:  # noqa: BLE001  they were handed back, or their leases end
             self._ports.warn("work could not get its turn", error)
             self._leasing.rest(first.lane)
@@ -287,10 +292,21 @@ class Worker:
         while (held := await self._turns.ready.get()) is not None:
             try:
                 if self._holding.start(held):
-                    self._holding.end(held, await self._attempts.attempt(held))
-                    self._settled.set()
+                    end = await self._attempts.attempt(held)
+                    if isinstance(end, Waiting):
+                        await self._put_aside(held, end)
+                    else:
+                        self._holding.end(held, end)
+                        self._settled.set()
             finally:
                 self._turns.end(held)
+
+    async def _put_aside(self, held: Held, waiting: Waiting) -> None:
+        try:
+            await self._threaded(self._leasing.put_aside, held.lane, held.biz, [waiting])
+        except Exception as error:  # noqa: BLE001  whoever has it when its lease ends goes on
+            self._ports.warn("work could not be put aside; its lease will end", error)
+        self._holding.drop(held)
 
     async def _still_ours(self, held: Held) -> bool:
         """Ask for no page that may be another's: who was frozen, or forgotten, looks first.
@@ -502,8 +518,8 @@ class Worker:
         for (lane, rule, version), coverage in counted.items():
             self._safely(self._ports.coverages.add, lane, rule, version, coverage)
 
-    async def _turn_at(self, held: Held, host: str) -> None:
-        await self._passages.turn_at(held, host)
+    async def _turn_at(self, held: Held, host: str, *, led: bool) -> None:
+        await self._passages.robots_turn_at(held, host, led=led)
 
     # ---- small -----------------------------------------------------------------------------------
 

@@ -25,9 +25,9 @@ class Held:
 
     ``host`` and tenant are whose turn it needs; ``turn_at`` is when that comes, by
     ``time.monotonic``, None where it has none; ``permits`` is how many of this worker may be under
-    way there at once, ``interval_seconds`` what lies between two turns. ``known`` is what is known
-    of the page since it was last read. ``weight`` is about how many bytes its outcome takes until
-    that is written.
+    way there at once, ``interval_seconds`` what lies between two turns. ``to_learn`` says that the
+    turn may be needed for its site's robots.txt. ``known`` is what is known of the page since it
+    was last read. ``weight`` is about how many bytes its outcome takes until that is written.
     """
 
     __slots__ = (
@@ -39,6 +39,7 @@ class Held:
         "lane",
         "permits",
         "rule",
+        "to_learn",
         "turn_at",
         "weight",
     )
@@ -52,6 +53,7 @@ class Held:
         self.turn_at: float | None = None
         self.permits = 1
         self.interval_seconds = 0.0
+        self.to_learn = False
         self.known: Recollection | None = None
         self.weight = 0
 

@@ -182,6 +182,8 @@ class Leasing:
         for host, part in by_host.items():
             if host in turns:
                 turns[host].give(part)
+        for one in held:
+            one.to_learn = not self._robots.knows(one)
         # A host's name is spelled alike here and there; one that is not would wait for ever.
         stray = [one for one in held if one.turn_at is None]
         if not stray:
@@ -212,7 +214,7 @@ class Leasing:
         try:
             granted, waiting = self._courtesy.share_out(tree, lane, biz, held)
             if waiting:
-                self._put_aside(lane, biz, waiting)
+                self.put_aside(lane, biz, waiting)
         except Exception:
             why = "handed back: whose turn it is could not be told"
             self.release(lane, biz, [one.claim for one in held], why)
@@ -220,7 +222,7 @@ class Leasing:
         self._phases.add(lane, "turn", time.perf_counter() - started)
         return granted
 
-    def _put_aside(self, lane: Lane, biz: Biz, waiting: Sequence[Waiting]) -> None:
+    def put_aside(self, lane: Lane, biz: Biz, waiting: Sequence[Waiting]) -> None:
         """Pending again, in the list of their host: they are taken when they have a turn."""
         now = self._ports.clock()
         by_why: dict[str, list[Claim]] = defaultdict(list)

@@ -1,14 +1,17 @@
 """What sites ask of robots, looked up before anything else is asked of them (SPEC.md H3, RFC 9309).
 
 A worker knows a site's robots.txt from its first request there on: from the fleet's cache, or by
-fetching it. Requests of that site wait for it; others do not.
+fetching it. Requests of that site wait for it; others do not. It takes a turn at its host as any
+page does, and at each host that a redirect leads it to.
 """
 
 import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -33,18 +36,31 @@ from crawlfleet.policy.robots import (
     origin_of,
     product_of,
 )
-from crawlfleet.ports import Clock, Fetcher, RobotsCache, RobotsCopy
+from crawlfleet.ports import Clock, Fetcher, Passage, RobotsCache, RobotsCopy
 
 #: Hosts whose sites a worker remembers.
 REMEMBERED: Final = 2_000
 #: Sites of one host, on ports of their own, of which that is so.
 MOST_PORTS: Final = 16
-#: A robots.txt that takes longer is not read this time.
+#: A robots.txt that takes longer is not read this time; nor is one that is led from host to host
+#: and waits there for longer.
 FETCH_SECONDS: Final = 10.0
+ON_THE_WAY_SECONDS: Final = 330.0
 #: A site whose address is refused is looked at again after this.
 REFUSED_SECONDS: Final = 60.0
 _MAX_HOPS: Final = 5
+#: Pages that wait for their site's rules may have all of the biz's slots of that host in hand: a
+#: robots.txt must not wait for one of those.
+_SLOTS: Final = 1 << 30
 _NONE: Final = 404
+
+
+class TurnAt(Protocol):
+    """Waits for a request's turn at a host, to which a redirect may have ``led``."""
+
+    async def __call__(self, held: Held, host: str, *, led: bool) -> None:
+        """Returns when it has come, or raises why it does not come soon."""
+        ...
 
 
 class RobotsBook:
@@ -65,7 +81,7 @@ class RobotsBook:
         cache: RobotsCache,
         clock: Clock,
         threaded: Callable[..., Awaitable[Any]],
-        turn_at: Callable[[Held, str], Awaitable[None]],
+        turn_at: TurnAt,
         warn: Callable[[str, Exception], None],
     ) -> None:
         self._fetcher = fetcher
@@ -102,8 +118,9 @@ class RobotsBook:
         return max((delay for delay in delays if delay is not None), default=None)
 
     async def learn(self, held: Held) -> None:
-        """Come to know the rules of a request's site; whatever happens, they are known then."""
-        await self._learn(origin_of(held.claim.request.body.url), held)
+        """Come to know the rules of a request's site, if there is a turn for that soon."""
+        with suppress(FetchError, StoreError):  # whoever has a turn there asks then
+            await self._learn(origin_of(held.claim.request.body.url), held)
 
     async def close(self) -> None:
         """Look up nothing more: nobody waits for it any longer."""
@@ -112,19 +129,21 @@ class RobotsBook:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def check(self, held: Held, url: str) -> None:
-        """Whether a page may be asked for.
+    async def check(self, held: Held, url: str, *, led: bool = False) -> None:
+        """Whether a page may be asked for; a redirect may have ``led`` there.
 
         Raises:
             RobotsDeniedError: the site does not want that, and which of its lines says so.
             RobotsUnknownError: its rules cannot be read now.
+            ThrottledError: there is no turn to read them soon. That says nothing of the site.
+            StoreError: nobody can say whose turn it is.
         """
         if held.biz.politeness.robots is Robots.IGNORE:
             return
         origin = origin_of(url)
         rules = self._rules(origin)
         if rules is None:
-            rules = await self._learn(origin, held)
+            rules = await self._learn(origin, held, led=led)
         product = product_of(held.biz.politeness, held.biz.fetch)
         verdict = rules.verdict(url, product)
         if verdict.unknown:
@@ -138,16 +157,21 @@ class RobotsBook:
         with self._lock:
             return self._shelf.get(origin, now_ms)
 
-    async def _learn(self, origin: str, held: Held) -> SiteRules:
+    async def _learn(self, origin: str, held: Held, *, led: bool = False) -> SiteRules:
         task = self._learning.get(origin)
         if task is None:
-            task = asyncio.create_task(self._look_up(origin, held))
+            task = asyncio.create_task(self._look_up(origin, held, led=led))
             self._learning[origin] = task
-            task.add_done_callback(lambda _: self._learning.pop(origin, None))
+            task.add_done_callback(partial(self._learnt, origin))
         # One that is cancelled while it waits must not take the answer from the others.
         return await asyncio.shield(task)
 
-    async def _look_up(self, origin: str, held: Held) -> SiteRules:
+    def _learnt(self, origin: str, task: asyncio.Task[SiteRules]) -> None:
+        self._learning.pop(origin, None)
+        if not task.cancelled():
+            task.exception()  # those who wait for it are told, if there are any left
+
+    async def _look_up(self, origin: str, held: Held, *, led: bool) -> SiteRules:
         copy = None
         try:
             copy = await self._threaded(self._cache.load, origin)
@@ -158,13 +182,10 @@ class RobotsBook:
             seconds = kept_seconds(copy) - (to_ms(self._clock()) - copy.fetched_ms) / 1000
         if copy is None or seconds <= 0:
             try:
-                await self._turn_at(held, host_of(origin))
-            except Exception as error:  # noqa: BLE001  whatever it is
-                # It says nothing of the site: who has a turn there asks it then.
-                if not isinstance(error, FetchError):
-                    self._warn("no turn for a robots.txt could be had", error)
-                self._blame(origin, error)
-                return SiteRules(origin, RobotsCopy(status=0, fetched_ms=to_ms(self._clock())))
+                await self._turn_at(held, host_of(origin), led=led)
+            except StoreError as error:
+                self._warn("no turn for a robots.txt could be had", error)
+                raise
             try:
                 copy = await self._fetch(origin, held)
             except AddressRefusedError:
@@ -208,23 +229,45 @@ class RobotsBook:
             max_redirects=_MAX_HOPS,
             content_types=(),
             cookies=False,
+            per_host=_SLOTS,
             total_seconds=min(limits.total_seconds, FETCH_SECONDS),
         )
         status, text = 0, b""
         try:
-            page = await self._fetcher.fetch(body, asked)
+            async with asyncio.timeout(ON_THE_WAY_SECONDS):
+                page = await self._fetcher.fetch(body, asked, self._way(held))
             status, text = page.status, page.body[:MAX_BYTES]
-        except AddressRefusedError:
+        except (AddressRefusedError, RobotsUnknownError):
             raise
         except FetchError as error:
             status = error.status
+            self._blame(origin, error)
+        except TimeoutError as error:
             self._blame(origin, error)
         except Exception as error:  # noqa: BLE001  those who wait for it must not wait for ever
             self._warn("a robots.txt could not be fetched", error)
         return RobotsCopy(status=status, text=text, fetched_ms=to_ms(self._clock()))
 
+    def _way(self, held: Held) -> Passage:
+        """The turn for the first request is there; each further one needs its own."""
+        begun = False
+
+        async def passage(url: str) -> None:
+            nonlocal begun
+            if begun:
+                host = host_of(url)
+                try:
+                    await self._turn_at(held, host, led=True)
+                except (FetchError, StoreError) as error:
+                    # Kept nowhere: it says nothing of either site.
+                    why = f"the site's robots.txt leads to {host}: {error}"
+                    raise RobotsUnknownError(why) from error
+            begun = True
+
+        return passage
+
     def _blame(self, origin: str, error: Exception) -> None:
-        self._causes[origin] = str(error)
+        self._causes[origin] = str(error) or type(error).__name__
         self._causes.move_to_end(origin)
         if len(self._causes) > REMEMBERED:
             self._causes.popitem(last=False)

@@ -164,7 +164,7 @@ class _Visit:
         self._ports = ports
         self._held = held
         self._robots = RobotsBook(
-            ports.fetcher, ports.robots, ports.clock, _threaded, self._turn_at, ports.warn
+            ports.fetcher, ports.robots, ports.clock, _threaded, self._robots_turn_at, ports.warn
         )
         self._courtesy = Courtesy(
             ports.hosts, ports.config, self._robots, Turns(), who, ports.clock
@@ -211,6 +211,9 @@ class _Visit:
         await self._robots.check(self._held, url)
         await self._turn_at(self._held, host_of(url))
         self._sent = True
+
+    async def _robots_turn_at(self, held: Held, host: str, **_: bool) -> None:
+        await self._turn_at(held, host)
 
     async def _turn_at(self, held: Held, host: str) -> None:
         """Wait for a turn, for a little while.

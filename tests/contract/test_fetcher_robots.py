@@ -1,0 +1,47 @@
+"""A site's robots.txt is fetched while pages of the site wait for it, by the same fetcher."""
+
+import asyncio
+
+from crawlfleet.adapters.http_fetcher import AiohttpFetcher
+from crawlfleet.adapters.memory.robots import MemoryRobotsCache
+from crawlfleet.flows.holding import Held
+from crawlfleet.flows.robots import RobotsBook
+from crawlfleet.model.biz import FetchLimits
+from crawlfleet.model.politeness import Politeness
+from crawlfleet.model.request import Body, Claim, Entry, Request
+from tests.contract.raw_site import reply, site
+from tests.unit.flows.world import DOCS, START, World, make_biz
+
+
+async def _threaded(function, *args):
+    return function(*args)
+
+
+async def _at_once(*_, **__) -> None:
+    return None
+
+
+def test_a_robots_txt_does_not_wait_for_the_slots_of_the_pages_that_wait_for_it():
+    """A host of which one page at a time may be fetched, and a page there that is at its turn."""
+    asked: list[bytes] = []
+
+    async def answer(head, writer):
+        asked.append(head.split()[1])
+        writer.write(reply(b"User-agent: *\nAllow: /\n"))
+
+    async def go():
+        biz = make_biz(fetch=FetchLimits(per_host=1), politeness=Politeness())
+        async with site(answer) as stands, AiohttpFetcher(allow_private=True) as fetcher:
+            world = World()
+            cache = MemoryRobotsCache(clock=world.clock)
+            book = RobotsBook(fetcher, cache, world.clock, _threaded, _at_once, world.warn)
+            body = Body(url=stands.url("/page"), rule="page", rule_version="")
+            request = Request(id=1, tenant="default", biz="docs", queued_at=START, body=body)
+            claim = Claim(request=request, entry=Entry(1, "docs", 0), token="", attempt=1)
+            held = Held(DOCS, biz, claim, None)
+            async with asyncio.timeout(5):
+                await fetcher.fetch(body, biz.fetch, lambda url: book.check(held, url))
+
+    asyncio.run(go())
+
+    assert asked == [b"/robots.txt", b"/page"]

@@ -1,0 +1,252 @@
+"""Hosts that are asked seldom: their robots.txt takes a turn, and no page pays for that."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from crawlfleet.adapters.memory.fetcher import MemoryFetcher
+from crawlfleet.errors import RobotsUnknownError, StoreUnavailableError, ThrottledError
+from crawlfleet.flows import courtesy, execution, leasing, passages, robots
+from crawlfleet.flows.passages import LONGEST_INTERVAL_SECONDS, PATIENCE_SECONDS, NoTurnError
+from crawlfleet.model.outcome import Page
+from crawlfleet.model.politeness import Robots, RobotsCopy
+from crawlfleet.model.request import State
+from crawlfleet.model.times import to_ms
+from tests.unit.flows.manners import (
+    ROBOTS,
+    URLS,
+    Spy,
+    Time,
+    depth,
+    held_of,
+    leave_alone,
+    polite,
+    run,
+    state_of,
+    submitted,
+    worker,
+)
+from tests.unit.flows.world import DOCS, Failing
+
+SELDOM = {"per_second": 1 / 30, "concurrency": 1}
+ALLOWED = b"User-agent: *\nAllow: /\n"
+SECURE = "https://a.example/1"
+PLAIN = "http://a.example/1"
+ELSEWHERE = "https://b.example/robots.txt"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
+    monkeypatch.setattr(leasing, "REST_SECONDS", 0.05)
+    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
+
+
+async def ours(held) -> bool:
+    return True
+
+
+def attempts(world, ids) -> list[int]:
+    return [world.store.get(DOCS, world.biz, an_id).attempts for an_id in ids]
+
+
+def test_pages_of_a_host_that_is_asked_seldom_wait_for_its_robots_txt_without_an_attempt(world):
+    """The first page that is taken gives its turn for it, and keeps its place."""
+    polite(world, Robots.OBEY, **SELDOM)
+    ids = submitted(world, *URLS)
+    pages: dict[str, object] = dict.fromkeys(URLS, b"x") | {ROBOTS: ALLOWED}
+    leave_alone(world, "a.example", 60)
+    assert run(world, pages).put_aside == 4
+    asked = []
+
+    for _ in range(6):
+        world.now += timedelta(seconds=61)
+        mine = worker(world, pages)
+        asyncio.run(asyncio.wait_for(mine.run(), 30))
+        asked.append([body.url for body in mine._ports.fetcher.asked])
+
+    assert asked[0] == [ROBOTS]
+    assert sorted(urls for part in asked[1:5] for urls in part) == URLS
+    assert all(len(part) == 1 for part in asked[1:5]), "each in a turn of its own"
+    assert [state_of(world, an_id) for an_id in ids] == [State.DONE] * 4
+    assert attempts(world, ids) == [1] * 4
+    assert depth(world) == (0, 0, 0)
+
+
+def nearly_over(world) -> None:
+    """The site's rules are known for some seconds more."""
+    polite(world, Robots.OBEY, per_second=1 / 100, concurrency=1)
+    old = RobotsCopy(status=404, fetched_ms=to_ms(world.now - timedelta(seconds=86_395)))
+    world.robots.save("https://a.example", old, 3_600)
+
+
+def test_rules_that_are_over_when_a_page_begins_cost_it_its_turn_and_no_attempt(world):
+    """They were known when it was taken."""
+    nearly_over(world)
+    [an_id] = submitted(world, SECURE)
+
+    class Late(MemoryFetcher):
+        async def fetch(self, body, limits, passage=None, errand=None):
+            if body.url == SECURE and not self.asked:
+                world.now += timedelta(seconds=10)
+            return await super().fetch(body, limits, passage)
+
+    fetcher = Late({SECURE: b"x", ROBOTS: ALLOWED})
+    report = run(world, {}, fetcher=fetcher)
+
+    assert [body.url for body in fetcher.asked] == [ROBOTS]
+    assert (report.put_aside, report.retried, report.dead) == (1, 0, 0)
+    found = world.store.get(DOCS, world.biz, an_id)
+    assert (found.state, found.attempts) == (State.PENDING, 0)
+    assert found.timeline[-1].why == (
+        "put aside until its turn: its site's robots.txt is read first"
+    )
+    assert depth(world) == (1, 1, 0)
+
+    world.now += timedelta(seconds=100)
+    assert run(world, {SECURE: b"x"}).done == 1
+
+
+def test_a_page_that_cannot_be_put_aside_is_left_to_its_lease(world):
+    nearly_over(world)
+    [an_id] = submitted(world, SECURE)
+
+    class Late(MemoryFetcher):
+        async def fetch(self, body, limits, passage=None, errand=None):
+            world.now += timedelta(seconds=10)
+            return await super().fetch(body, limits, passage)
+
+    report = run(world, {}, fetcher=Late({}), store=Failing(world.store, release=1))
+
+    assert (report.put_aside, report.retried, report.dead) == (0, 0, 0)
+    assert state_of(world, an_id) is State.LEASED
+    assert any("could not be put aside" in warning for warning in world.warnings)
+
+
+def test_a_page_whose_turn_cannot_be_told_has_not_begun(world, monkeypatch):
+    polite(world, Robots.OBEY)
+    mine = worker(world, hosts=Failing(world.hosts, reserve=1))
+    held = held_of(world, SECURE, worker(world, name="x"))
+
+    with pytest.raises(NoTurnError) as caught:
+        asyncio.run(mine._passages.of(held, ours)(SECURE))
+
+    assert caught.value.again_seconds == passages.UNTOLD_SECONDS
+    assert isinstance(caught.value.__cause__, StoreUnavailableError)
+
+
+@pytest.fixture
+def clock(world, monkeypatch) -> Time:
+    time = Time(world).in_place_of(monkeypatch, courtesy, passages)
+    monkeypatch.setattr(execution.Worker, "_threaded", at_once)
+    return time
+
+
+async def at_once(_, function, *args, **kwargs):
+    return function(*args, **kwargs)
+
+
+def test_a_redirect_within_a_host_that_is_asked_seldom_gets_there(world, clock):
+    """From http to https, whose robots.txt is another one: each request has a turn of its own."""
+    polite(world, Robots.OBEY, **SELDOM)
+    hosts = Spy(world.hosts)
+    mine = worker(world, {ROBOTS: ALLOWED, "http://a.example/robots.txt": ALLOWED}, hosts=hosts)
+    held = held_of(world, PLAIN, mine)
+    began = clock.now
+
+    async def go():
+        await mine._robots.learn(held)
+        held.turn_at = clock.now + 30
+        clock.now += 30
+        world.now += timedelta(seconds=30)
+        world.hosts.reserve([hosts.of("reserve")[0][0][0]], "w")
+        passage = mine._passages.of(held, ours)
+        await passage(PLAIN)
+        await passage(SECURE)
+
+    asyncio.run(go())
+
+    assert clock.now - began == pytest.approx(90)
+    assert [body.url for body in mine._ports.fetcher.asked][-1] == ROBOTS
+
+
+def test_a_host_that_is_hardly_ever_asked_keeps_no_redirect_waiting_for_ever(world, clock):
+    polite(world, per_second=1 / 3_600)
+    mine = worker(world)
+    held = held_of(world, SECURE, mine)
+    began = clock.now
+
+    with pytest.raises(ThrottledError, match="which has no turn"):
+        asyncio.run(mine._passages.turn_at(held, "a.example", led=True))
+
+    assert clock.now - began <= PATIENCE_SECONDS + LONGEST_INTERVAL_SECONDS
+
+
+def test_a_robots_txt_that_leads_to_another_host_takes_a_turn_there(world, clock):
+    polite(world, Robots.OBEY, per_second=0.1)
+    hosts = Spy(world.hosts)
+    led = Page(url=ELSEWHERE, status=200, headers={}, body=ALLOWED, redirects=(ROBOTS,))
+    mine = worker(world, {ROBOTS: led}, hosts=hosts)
+    held = held_of(world, SECURE, mine)
+
+    asyncio.run(mine._robots.check(held, SECURE))
+
+    asked = [one.host for args in hosts.of("reserve") for one in args[0]]
+    assert asked == ["a.example", "b.example"]
+    assert world.hosts.states(["b.example"])[0].next_at is not None
+
+
+def test_a_robots_txt_that_leads_to_a_host_without_a_turn_is_not_read_and_not_remembered(
+    world, clock
+):
+    polite(world, Robots.OBEY)
+    led = Page(url=ELSEWHERE, status=200, headers={}, body=ALLOWED, redirects=(ROBOTS,))
+    mine = worker(world, {ROBOTS: led})
+    held = held_of(world, SECURE, mine)
+    leave_alone(world, "b.example", 3_600)
+
+    with pytest.raises(RobotsUnknownError, match=r"robots\.txt leads to b\.example") as caught:
+        asyncio.run(mine._robots.check(held, SECURE))
+
+    assert caught.value.retryable
+    assert mine._ports.fetcher.asked == []
+    assert world.robots.load("https://a.example") is None
+    assert not mine._robots.knows(held)
+
+
+def test_a_robots_txt_that_waits_on_its_way_for_too_long_is_given_up(world, monkeypatch):
+    monkeypatch.setattr(robots, "ON_THE_WAY_SECONDS", 0.01)
+    polite(world, Robots.OBEY)
+
+    class Silent(MemoryFetcher):
+        async def fetch(self, *args):
+            await asyncio.Event().wait()
+
+    mine = worker(world, fetcher=Silent({}))
+    held = held_of(world, SECURE, mine)
+
+    with pytest.raises(RobotsUnknownError, match="TimeoutError"):
+        asyncio.run(asyncio.wait_for(mine._robots.check(held, SECURE), 5))
+
+
+def test_many_hops_of_a_robots_txt_take_a_turn_each(world, clock):
+    polite(world, Robots.OBEY, per_second=1)
+    hosts = Spy(world.hosts)
+    way = tuple(f"https://h{n}.example/robots.txt" for n in range(3))
+    led = Page(url=way[-1], status=200, headers={}, body=ALLOWED, redirects=(ROBOTS, *way[:-1]))
+    mine = worker(world, {ROBOTS: led}, hosts=hosts)
+    held = replace_biz(held_of(world, SECURE, mine))
+
+    asyncio.run(mine._robots.check(held, SECURE))
+
+    asked = [one.host for args in hosts.of("reserve") for one in args[0]]
+    assert asked == ["a.example", "h0.example", "h1.example", "h2.example"]
+
+
+def replace_biz(held):
+    """Of the biz's limits on redirects those of robots.txt do not depend."""
+    held.biz = replace(held.biz, fetch=replace(held.biz.fetch, max_redirects=0))
+    return held
