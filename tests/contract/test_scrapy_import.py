@@ -243,6 +243,17 @@ def test_start_urls_move_to_another_redis_and_the_source_is_deleted_when_told(
     ]
 
 
+def test_start_urls_that_stay_are_not_deleted(old, imported, tenant):
+    old.queue_requests(2)
+    old.client.rpush(f"{old.name}:start_urls", "https://shop.example/a")
+
+    code, told = imported(old, "--to", "scheduler", "--tenant", tenant, "--yes", "--delete")
+
+    assert (code, told["deleted"]) == (0, True)
+    assert old.client.lrange(f"{old.name}:start_urls", 0, -1) == [b"https://shop.example/a"]
+    assert old.size() == 1
+
+
 def test_a_crawl_with_fingerprints_of_another_make_is_not_mixed_with_these(
     old, imported, redis_connection, tenant
 ):

@@ -41,6 +41,8 @@ class Report:
         self.unreadable: Counter[str] = Counter()
         self.done: dict[str, int] = {}
         self.rejected: Counter[str] = Counter()
+        #: The keys that nothing was taken of, as somebody goes on with them where they are.
+        self.staying: set[str] = set()
         self.deleted = False
 
     def document(self, *, acted: bool) -> dict[str, Any]:
@@ -99,7 +101,9 @@ class Report:
 @click.option("--requests-key", default="%(spider)s:requests", show_default=True)
 @click.option("--dupefilter-key", default="%(spider)s:dupefilter", show_default=True)
 @click.option("--start-urls-key", default="%(spider)s:start_urls", show_default=True)
-@click.option("--delete", is_flag=True, help="Delete the keys in the end, if all was taken over.")
+@click.option(
+    "--delete", is_flag=True, help="Delete in the end what was taken over, if all was read."
+)
 @click.option("--yes", is_flag=True, help="Do it. Without it nothing is changed anywhere.")
 @click.option("--api-url", metavar="URL", help="Address of the API.")
 @click.option("--api-key", metavar="KEY", help="Key of the tenant; prefer the environment.")
@@ -214,6 +218,7 @@ def _to_api(
             advance(place, total)
     report.done = {"submitted": accepted, "submitted before": repeated}
     if report.found.fingerprints:
+        report.staying.add("dupefilter")
         note("fingerprints stay where they are: what is submitted is told apart by its client id")
 
 
@@ -270,6 +275,7 @@ def _to_scheduler(
             starts = map(pushed_of_start, source.start_urls())
             report.done["start URLs"] = sum(queued for queued, _ in queue_all(crawl, starts))
         elif report.found.start_urls:
+            report.staying.add("start_urls")
             note("start URLs stay where they are: a RedisSpider of ours reads them there")
 
 
@@ -279,7 +285,7 @@ def _end(source: "RedisSource", report: Report, delete: bool) -> None:
     if not report.whole:
         note("nothing is deleted, because not all of it was taken over")
         return
-    report.deleted = source.remove(report.found)
+    report.deleted = source.remove(report.found, report.staying)
     if not report.deleted:
         note("nothing is deleted: there is more or less than before, so somebody is at work there")
 

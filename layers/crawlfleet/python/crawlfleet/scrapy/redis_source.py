@@ -6,7 +6,7 @@ told with its reason and left where it is.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -145,11 +145,15 @@ class RedisSource:
         for raw in self._entries(self._keys.start_urls):
             yield Start(data=raw, digest=_digest(raw))
 
-    def remove(self, seen: Counts) -> bool:
-        """Delete the keys if they still hold as much as was seen; tells whether it was done."""
+    def remove(self, seen: Counts, staying: Container[str] = ()) -> bool:
+        """Delete the keys if they still hold as much as was seen; tells whether it was done.
+
+        ``staying`` are those of :class:`SourceKeys` that are still needed.
+        """
         if self.counts() != seen:
             return False
-        self._redis.together(("UNLINK", *msgspec.structs.astuple(self._keys)))
+        keys = msgspec.structs.asdict(self._keys)
+        self._redis.together(("UNLINK", *(keys[name] for name in keys if name not in staying)))
         return True
 
     # ---- kinds of keys ----------------------------------------------------------------------
