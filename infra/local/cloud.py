@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -48,11 +48,17 @@ class LocalCloud:
         ticking: bool = True,
         seed: bool = True,
         variables: Mapping[str, str] | None = None,
+        scrapy: Sequence[str] = (),
     ) -> None:
         """Describe the cloud; see `infra.local.server.Options`."""
         self.folder = StateFolder(Path(state_dir))
         self._arguments = serve_arguments(
-            self.folder.path, consumers=consumers, ticking=ticking, seed=seed, variables=variables
+            self.folder.path,
+            consumers=consumers,
+            ticking=ticking,
+            seed=seed,
+            variables=variables,
+            scrapy=scrapy,
         )
         self._server: GuardedProcess | None = None
         self._addresses: Addresses | None = None
@@ -159,6 +165,7 @@ def serve_arguments(
     seed: bool = True,
     api_port: int = 0,
     variables: Mapping[str, str] | None = None,
+    scrapy: Sequence[str] = (),
 ) -> list[str]:
     """Command line of the serving process."""
     return [
@@ -167,10 +174,13 @@ def serve_arguments(
         *(() if ticking else ("--no-ticks",)),
         *(() if seed else ("--no-seed",)),
         *(f"--env={name}={value}" for name, value in (variables or {}).items()),
+        *(f"--scrapy={place}" for place in scrapy),
     ]
 
 
-def up(state: Path, *, consumers: int = 2, api_port: int = 0) -> Addresses:
+def up(
+    state: Path, *, consumers: int = 2, api_port: int = 0, scrapy: Sequence[str] = ()
+) -> Addresses:
     """Start a local cloud that outlives this process.
 
     Raises:
@@ -190,7 +200,7 @@ def up(state: Path, *, consumers: int = 2, api_port: int = 0) -> Addresses:
     log_path = folder.log_dir / "cloud.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603  ourselves
-            serve_arguments(folder.path, consumers=consumers, api_port=api_port),
+            serve_arguments(folder.path, consumers=consumers, api_port=api_port, scrapy=scrapy),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

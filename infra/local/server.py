@@ -5,9 +5,10 @@ functions' processes end too (``guard.py``, ``environment.py``).
 """
 
 import asyncio
+import importlib.util
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from infra.local.parts import LOOPBACK, PartError, python_environment
 from infra.local.redis_server import RedisServer
 from infra.local.seeding import seed_config
 from infra.local.state import STAGE, Addresses, Lock, StateFolder
+from infra.spiders import SpiderPackage, SpidersError, find_packages
 
 #: Environments of a function that reserves no concurrency: more would only share the processors.
 _PROCESS_LIMIT: Final = 4
@@ -36,6 +38,9 @@ _PROCESS_LIMIT: Final = 4
 _GRACE_SECONDS: Final = 2.0
 #: The node that the samples name.
 _NODE: Final = "main"
+
+#: The checkout.
+_ROOT: Final = Path(__file__).resolve().parents[2]
 
 #: What a function's process may know of this machine; everything else is said explicitly.
 _INHERITED: Final = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
@@ -52,6 +57,8 @@ class Options:
         seed: Whether an empty config centre gets the samples.
         api_port: Port of the REST API; 0 is the last one, or a free one.
         variables: Added to every function's environment.
+        scrapy: Folders of the packages whose Scrapy spiders consumers run, relative to the
+            checkout, as ``scrapy_packages`` of a stage names them.
     """
 
     state: Path
@@ -60,6 +67,7 @@ class Options:
     seed: bool = True
     api_port: int = 0
     variables: Mapping[str, str] = field(default_factory=dict)
+    scrapy: Sequence[str] = ()
 
 
 def local_function(
@@ -83,7 +91,7 @@ def local_function(
         ),
         variables={
             **{variable: os.environ[variable] for variable in _INHERITED if variable in os.environ},
-            "PYTHONPATH": python_environment()["PYTHONPATH"],
+            "PYTHONPATH": _python_path(spec, addresses),
             "PYTHONUNBUFFERED": "1",
             **CREDENTIALS,
             "AWS_ENDPOINT_URL": addresses["aws"],
@@ -102,11 +110,46 @@ def local_function(
     )
 
 
-def _variables(redis_url: str, aws_url: str, lambda_url: str) -> dict[str, str]:
+def _python_path(spec: FunctionSpec, addresses: Mapping[str, str]) -> str:
+    """Where a function finds modules; the operator's spiders come last, as in a bundle."""
+    found = python_environment()["PYTHONPATH"]
+    spiders = addresses["spiders"] if spec.runs_spiders else ""
+    return os.pathsep.join([found, spiders]) if spiders else found
+
+
+def link_spiders(places: Sequence[str], folder: Path) -> tuple[SpiderPackage, ...]:
+    """Make a folder hold the packages, and nothing that lies beside them where they are.
+
+    Raises:
+        PartError: a place is no package, or Scrapy is not installed.
+    """
+    try:
+        packages = find_packages(places, _ROOT, "--scrapy")
+    except SpidersError as error:
+        raise PartError(str(error)) from error
+    if packages and importlib.util.find_spec("scrapy") is None:
+        raise PartError(
+            "--scrapy: Scrapy is not installed; `make up SCRAPY=...` does it, "
+            "and so does `pip install -r requirements/scrapy.txt`"
+        )
+    folder.mkdir(exist_ok=True)
+    for link in folder.iterdir():
+        if link.is_symlink():
+            link.unlink()
+    for package in packages:
+        (folder / package.name).symlink_to(package.folder, target_is_directory=True)
+    return packages
+
+
+def _variables(
+    redis_url: str, aws_url: str, lambda_url: str, packages: Sequence[SpiderPackage], folder: Path
+) -> dict[str, str]:
     """Values of every variable that ``fleet.py`` may give a function; empty ones are left out."""
     return {
         "aws": aws_url,
         "lambda": lambda_url,
+        "spiders": str(folder) if packages else "",
+        names.ENV_SCRAPY_PACKAGES: ",".join(package.name for package in packages),
         names.ENV_STAGE: STAGE,
         names.ENV_LOG_LEVEL: os.environ.get(names.ENV_LOG_LEVEL, "INFO"),
         names.ENV_REDIS_URL: redis_url,
@@ -152,6 +195,8 @@ async def _serve(options: Options, folder: StateFolder) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     last, logs = folder.read(), folder.log_dir
+    spiders = folder.path / "spiders"
+    packages = link_spiders(options.scrapy, spiders)
     before = {} if last is None else asdict(last)
     async with AsyncExitStack() as stack:
         parts = stack.enter_context(ExitStack())
@@ -184,7 +229,7 @@ async def _serve(options: Options, folder: StateFolder) -> None:
         api_port = options.api_port or folder.port_of(before.get("api_url"))
         lambda_port = folder.port_of(before.get("lambda_endpoint_url"))
         lambda_url = f"http://{LOOPBACK}:{lambda_port}"
-        variables = _variables(redis.url, aws.endpoint_url, lambda_url)
+        variables = _variables(redis.url, aws.endpoint_url, lambda_url, packages, spiders)
         service = LambdaService(
             [local_function(spec, options, variables) for spec in FLEET.functions], folder.path
         )

@@ -161,6 +161,25 @@ def test_after_a_redirect_the_request_is_the_one_that_was_asked_for():
     assert read(callback="parse_one", redirects=was) == [{"one": was[0], "was": list(was)}]
 
 
+@pytest.mark.parametrize(
+    ("host", "followed"),
+    [
+        ("shop.example:8080", True),
+        ("SHOP.example", True),
+        ("www.shop.example:8080", True),
+        ("notshop.example", False),
+        ("shop.example.evil.example", False),
+        ("shop.example@evil.example", False),
+    ],
+)
+def test_the_domains_of_a_spider_hold_whatever_the_port(host, followed):
+    page = f'<h1>x</h1><a href="http://{host}/lamp">x</a>'.encode()
+
+    links = [each for each in read(page) if isinstance(each, Link)]
+
+    assert len(links) == followed
+
+
 def test_what_can_be_no_link_and_no_record_is_left_out_and_told():
     kept, post, nameless, bad, number = read(callback="parse_posting")
 

@@ -38,7 +38,7 @@ def up(state: Path | None, as_json: bool, arguments: Sequence[str]) -> int:
 
     Prints its addresses and keeps running; `crawlfleet down` stops it. The commands of this program
     and the SDK find it by themselves below the folder that holds its state. Further arguments go to
-    `python -m infra.local up`: --port, --consumers, --foreground.
+    `python -m infra.local up`: --port, --consumers, --scrapy, --foreground.
     """
     root = _checkout()
     folder = _folder(state, root)

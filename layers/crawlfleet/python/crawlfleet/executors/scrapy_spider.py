@@ -16,9 +16,10 @@ Politeness, retries, cookies and the filter of duplicates are the fleet's.
 import importlib
 import inspect
 import json
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -220,14 +221,24 @@ def _found(given: Any, spider: "Spider", context: Context) -> Iterator[Found]:
 
 def _is_meant(request: "Request", spider: "Spider", context: Context) -> bool:
     """Whether the spider is for this page: its domains, and how deep it goes."""
-    from scrapy.utils.url import url_is_from_any_domain
-
     domains = getattr(spider, "allowed_domains", None) or ()
     allowed = request.dont_filter or request.meta.get("allow_offsite") or not domains
-    if not allowed and not url_is_from_any_domain(request.url, list(domains)):
+    if not allowed and not _is_of_any(request.url, domains):
         return False
     deepest = spider.settings.getint("DEPTH_LIMIT")
     return not deepest or context.depth < deepest
+
+
+def _is_of_any(url: str, domains: Iterable[str | None]) -> bool:
+    """Whether the host is of one of these domains, as Scrapy's off-site filter has it.
+
+    >>> _is_of_any("http://shop.example:8080/", ["shop.example"])
+    True
+    >>> _is_of_any("http://notshop.example/", ["shop.example", None])
+    False
+    """
+    host = urlsplit(url).hostname or ""
+    return any(f".{host}".endswith(f".{domain.lower()}") for domain in domains if domain)
 
 
 def _link(request: "Request", spider: "Spider", context: Context) -> Link | Skipped:
