@@ -28,16 +28,21 @@ from crawlfleet.model.politeness import PERMIT_SECONDS, HostAsk, HostReport
 from crawlfleet.policy.politeness import host_of, interval_of, limits_for
 from crawlfleet.ports import ConfigCentre, Hosts
 
+#: What could not be told is kept of so many hosts; the oldest beyond are let go: permits end by
+#: themselves, and a host that is strained says so again.
+MOST_UNTOLD: Final = 2_000
 #: A host at which something is under way is told of at least this often.
 _KEEP_SECONDS: Final = PERMIT_SECONDS / 3
 
 
 class _Seen:
-    __slots__ = ("answered", "retry_after", "seconds", "strained")
+    """``alone_until`` is until when a host that could not be told of wants to be left alone."""
+
+    __slots__ = ("alone_until", "answered", "retry_after", "seconds", "strained")
 
     def __init__(self) -> None:
         self.answered = self.strained = 0
-        self.seconds = self.retry_after = 0.0
+        self.seconds = self.retry_after = self.alone_until = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +204,28 @@ class Courtesy:
                     answered=seen.answered,
                     seconds=seen.seconds / max(1, seen.answered),
                     strained=seen.strained,
-                    retry_after_seconds=seen.retry_after,
+                    retry_after_seconds=max(seen.retry_after, seen.alone_until - now),
                     limits=stage.host_limits.get(key[0], stage.hosts),
                 )
             )
         return reports
+
+    def keep(self, reports: Sequence[HostReport]) -> None:
+        """Reports that could not be sent: what they say is told with the next ones.
+
+        Some may have arrived. Told twice, an answer weighs a little more, and a strained host is
+        being left alone already.
+        """
+        now = time.monotonic()
+        for one in reports:
+            key = one.host, one.tenant
+            seen = self._seen[key]
+            seen.answered += one.answered
+            seen.seconds += one.seconds * one.answered
+            seen.strained += one.strained
+            seen.alone_until = max(seen.alone_until, now + one.retry_after_seconds)
+        while len(self._seen) > MOST_UNTOLD:
+            del self._seen[next(iter(self._seen))]
 
     def report(self, reports: Sequence[HostReport]) -> None:
         """Tell the fleet. Blocks."""

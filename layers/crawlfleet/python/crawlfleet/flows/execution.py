@@ -181,7 +181,7 @@ class Worker:
             await self._robots.close()
             await self._settle(list(self._holding.outcomes()))
             await self._hand_back(self._holding.all(), "handed back: the worker ends")
-            await self._call(self._courtesy.report, self._courtesy.take_reports(last=True))
+            await self._tell_hosts(last=True)
             await self._account()
             await self._call(self._end_round)
             await self._threaded(self._heart.stop)
@@ -327,7 +327,7 @@ class Worker:
             if self._holding.ended < SETTLE_COUNT:
                 await asyncio.sleep(SETTLE_SECONDS)
             self._settled.clear()
-            await self._call(self._courtesy.report, self._courtesy.take_reports())
+            await self._tell_hosts()
             if not await self._settle(list(self._holding.outcomes())):
                 await asyncio.sleep(TROUBLE_SECONDS)
                 self._settled.set()
@@ -413,7 +413,7 @@ class Worker:
                 accounted = time.perf_counter()
                 await self._account()
                 # The settler does this too, but not while nothing ends.
-                await self._call(self._courtesy.report, self._courtesy.take_reports())
+                await self._tell_hosts()
 
     async def _renew(self) -> None:
         """Renew the leases of what is held, and drop what is another's."""
@@ -509,6 +509,19 @@ class Worker:
         for seconds in phases.values():
             for phase, value in seconds.items():
                 self._report.phases[phase] = self._report.phases.get(phase, 0.0) + value
+
+    async def _tell_hosts(self, *, last: bool = False) -> None:
+        """Tell the fleet what was seen of hosts; what it does not hear is told the next time.
+
+        The last time there is no next one: permits end by themselves then, and what is lost of a
+        back-off the site will say to whoever comes next.
+        """
+        reports = self._courtesy.take_reports(last=last)
+        try:
+            await self._threaded(self._courtesy.report, reports)
+        except Exception as error:  # noqa: BLE001  whatever it is, the work goes on
+            self._ports.warn("what was seen of hosts could not be told yet", error)
+            self._courtesy.keep(reports)
 
     def _add_phases(self, phases: Mapping[Lane, Mapping[str, float]]) -> None:
         for lane, seconds in phases.items():

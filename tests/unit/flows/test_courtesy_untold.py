@@ -1,0 +1,125 @@
+"""What a worker has seen of hosts while nobody could be told: it is told the next time."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from crawlfleet.errors import StoreUnavailableError, ThrottledError
+from crawlfleet.flows import courtesy as courtesy_module
+from crawlfleet.flows import execution
+from crawlfleet.flows.courtesy import MOST_UNTOLD, Courtesy
+from crawlfleet.flows.turns import Turns
+from tests.unit.flows.manners import Time, idle, polite, run, submitted, worker
+from tests.unit.flows.test_courtesy import HOST, KEY, Sites, ask
+from tests.unit.flows.world import Broken, Failing
+
+
+@pytest.fixture
+def clock(world, monkeypatch) -> Time:
+    return Time(world).in_place_of(monkeypatch, courtesy_module)
+
+
+def manners(world, hosts=None) -> Courtesy:
+    return Courtesy(hosts or world.hosts, world, Sites(), Turns(), "w", world.clock)
+
+
+def tell(mine: Courtesy) -> None:
+    """As a worker does."""
+    reports = mine.take_reports()
+    try:
+        mine.report(reports)
+    except StoreUnavailableError:
+        mine.keep(reports)
+
+
+def test_a_back_off_that_could_not_be_told_is_told_next_and_is_no_longer_for_it(world, clock):
+    polite(world, per_second=10)
+    mine = manners(world, Failing(world.hosts, report=1))
+    mine.saw(KEY, 0.0, ThrottledError("answered 503", status=503, retry_after_seconds=60))
+
+    tell(mine)
+    clock.now += 15
+    world.now += timedelta(seconds=15)
+    tell(mine)
+
+    [state] = world.hosts.states([HOST])
+    assert state.strain == 1
+    assert state.back_off_until == world.now + timedelta(seconds=45)
+    assert mine.take_reports() == []
+
+
+def test_answers_that_could_not_be_told_are_told_with_the_later_ones(world, clock):
+    mine = manners(world, Broken())
+    mine.saw(KEY, 1.0, None)
+    mine.saw(KEY, 2.0, None)
+    tell(mine)
+    mine.saw(KEY, 6.0, None)
+
+    [report] = mine.take_reports()
+
+    assert (report.answered, report.strained, report.retry_after_seconds) == (3, 0, 0.0)
+    assert report.seconds == pytest.approx(3.0)
+
+
+def test_permits_whose_end_could_not_be_told_are_given_back_with_the_next_report(world, clock):
+    polite(world, per_second=10, concurrency=4)
+    mine = manners(world, Failing(world.hosts, report=2))
+    ask(mine, world, a=2)
+    clock.now += 2
+    world.now += timedelta(seconds=2)
+    assert world.hosts.states([HOST])[0].running > 0
+
+    tell(mine)
+    tell(mine)
+    assert world.hosts.states([HOST])[0].running > 0
+    tell(mine)
+
+    assert world.hosts.states([HOST])[0].running == 0
+
+
+def test_of_what_cannot_be_told_as_much_is_kept_as_there_is_room_for(world):
+    mine = manners(world, Broken())
+
+    for n in range(MOST_UNTOLD + 50):
+        mine.saw((f"h{n}.example", "default"), 0.1, None)
+        if n % 500 == 0:
+            tell(mine)
+    tell(mine)
+    tell(mine)
+
+    assert len(mine._seen) == MOST_UNTOLD
+
+
+def test_a_worker_tells_of_a_back_off_when_redis_is_back(world, monkeypatch):
+    monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
+    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
+    polite(world, per_second=1_000)
+    submitted(world, "https://a.example/1", "https://b.example/1")
+    pages = {
+        "https://a.example/1": ThrottledError("answered 429", retry_after_seconds=600),
+        "https://b.example/1": b"x",
+    }
+    hosts = Failing(world.hosts, report=1)
+
+    report = run(world, pages, hosts=hosts)
+
+    assert (report.done, report.retried) == (1, 1)
+    assert hosts.left == {"report": 0}
+    [state] = world.hosts.states(["a.example"])
+    assert state.back_off_until is not None
+    assert (state.back_off_until - world.now).total_seconds() == pytest.approx(600, abs=5)
+    assert idle(world)
+
+
+def test_a_worker_whose_reports_all_fail_ends_all_the_same_and_its_permits_after_it(world):
+    polite(world, per_second=1_000)
+    submitted(world, "https://a.example/1")
+
+    mine = worker(world, {"https://a.example/1": b"x"}, hosts=Failing(world.hosts, report=999))
+    report = asyncio.run(asyncio.wait_for(mine.run(), 30))
+
+    assert report.done == 1
+    assert any("could not be told yet" in warning for warning in world.warnings)
+    world.now += timedelta(seconds=31)
+    assert idle(world)
