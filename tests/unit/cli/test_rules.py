@@ -6,7 +6,7 @@ import time
 import pytest
 
 from crawlfleet.cli.asking import ask
-from crawlfleet.errors import ConfigError, FetchError
+from crawlfleet.errors import ConfigError, FetchError, TooLargeError
 from crawlfleet.model.biz import FetchLimits
 
 PAGE = b"""<title>Nuts</title><ul><li data-id=7><a href="/nut">Hex <b>nut</b></a></li>
@@ -49,7 +49,17 @@ def site():
 
     class Site(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            self.server.heard.append(dict(self.headers))
+            self.server.heard.append((self.path, dict(self.headers)))
+            if self.path == "/robots.txt":
+                self.send_response(self.server.robots[0])
+                self.end_headers()
+                self.wfile.write(self.server.robots[1])
+                return
+            if self.path.startswith("/to"):
+                self.send_response(302)
+                self.send_header("Location", self.path.removeprefix("/to") or "/to")
+                self.end_headers()
+                return
             self.send_response(404 if self.path == "/gone" else 200)
             self.send_header("Content-Type", "text/html")
             self.end_headers()
@@ -73,7 +83,7 @@ def site():
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    server.heard, server.open = [], True
+    server.heard, server.open, server.robots = [], True, (404, b"")
     server.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -199,7 +209,71 @@ def test_a_rule_is_tried_on_a_page_of_the_web_asked_for_once(crawlfleet, files, 
     )
 
     assert done.json()["records"] == [{"title": "Nuts"}]
-    assert [heard["User-Agent"] for heard in site.heard] == ["AcmeBot/1.0"]
+    assert [path for path, _ in site.heard] == ["/robots.txt", "/x"]
+    assert {headers["User-Agent"] for _, headers in site.heard} == {"AcmeBot/1.0"}
+
+
+def test_a_page_that_its_site_does_not_want_fetched_is_not_asked_for(crawlfleet, files, site):
+    site.robots = 200, b"User-agent: AcmeBot\nDisallow: /x\n"
+    command = ("rule", "try", str(files / "biz.json"), f"{site.url}/x", "--rule", "page")
+
+    refused = crawlfleet(*command)
+    asked = [path for path, _ in site.heard]
+    ignored = crawlfleet(*command, "--ignore-robots")
+
+    assert (refused.code, asked) == (1, ["/robots.txt"])
+    assert "robots.txt says to AcmeBot: Disallow: /x" in refused.err
+    assert "--ignore-robots where the site is yours" in refused.err
+    assert (ignored.code, "Nuts" in ignored.out) == (0, True)
+    assert "robots.txt is not looked at" in ignored.err
+    assert [path for path, _ in site.heard] == ["/robots.txt", "/x"]
+
+
+def test_a_biz_that_ignores_robots_txt_is_tried_so(crawlfleet, files, site):
+    site.robots = 200, b"User-agent: *\nDisallow: /\n"
+    rude = {**BIZ, "politeness": {"robots": "ignore"}}
+    (files / "rude.json").write_text(json.dumps(rude))
+
+    done = crawlfleet("rule", "try", str(files / "rude.json"), f"{site.url}/x", "--rule", "page")
+
+    assert (done.code, [path for path, _ in site.heard]) == (0, ["/x"])
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_while_robots_txt_cannot_be_read_nothing_else_is_asked_for(crawlfleet, files, site, status):
+    site.robots = status, b""
+
+    done = crawlfleet("rule", "try", str(files / "rule.yaml"), f"{site.url}/x")
+
+    assert (done.code, [path for path, _ in site.heard]) == (1, ["/robots.txt"])
+    assert f"answered {status}" in done.err
+    assert "Try again in a minute" in done.err
+
+
+def test_a_redirect_to_what_is_not_wanted_is_not_followed(crawlfleet, files, site):
+    site.robots = 200, b"User-agent: *\nDisallow: /secret\n"
+
+    done = crawlfleet("rule", "try", str(files / "rule.yaml"), f"{site.url}/to/to/secret")
+
+    assert done.code == 1
+    assert "Disallow: /secret" in done.err
+    assert [path for path, _ in site.heard] == ["/robots.txt", "/to/to/secret", "/to/secret"]
+
+
+def test_redirects_are_followed_so_far_and_told(site):
+    page = ask(f"{site.url}/to/to/x", FetchLimits())
+
+    assert page.url == f"{site.url}/x"
+    assert page.redirects == (f"{site.url}/to/to/x", f"{site.url}/to/x")
+    with pytest.raises(TooLargeError, match="more than 3 redirects"):
+        ask(f"{site.url}/to", FetchLimits(max_redirects=3))
+    assert len(site.heard) == 3 + 4
+
+
+def test_a_worker_is_not_told_to_ignore_robots_txt(crawlfleet, files):
+    done = attempt(crawlfleet, files, "--remote", "--biz", "shop", "--ignore-robots")
+
+    assert (done.code, "a worker obeys its biz" in done.err) == (2, True)
 
 
 def test_a_status_that_a_worker_would_not_take_is_told(crawlfleet, files, site):

@@ -12,6 +12,8 @@ from crawlfleet.errors import (
     KeyReusedError,
     NotFoundError,
     QuotaExceededError,
+    RobotsDeniedError,
+    RobotsUnknownError,
     UnknownBizError,
     UnknownRuleError,
     UnknownTenantError,
@@ -136,6 +138,22 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
             "It takes more when its workers have caught up; with --file that is waited for.",
         ),
         (QuotaExceededError, Exit.FAILED, "Try again later, or have the tenant's quota raised."),
+        (
+            RobotsDeniedError,
+            Exit.FAILED,
+            (
+                "A worker would not ask for it either. Try the rule on a saved page, or with "
+                "--ignore-robots where the site is yours or has agreed."
+            ),
+        ),
+        (
+            RobotsUnknownError,
+            Exit.FAILED,
+            (
+                "A worker would wait until it can be read. Try again in a minute, or try the rule "
+                "on a saved page."
+            ),
+        ),
         (ConfigError, Exit.BAD_INPUT, ""),
         (InvalidRequestError, Exit.BAD_INPUT, ""),
         (

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--rule", help="Of a URL: only what is of this rule or spider.")
 @speaks_to_api
 def explain(fleet: "Client", biz: str, what: str, rule: str | None, as_json: bool) -> int:
-    """Explain why a request is where it is, or a URL was or was not crawled.
+    """Explain why a request, or a URL, is where it is.
 
     Every decision in the order of time, those about the whole biz among them, and where the request
     stands now. A URL is told by its seeds, the last one's request and what is known of its page,

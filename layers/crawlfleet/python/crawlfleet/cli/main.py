@@ -52,7 +52,7 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "status": Place("tracking", "status", "Show everything about one request."),
     "cancel": Place("tracking", "cancel", "Cancel a request that no worker has begun."),
     "requests": Place("tracking", "requests", "List the requests of a biz."),
-    "explain": Place("insight", "explain", "Explain why a request is where it is, or a URL was or was not crawled."),
+    "explain": Place("insight", "explain", "Explain why a request, or a URL, is where it is."),
     "dead": Place("dead", "dead", "Read, replay and purge dead letters."),
     "seeds": Place("seeds", "seeds", "Offer URLs once a segment; count, release, forget them."),
     "records": Place("export", "records", "Read the records of a biz."),

@@ -1,6 +1,7 @@
 """``crawlfleet rule try``: what a rule yields on one page, before it is in force (SPEC.md H8).
 
-Nothing is submitted and nothing is stored. A saved page needs no network; a URL is asked for once.
+Nothing is submitted and nothing is stored. A saved page needs no network; a URL is asked for once,
+if the robots.txt of its site lets one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,7 @@ from crawlfleet.errors import ConfigError, Problem
 from crawlfleet.model.biz import Biz, FetchLimits
 from crawlfleet.model.harvest import Trial
 from crawlfleet.model.outcome import Page
+from crawlfleet.model.politeness import Politeness
 from crawlfleet.model.rule import Rule
 from crawlfleet.policy.mistakes import decode, named
 
@@ -40,6 +42,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     rule: Rule
     name: str
     fetch: FetchLimits = FetchLimits()
+    politeness: Politeness = Politeness()
     readers: frozenset[str] | None = None
 
 
@@ -63,6 +66,7 @@ rule.add_command(coverage)
 @click.option("--url", help="Where a saved page came from: its links are joined with that.")
 @click.option("--depth", type=click.IntRange(min=0), default=0, help="Links from where one began.")
 @click.option("--limit", type=click.IntRange(min=1), help=f"Records to show. Default: {RECORDS}.")
+@click.option("--ignore-robots", is_flag=True, help="Ask for a URL whatever its robots.txt says.")
 @click.option("--remote", is_flag=True, help="Let the fleet try it, and fetch a URL.")
 @click.option("--api-url", metavar="URL", help="Address of the API, for --remote.")
 @click.option("--api-key", metavar="KEY", help="Key of the tenant, for --remote.")
@@ -75,6 +79,7 @@ def try_one(
     url: str | None,
     depth: int,
     limit: int | None,
+    ignore_robots: bool,
     remote: bool,
     api_url: str | None,
     api_key: str | None,
@@ -84,12 +89,15 @@ def try_one(
 
     RULE is a YAML or JSON file with one rule, or with a biz (--rule NAME says which of its rules),
     or a configuration folder (--biz as well). The page is a saved FILE, or a URL that is asked for
-    once. Exits with 1 where the page cannot be read by the rule, 2 where the rule is wrong.
+    once, where its site's robots.txt lets a worker do so, or with --ignore-robots. Exits with 1
+    where the page cannot be read by the rule, or may not be asked for, 2 where the rule is wrong.
 
     With --remote --biz BIZ the fleet does it: by the biz's limits and proxies, when it is its turn
     at the host and robots.txt lets it. RULE may be the name of a rule or a spider in force, too.
     """
     if remote:
+        if ignore_robots:
+            raise click.UsageError("--ignore-robots goes without --remote: a worker obeys its biz.")
         from crawlfleet.cli.trying import Wanted, try_remotely
 
         wanted = Wanted(rule_file, page, name=name, biz=biz, url=url, depth=depth, limit=limit)
@@ -108,7 +116,7 @@ def try_one(
         _tell(Trial(problems=tuple(problems)), as_json)
         note(f"{counted(len(problems), 'mistake')} in the rule; the page was not looked at")
         return Exit.BAD_INPUT
-    found = _page(page, url, chosen.fetch)
+    found = _page(page, url, chosen.fetch, None if ignore_robots else chosen.politeness)
     trial = try_rule(chosen.rule, found, depth)
     if as_json:
         _tell(trial, as_json)
@@ -145,7 +153,13 @@ def choose(path: Path, biz: str | None = None, name: str | None = None) -> Chose
         said = "--rule says which rule" if name is None else f"there is no rule {name}"
         raise ConfigError((Problem(str(path), f"{said}; it has {there}"),))
     readers = frozenset(whole.rules) | frozenset(whole.spiders)
-    return Chosen(rule=whole.rules[name], name=name, fetch=whole.fetch, readers=readers)
+    return Chosen(
+        rule=whole.rules[name],
+        name=name,
+        fetch=whole.fetch,
+        politeness=whole.politeness,
+        readers=readers,
+    )
 
 
 def _biz_file(folder: Path, biz: str | None) -> Path:
@@ -167,11 +181,13 @@ def _placed(path: Path, problems: tuple[Problem, ...]) -> Iterator[Problem]:
         yield Problem(f"{path}: {problem.field}" if problem.field else str(path), problem.message)
 
 
-def _page(where: str, url: str | None, fetch: FetchLimits) -> Page:
+def _page(where: str, url: str | None, fetch: FetchLimits, politeness: Politeness | None) -> Page:
     if where.lower().startswith(("http://", "https://")):
         from crawlfleet.cli.asking import ask
 
-        page = ask(where, fetch)
+        if politeness is None:
+            note("robots.txt is not looked at: --ignore-robots")
+        page = ask(where, fetch, politeness)
         return msgspec.structs.replace(page, url=url) if url else page
     file = Path(where)
     if file.stat().st_size > _MAX_FILE_BYTES:
