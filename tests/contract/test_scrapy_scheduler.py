@@ -144,6 +144,40 @@ def test_a_request_is_finished_when_the_engine_is_done_with_it_and_not_before(
     assert redis.hlen(lane_keys(Lane(tenant, "garden", "main")).items) == 1
 
 
+def test_what_a_process_is_at_still_is_not_begun_again_though_its_lease_had_ended(
+    station, redis, tenant
+):
+    here, keys = station(), crawl_keys(tenant, "shop")
+    for number in (1, 2, 3):
+        here.scheduler.enqueue_request(request(number))
+    under_way = here.take()
+    # It stood still for longer than a lease: what it has begun, and what waits for its engine.
+    redis.zadd(keys.leases, dict.fromkeys(redis.zrange(keys.leases, 0, -1), 1))
+    here.scheduler.enqueue_request(request(4))
+
+    begun = [each.url[-1] for each in iter(here.take, None)]
+
+    assert sorted([under_way.url[-1], *begun]) == ["1", "2", "3", "4"]
+    here.slot.inprogress.clear()
+    here.scheduler._tick()
+    assert (redis.zcard(keys.leases), redis.zcard(keys.queue)) == (0, 0)
+
+
+def test_what_another_process_has_by_now_is_not_begun_any_more(station, redis, tenant):
+    here, there, keys = station(), station(), crawl_keys(tenant, "shop")
+    for number in (1, 2):
+        here.scheduler.enqueue_request(request(number))
+    here.take()
+    redis.zadd(keys.leases, dict.fromkeys(redis.zrange(keys.leases, 0, -1), 1))
+    taken = [each.url[-1] for each in iter(there.take, None)]
+
+    here.scheduler._renew_at = 0.0
+    here.scheduler._tick()
+
+    assert taken == ["1", "2"]
+    assert here.take() is None
+
+
 def test_an_item_whose_page_is_not_known_yet_holds_its_request_back_for_a_while(
     station, redis, tenant, monkeypatch
 ):

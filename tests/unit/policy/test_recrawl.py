@@ -158,6 +158,8 @@ def test_a_304_is_a_visit_that_is_saved_and_keeps_what_was_known():
     assert second.changed_at == first.changed_at
     assert second.validators == Validators(etag='W/"1"', last_modified="x")
     assert second.interval_seconds > first.interval_seconds
+    third = visit(second, status=304, validators=Validators())
+    assert third.validators == second.validators
 
 
 def test_other_content_is_a_change():
