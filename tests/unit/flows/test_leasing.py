@@ -54,7 +54,7 @@ def test_an_index_that_hangs_keeps_no_lane_from_being_renewed_in_the_truth(world
     assert len(held) == BIZS
     world.now += timedelta(seconds=limits.lease_seconds / 3)
 
-    assert mine.keep(held) == []
+    assert mine.keep(held).gone == []
 
     assert renewed == set(world.tree.lanes())
     assert index.waits == 1
@@ -69,6 +69,6 @@ def test_leases_that_the_index_has_lost_are_listed_anew(world):
     held = mine.take().held
     world.queue.flush()
 
-    assert mine.keep(held) == []
+    assert mine.keep(held).gone == []
 
     assert world.queue.depth(DOCS).leased == 1

@@ -34,6 +34,7 @@ from crawlfleet.flows.draining import Drainer
 from crawlfleet.flows.heart import Heart
 from crawlfleet.flows.holding import Held, Holding, by_lane
 from crawlfleet.flows.leasing import NOTHING, Leasing
+from crawlfleet.flows.owning import Ownership
 from crawlfleet.flows.passages import Passages
 from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.reading import Pace, Reading
@@ -100,10 +101,6 @@ class Worker:
         stage = ports.config.current().stage
         self._limits: FleetLimits = stage.fleet
         self._detached_seconds = stage.detector.detached_seconds
-        # Silent for less than this nobody can have taken it for dead.
-        self._doubt_seconds = worth_a_look(stage.detector).total_seconds()
-        self._renewed_at = time.perf_counter()
-        self._renewing = asyncio.Lock()
         self._report = WorkReport(worker=worker)
         self._phases = Phases()
         self._holding = Holding()
@@ -126,6 +123,26 @@ class Worker:
             self._robots,
             self._sower,
         )
+        # Silent for less than this nobody can have taken it for dead.
+        doubt_seconds = worth_a_look(stage.detector).total_seconds()
+        self._heart = Heart(
+            ports.workers,
+            worker,
+            clock=ports.clock,
+            seconds=stage.detector.beat_seconds,
+            doubt_seconds=doubt_seconds,
+            card=self._card,
+            warn=ports.warn,
+        )
+        self._ownership = Ownership(
+            self._heart,
+            self._leasing,
+            self._holding,
+            self._report,
+            self._threaded,
+            doubt_seconds,
+            ports.warn,
+        )
         self._reading = Reading(ports, Pace(self._holding, self._phases), self._threaded)
         self._passages = Passages(ports.config, self._courtesy, self._robots, self._threaded)
         self._attempts = Attempts(
@@ -135,7 +152,7 @@ class Worker:
             self._passages,
             self._courtesy,
             self._reading,
-            self._still_ours,
+            self._ownership.still,
         )
         self._learning: set[asyncio.Task[None]] = set()
         self._settled = asyncio.Event()
@@ -146,15 +163,6 @@ class Worker:
         self._recovering = threading.Lock()
         self._ending = False
         self._started_ms = to_ms(ports.clock())
-        self._heart = Heart(
-            ports.workers,
-            worker,
-            clock=ports.clock,
-            seconds=stage.detector.beat_seconds,
-            doubt_seconds=self._doubt_seconds,
-            card=self._card,
-            warn=ports.warn,
-        )
 
     async def run(self) -> WorkReport:
         """Work until idle or nearly out of time; returns what was done."""
@@ -308,17 +316,6 @@ class Worker:
             self._ports.warn("work could not be put aside; its lease will end", error)
         self._holding.drop(held)
 
-    async def _still_ours(self, held: Held) -> bool:
-        """Ask for no page that may be another's: who was frozen, or forgotten, looks first.
-
-        A worker that thaws has a queue of its own full of what was taken from it in the meantime.
-        """
-        if self._is_in_doubt:
-            async with self._renewing:  # all who ask meanwhile wait for the answer, too
-                if self._is_in_doubt:
-                    await self._renew()
-        return self._holding.holds(held)
-
     # ---- settler -------------------------------------------------------------------------------
 
     async def _settler(self) -> None:
@@ -401,9 +398,7 @@ class Worker:
         while True:
             await self._pause(KEEP_SECONDS)
             # A worker that was taken to be dead, or lost with Redis, looks at once what is left.
-            if self._is_in_doubt or time.perf_counter() - self._renewed_at >= renew_every:
-                async with self._renewing:
-                    await self._renew()
+            await self._ownership.renew(renew_every)
             if self._is_cut_off:
                 # Others may have taken this worker for dead. What runs is finished, and stored if
                 # it is still ours; the rest is not ours to keep. It registers anew by beating.
@@ -414,22 +409,6 @@ class Worker:
                 await self._account()
                 # The settler does this too, but not while nothing ends.
                 await self._tell_hosts()
-
-    async def _renew(self) -> None:
-        """Renew the leases of what is held, and drop what is another's."""
-        losses, started = self._heart.losses, time.perf_counter()
-        # In one go: while pages are read, each return to the event loop takes a while.
-        for one, claim in await self._threaded(self._leasing.keep, self._holding.all()):
-            self._report.lost += one.claim is claim and self._holding.drop(one)
-        # Not before: until then whoever asks is in doubt, and waits.
-        self._heart.looked(losses)
-        self._renewed_at = started
-
-    @property
-    def _is_in_doubt(self) -> bool:
-        """Whether what is held may be others' by now."""
-        silent = min(self._heart.detached_seconds, time.perf_counter() - self._renewed_at)
-        return self._heart.may_have_lost or silent >= self._doubt_seconds
 
     @property
     def _is_cut_off(self) -> bool:

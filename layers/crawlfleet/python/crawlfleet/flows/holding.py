@@ -1,5 +1,6 @@
 """What a worker holds: each request from its claim until its outcome is written."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
@@ -23,6 +24,7 @@ PARKED_BATCHES: Final = 4
 class Held:
     """One claimed request, the biz as it was configured at the claim, and what is to read its page.
 
+    ``ends_at`` is when its lease ends, by ``time.monotonic``, as far as the truth has said.
     ``host`` and tenant are whose turn it needs; ``turn_at`` is when that comes, by
     ``time.monotonic``, None where it has none; ``permits`` is how many of this worker may be under
     way there at once, ``interval_seconds`` what lies between two turns. ``to_learn`` says that the
@@ -33,6 +35,7 @@ class Held:
     __slots__ = (
         "biz",
         "claim",
+        "ends_at",
         "host",
         "interval_seconds",
         "known",
@@ -44,11 +47,19 @@ class Held:
         "weight",
     )
 
-    def __init__(self, lane: Lane, biz: Biz, claim: Claim, rule: Rule | Spider | None) -> None:
+    def __init__(
+        self,
+        lane: Lane,
+        biz: Biz,
+        claim: Claim,
+        rule: Rule | Spider | None,
+        ends_at: float = math.inf,
+    ) -> None:
         self.lane = lane
         self.biz = biz
         self.claim = claim
         self.rule = rule
+        self.ends_at = ends_at
         self.host = host_of(claim.request.body.url), lane.tenant
         self.turn_at: float | None = None
         self.permits = 1
@@ -97,7 +108,7 @@ class Holding:
         """
         known = self._by_id.setdefault((held.lane, held.claim.request.id), held)
         if known is not held:
-            known.claim = held.claim
+            known.claim, known.ends_at = held.claim, held.ends_at
             return False
         self._held[held] = None
         self._count(held.lane, 1)

@@ -54,6 +54,13 @@ class Taken(NamedTuple):
 NOTHING: Final = Taken([], 0)
 
 
+class Kept(NamedTuple):
+    """What renewing leases brought: what is another's now, and what could not be asked for."""
+
+    gone: list[tuple[Held, Claim]]
+    unseen: list[Held]
+
+
 class Leasing:
     """The leases of one worker.
 
@@ -261,8 +268,9 @@ class Leasing:
         if len(claims) < len(entries):
             won = {claim.entry.id for claim in claims}
             self._let_go(lane, biz, token, [e for e in entries if e.id not in won])
+        ends_at = time.monotonic() + (until - self._ports.clock()).total_seconds()
         try:
-            held = [Held(lane, biz, claim, self._rule(lane, claim)) for claim in claims]
+            held = [Held(lane, biz, claim, self._rule(lane, claim), ends_at) for claim in claims]
         except Exception:
             self.release(lane, biz, claims, "handed back: its rule could not be looked up")
             raise
@@ -360,10 +368,12 @@ class Leasing:
         except Exception as error:  # noqa: BLE001  they are read in full next time
             self._ports.warn("what was seen of pages could not be kept", error)
 
-    def keep(self, held: Sequence[Held]) -> list[tuple[Held, Claim]]:
-        """Renew the leases; returns what is another's now."""
+    def keep(self, held: Sequence[Held]) -> Kept:
+        """Renew the leases; returns what is another's now, and of what that is not known."""
+        ends_at = time.monotonic() + self._limits.lease_seconds
         _, until = self._term()
         gone: list[tuple[Held, Claim]] = []
+        unseen: list[Held] = []
         patience = INDEX_SECONDS
         for (lane, _), part in by_lane(held).items():
             claims = [one.claim for one in part]
@@ -371,12 +381,15 @@ class Leasing:
                 lost = self._ports.store.renew(lane, part[0].biz, claims, until)
             except Exception as error:  # noqa: BLE001  the others' leases are to be renewed too
                 self._ports.warn("leases could not be renewed", error)
+                unseen += part
                 continue
+            for one in part:
+                one.ends_at = ends_at
             if patience > 0:
                 still = [claim for claim in claims if claim.request.id not in lost]
                 patience -= self._renew_in_index(lane, still, until)
             gone += [pair for pair in zip(part, claims, strict=True) if pair[1].request.id in lost]
-        return gone
+        return Kept(gone, unseen)
 
     def _renew_in_index(self, lane: Lane, claims: Sequence[Claim], until: datetime) -> float:
         """The index follows the truth; returns for how long it was waited for in vain."""

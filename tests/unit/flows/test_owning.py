@@ -1,0 +1,153 @@
+"""A worker in doubt asks for no page before it knows that it is still its own."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from crawlfleet.adapters.memory.fetcher import MemoryFetcher
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.flows import execution, leasing, owning
+from crawlfleet.flows.execution import Worker
+from crawlfleet.model.request import State
+from tests.unit.flows.test_execution_cut_off import PAGES, quick_tree, states, submitted
+from tests.unit.flows.world import DOCS, World
+from tests.waiting import eventually
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(owning, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
+    monkeypatch.setattr(leasing, "REST_SECONDS", 0.02)
+    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
+    monkeypatch.setattr(execution, "KEEP_SECONDS", 10.0)
+
+
+class Away:
+    """A store whose node does not say whose leases are whose, as often as is said."""
+
+    def __init__(self, world: World, times: float) -> None:
+        self._store = world.store
+        self.left = times
+        self.asked = 0
+
+    def renew(self, *args):
+        self.asked += 1
+        self.left -= 1
+        if self.left >= 0:
+            raise StoreUnavailableError("mongodb", "away")
+        return self._store.renew(*args)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+class Freezing(MemoryFetcher):
+    """The whole worker stands still in its first download, as under SIGSTOP."""
+
+    def __init__(self, meanwhile: Callable[[], None], world: World) -> None:
+        super().__init__(PAGES)
+        self._meanwhile = meanwhile
+        self._world = world
+        self.begun = 0
+
+    async def fetch(self, body, limits, passage=None, errand=None):
+        self.begun += 1
+        if self.begun == 1:
+            self._meanwhile()
+            self._world.watch.bury("w")
+            eventually(lambda: bool(self._world.watch.pulses()), 10, "its heart beats anew")
+        return await super().fetch(body, limits, passage)
+
+
+def taken_by_another(world: World) -> None:
+    entries = [entry for _, entry in world.book.leases(DOCS)]
+    world.disowning.disown(DOCS, world.biz, entries, "w", "x", "dead", world.now)
+    until = world.now + timedelta(minutes=5)
+    world.store.claim(DOCS, world.biz, entries, "other", world.now, until, "other.a.1")
+
+
+def work(world: World, **changes: object):
+    async def run():
+        async with asyncio.timeout(20):
+            return await Worker(world.work(PAGES, **changes), "w").run()
+
+    return asyncio.run(run())
+
+
+def test_a_look_that_got_no_answer_is_none_for_one_that_thaws(world):
+    """It waits for one that tells, and asks for nothing that is another's by then."""
+    world.tree = quick_tree(world, concurrency=3, batch=12)
+    ids = submitted(world, 12)
+    store = Away(world, 5)
+    fetcher = Freezing(lambda: taken_by_another(world), world)
+
+    report = work(world, store=store, fetcher=fetcher)
+
+    assert fetcher.asked == []
+    assert store.asked > 5
+    assert (report.lost, report.left, report.done) == (12, 0, 0)
+    assert {world.store.get(DOCS, world.biz, one).worker for one in ids} == {"other"}
+
+
+def test_what_is_still_its_own_after_looks_in_vain_is_done(world):
+    world.tree = quick_tree(world, concurrency=3, batch=12)
+    ids = submitted(world, 12)
+    fetcher = Freezing(lambda: None, world)
+
+    report = work(world, store=Away(world, 5), fetcher=fetcher)
+
+    assert (report.done, report.lost, report.left) == (12, 0, 0)
+    assert states(world, ids) == [State.DONE] * 12
+
+
+def test_waiting_for_a_look_ends_with_the_lease(world):
+    """Whoever takes the requests when their leases are over finds them in the truth."""
+    world.tree = quick_tree(world, concurrency=3, batch=12, lease_seconds=0.3)
+    ids = submitted(world, 12)
+    fetcher = Freezing(lambda: taken_by_another(world), world)
+    began = time.monotonic()
+
+    report = work(world, store=Away(world, float("inf")), fetcher=fetcher)
+
+    assert fetcher.asked == []
+    assert (report.left, report.lost, report.retried) == (12, 0, 0)
+    assert time.monotonic() - began < 15
+    assert sum("left to its lease" in warning for warning in world.warnings) == 12
+    assert {world.store.get(DOCS, world.biz, one).worker for one in ids} == {"other"}
+
+
+def test_a_lease_that_is_over_is_looked_up_before_its_page_is_asked_for(world):
+    """Nobody took the worker for dead: its node was away for longer than its leases."""
+    world.tree = quick_tree(world, concurrency=1, batch=3, lease_seconds=0.05)
+    submitted(world, 3)
+
+    class Slow(MemoryFetcher):
+        async def fetch(self, body, limits, passage=None, errand=None):
+            if not self.asked:
+                taken_by_another(world)
+                over = time.monotonic() + 0.1
+                eventually(lambda: time.monotonic() > over, 5, "the leases are over")
+            return await super().fetch(body, limits, passage)
+
+    fetcher = Slow(PAGES)
+    report = work(world, fetcher=fetcher)
+
+    assert fetcher.asked == []
+    assert report.lost == 3
+
+
+def test_many_that_wait_for_the_same_node_do_not_ask_it_each(world, monkeypatch):
+    monkeypatch.setattr(owning, "AGAIN_SECONDS", 0.2)
+    world.tree = quick_tree(world, concurrency=12, batch=12, lease_seconds=1.0)
+    submitted(world, 12)
+    store = Away(world, float("inf"))
+
+    report = work(world, store=store, fetcher=Freezing(lambda: taken_by_another(world), world))
+
+    assert report.left == 12
+    assert store.asked < 30
