@@ -399,6 +399,23 @@ def test_a_redis_that_is_away_for_too_long_ends_the_crawl_and_what_is_under_way_
     assert (redis.zcard(keys.queue), redis.zcard(keys.leases)) == (4, 0)
 
 
+def test_a_start_url_whose_requests_are_lost_is_done_again(station, monkeypatch, redis, tenant):
+    monkeypatch.setattr(scheduler, "MOST", 1)
+    monkeypatch.setattr(scheduler, "TOGETHER", 1)
+    here, keys = station(FedSpider), crawl_keys(tenant, "fed")
+    redis.rpush("fed:start_urls", "two")
+    push = here.scheduler._crawl.push
+    here.scheduler._crawl.push = lambda requests: (_ for _ in ()).throw(
+        StoreUnavailableError("redis", "away")
+    )
+
+    assert here.take() is None
+    here.scheduler._crawl.push = push
+    here.scheduler.close(scheduler.AWAY_REASON)
+
+    assert (redis.zcard(keys.queue), redis.zcard(keys.leases)) == (1, 1)
+
+
 def test_items_that_wait_too_long_make_their_page_be_done_again(
     station, monkeypatch, redis, tenant
 ):

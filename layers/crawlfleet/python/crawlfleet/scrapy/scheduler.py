@@ -266,7 +266,8 @@ class Scheduler(BaseScheduler):
             self._holding.keep(taken.id, requests[0])
             return
         for each in requests:
-            self.enqueue_request(each)
+            if not self.enqueue_request(each) and self._ending:
+                return  # it is whole still, and another process does it when its lease ends
         self._holding.drop(taken.id)
 
     def _counted(self, request: Request) -> Request:
