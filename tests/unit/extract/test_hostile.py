@@ -1,13 +1,17 @@
 """Bounds are CPU seconds of this process: generous for a slow machine, far below the unbounded."""
 
+import random
 import time
 from contextlib import contextmanager
 
+import msgspec
 import pytest
 
 from crawlfleet.errors import ExtractError
+from crawlfleet.extract import check_rule
 from crawlfleet.extract.bounds import CPU_SECONDS_MAX
 from crawlfleet.extract.guard import guard_html
+from crawlfleet.model.rule import Rule
 
 CSS = {"fields": {"a": {"css": "p"}, "b": {"css": "div", "take": "html"}}}
 XPATH = {"fields": {"a": {"xpath": "//p"}, "b": {"xpath": "//div", "take": "html"}}}
@@ -78,6 +82,75 @@ def test_hostile_expression_costs_little(extract, selector):
 
     with cpu_below(6):
         read(extract, {"fields": {"a": {**selector, "count": True}}}, body)
+
+
+#: RE2 cannot keep the states of this one: it costs some 80 us a character.
+EXPLODING = r"(?:(?:a|b|ab|ba){1,30}){1,30}x"
+ABS = bytes(random.Random(1).choices(b"ab", k=2_000))
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"regex": EXPLODING},
+        {"regex": EXPLODING, "list": True},
+        {"css": "p", "list": True, "transforms": [{"match": EXPLODING}]},
+        {"css": "p", "transforms": [{"replace": {"pattern": EXPLODING, "with": "y"}}]},
+    ],
+    ids=repr,
+)
+def test_an_expression_that_would_take_minutes_is_not_begun(extract, field):
+    with cpu_below(3), pytest.raises(ExtractError, match=r"too costly for 1,\d+,\d+ characters"):
+        extract({"fields": {"a": field}}, b"<p>" + ABS * 500)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"fields": {"a": {"css": "p", "regex": EXPLODING}}},
+        {"fields": {"a": {"css": "p", "regex": EXPLODING, "list": True}}},
+        {"fields": {"a": {"css": "p", "list": True, "transforms": [{"match": EXPLODING}]}}},
+        {
+            "fields": {"a": {"css": "h1"}},
+            "follow": [{"css": "a", "domains": "any", "deny": [EXPLODING]}],
+        },
+    ],
+    ids=repr,
+)
+def test_many_searches_end_with_the_pages_time(extract, rule, monkeypatch):
+    """Each of them takes a tenth of a second."""
+    monkeypatch.setattr("crawlfleet.extract.bounds.CPU_SECONDS_MAX", 0.4)
+    body = b"".join(b"<p>%d%s</p><a href='/%d%s'>x</a>" % (n, ABS, n, ABS) for n in range(300))
+
+    with cpu_below(4), pytest.raises(ExtractError, match="CPU seconds"):
+        extract(rule, body)
+
+
+def test_many_searches_of_a_json_path_end_with_the_pages_time(extract, monkeypatch):
+    monkeypatch.setattr("crawlfleet.extract.bounds.CPU_SECONDS_MAX", 0.4)
+    body = b"[" + b",".join(b'{"a":"%s"}' % ABS for _ in range(300)) + b"]"
+    field = {"json": f"$[?search(@.a, '{EXPLODING}')]", "type": "json", "list": True}
+
+    with cpu_below(4), pytest.raises(ExtractError, match="CPU seconds"):
+        extract({"source": "json", "fields": {"a": field}}, body)
+
+
+def test_an_expression_of_many_repetitions_is_told_when_the_rule_is_checked():
+    rule = msgspec.convert({"fields": {"a": {"regex": "(?:abcdefghijkl){1,1000}x"}}}, Rule)
+
+    [problem] = check_rule(rule)
+
+    assert problem.field == "fields.a.regex"
+    assert "too large" in problem.message
+
+
+def test_expressions_that_people_write_read_whole_pages(extract):
+    page = b"<p>" + "Jürgen <jürgen@bücher.example>, 3 EUR. ".encode() * 3_000
+    email = r"[\p{L}\p{N}_.-]+@[\p{L}\p{N}-]+\.\p{L}{2,}"
+
+    [record] = extract({"fields": {"a": {"regex": email}, "b": {"regex": r"(\d+) EUR"}}}, page)
+
+    assert record == {"a": "jürgen@bücher.example", "b": "3"}
 
 
 @pytest.mark.parametrize(

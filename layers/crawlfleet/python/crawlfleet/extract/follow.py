@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -19,12 +20,14 @@ from crawlfleet.policy.following import (
     REPEATED,
     TOO_MANY,
     UNUSABLE,
+    Search,
     Way,
     ended,
     page_number,
 )
 
 if TYPE_CHECKING:
+    from crawlfleet.extract.bounds import Meter
     from crawlfleet.extract.document import Document
     from crawlfleet.extract.engines import EngineName, Query
     from crawlfleet.extract.plan import Group
@@ -65,8 +68,8 @@ class Follower:
         self._regex = regex
         self._chain = chain
         self._meta = meta
-        self._allow = allow.found_in if allow is not None else None
-        self._deny = deny.found_in if deny is not None else None
+        self._allow = allow
+        self._deny = deny
         self._rule = follow.rule or ""
 
     def collect(
@@ -90,7 +93,8 @@ class Follower:
             return
         deeper = depth if follow.pagination else depth + 1
         taken = self._taken(document, meta) if candidates else {}
-        way = Way(follow, host_of(document.page.url), self._allow, self._deny)
+        patterns = (_search(one, document.meter) for one in (self._allow, self._deny))
+        way = Way(follow, host_of(document.page.url), *patterns)
         own = document.page.url.partition("#")[0] if not rule else ""
         addresses = document.addresses
         kept = 0
@@ -145,6 +149,10 @@ class Follower:
         if len(msgspec.json.encode(taken)) > META_BYTES_MAX:
             raise UnreadableError(f"links would take along more than {META_BYTES_MAX:,} bytes")
         return taken
+
+
+def _search(pattern: RegexQuery | None, meter: Meter) -> Search | None:
+    return None if pattern is None else partial(pattern.found_in, meter=meter)
 
 
 def anchors(engine: EngineName | None, query: Query, attribute: str) -> Found:

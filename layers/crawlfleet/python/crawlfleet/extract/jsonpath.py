@@ -6,6 +6,7 @@ Inside an item ``$`` is the item. ``match`` and ``search`` run on RE2.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextvars import ContextVar
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -25,12 +26,15 @@ from crawlfleet.extract.bounds import MATCHES_MAX, UnreadableError, bounded
 from crawlfleet.extract.regex import RegexQuery
 
 if TYPE_CHECKING:
+    from crawlfleet.extract.bounds import Meter
     from crawlfleet.extract.document import Document
 
 #: Units of looking at one node.
 _NODE_UNITS: Final = 150
 #: Under this name the meter goes along with the evaluation.
 _METER: Final = "meter"
+#: The same for functions in filters, which are told nothing of the evaluation.
+_metering: Final[ContextVar[Meter | None]] = ContextVar("metering", default=None)
 
 
 class JsonPathQuery:
@@ -73,11 +77,14 @@ class JsonPathQuery:
         if not isinstance(within, dict | list):
             # The library would take a text for a document.
             return [within] if str(self._path) == "$" else []
+        asked_by = _metering.set(document.meter)
         try:
             found = self._path.finditer(within, filter_context={_METER: document.meter})
             return [match.obj for match in islice(found, limit)]
         except (JSONPathError, RecursionError, ArithmeticError, TypeError) as error:
             raise UnreadableError(f"JSONPath: {str(error).partition(chr(10))[0]}") from error
+        finally:
+            _metering.reset(asked_by)
 
 
 class _MeteredMatch(JSONPathMatch):
@@ -144,7 +151,7 @@ class _Matches(FilterFunction):
         if not isinstance(text, str) or not isinstance(pattern, str) or len(pattern) > 1000:
             return False
         try:
-            return RegexQuery(self._form % pattern).first(text[:100_000]) is not None
+            return RegexQuery(self._form % pattern).found_in(text[:100_000], _metering.get())
         except ValueError:
             return False
 

@@ -1,4 +1,9 @@
-"""Regular expressions by RE2: linear in the text whatever a tenant writes."""
+"""Regular expressions by RE2: linear in the text whatever a tenant writes.
+
+Linear is not quick: where RE2 cannot keep its states it carries each of them from byte to byte, at
+some 15 ns an instruction, so ``(?:(?:a|ab){1,30}){1,30}x`` would read a page of a megabyte for a
+minute. Nothing can interrupt it. So what a search may cost at worst is bounded before it begins.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,12 @@ if TYPE_CHECKING:
 
 #: Bytes that one compiled expression may use.
 _MEMORY_MAX: Final = 8_388_608
+#: Instructions that one compiled expression may have. A class of all letters has 1,200.
+PROGRAM_MAX: Final = 10_000
+#: Instructions times characters of one search: at worst some 20 seconds.
+SEARCH_MAX: Final = 1_000_000_000
+#: After so many the clock is read.
+_LONG: Final = 1_000_000
 
 
 class RegexQuery:
@@ -24,7 +35,7 @@ class RegexQuery:
     ['3', '4']
     """
 
-    __slots__ = ("_group", "_pattern")
+    __slots__ = ("_group", "_pattern", "_size")
 
     def __init__(self, expression: str) -> None:
         import re2
@@ -39,15 +50,36 @@ class RegexQuery:
         except UnicodeEncodeError as error:
             raise ValueError("not valid Unicode") from error
         self._group = 1 if self._pattern.groups else 0
+        self._size: int = self._pattern.programsize
+        if self._size > PROGRAM_MAX:
+            raise ValueError("is too large once its repetitions are written out")
 
-    def first(self, text: str) -> str | None:
-        """The first match, or None; also None where the group took no part in it."""
+    def _afford(self, length: int, meter: Meter | None) -> None:
+        cost = self._size * length
+        if cost > SEARCH_MAX:
+            raise UnreadableError(f"the expression is too costly for {length:,} characters")
+        if cost > _LONG and meter is not None:
+            meter.tick()
+
+    def first(self, text: str, meter: Meter | None = None) -> str | None:
+        """The first match, or None; also None where the group took no part in it.
+
+        Raises:
+            UnreadableError: the text is too long for the expression, or the page has taken too
+                long already.
+        """
+        self._afford(len(text), meter)
         found = self._pattern.search(text)
         value: str | None = found[self._group] if found else None
         return value
 
-    def found_in(self, text: str) -> bool:
-        """Whether there is a match."""
+    def found_in(self, text: str, meter: Meter | None = None) -> bool:
+        """Whether there is a match.
+
+        Raises:
+            UnreadableError: as :meth:`first`.
+        """
+        self._afford(len(text), meter)
         return self._pattern.search(text) is not None
 
     def values(self, text: str, meter: Meter) -> list[str]:
@@ -56,6 +88,7 @@ class RegexQuery:
         Raises:
             UnreadableError: too many, or too long to find.
         """
+        self._afford(len(text), meter)
         values: list[str] = []
         at = 0
         for count, found in enumerate(self._pattern.finditer(text)):
@@ -63,7 +96,7 @@ class RegexQuery:
                 raise UnreadableError(f"more than {MATCHES_MAX:,} matches")
             # Each search may look as far as the end of the text.
             meter.spend((len(text) - at) / 100)
-            if count % 64 == 0:
+            if count % 64 == 0 or self._size * (len(text) - at) > _LONG:
                 meter.tick()
             at = found.end()
             if found[self._group] is not None:
@@ -106,13 +139,14 @@ class RegexQuery:
         Raises:
             UnreadableError: too many matches, too long to find, or the text would become too long.
         """
+        self._afford(len(text), meter)
         parts: list[str] = []
         at = size = 0
         for count, found in enumerate(self._pattern.finditer(text)):
             if count >= MATCHES_MAX:
                 raise UnreadableError(f"more than {MATCHES_MAX:,} matches")
             meter.spend((len(text) - at) / 100)
-            if count % 64 == 0:
+            if count % 64 == 0 or self._size * (len(text) - at) > _LONG:
                 meter.tick()
             new = "".join(p if isinstance(p, str) else found[p] or "" for p in replacement)
             parts += [text[at : found.start()], new]

@@ -161,7 +161,7 @@ def _keyed(step: Step) -> Together:
     if step.replace is not None:
         return _replacing(step.replace.pattern, step.replace.by)
     if step.match is not None:
-        return _each(_expression(step.match).first)
+        return _matching(step.match)
     if step.split is not None:
         return _splitting(step.split)
     if step.join is not None:
@@ -213,6 +213,15 @@ def _replacing(pattern: str, by: str) -> Together:
     except ValueError as error:
         raise _MistakeError(str(error), "with") from error
     return lambda texts, meter: [query.replaced(text, replacement, meter) for text in texts]
+
+
+def _matching(pattern: str) -> Together:
+    query = _expression(pattern)
+
+    def step(texts: list[str], meter: Meter) -> list[str]:
+        return [found for text in texts if (found := query.first(text, meter)) is not None]
+
+    return step
 
 
 def _splitting(separator: str) -> Together:

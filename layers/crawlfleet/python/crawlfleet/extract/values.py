@@ -72,7 +72,7 @@ class Values:
         regex = self._regex
         if regex is not None:
             for text in self._texts(document, context):
-                narrowed = regex.first(text)
+                narrowed = regex.first(text, document.meter)
                 if narrowed is not None:
                     return self._final(document, narrowed)
             return None
