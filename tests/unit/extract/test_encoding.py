@@ -1,11 +1,15 @@
 # ruff: noqa: RUF001  what looks like Latin is not
+import re
 import time
 
+import charset_normalizer
 import pytest
 import webencodings
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from resiliparse.parse.encoding import detect_encoding
 
+from crawlfleet.extract import encoding
 from crawlfleet.extract.declared_encoding import WITHIN, declared_label
 from crawlfleet.extract.encoding import codec_of, decode
 
@@ -110,6 +114,26 @@ def test_an_encoding_that_nobody_tells_is_detected(text, label):
     whole = page(f"{text} " * 6)
 
     assert decode(raw(whole, label), "text/html") == whole
+
+
+def test_detectors_are_right_as_often_as_is_said():
+    """What the module says of them, measured on what nobody tells."""
+    pages = [(page(f"{text} " * 6), label) for text, label in PAGES if label != "utf-8"]
+    said = [int(number) for number in re.findall(r"(?:Of|about) (\d+)", encoding.__doc__)]
+
+    def right(read) -> int:
+        return sum(read(raw(whole, label)) == whole for whole, label in pages)
+
+    def by_uchardet(body: bytes) -> str:
+        return body.decode(detect_encoding(body, html5_compatible=False) or "cp1252", "replace")
+
+    found = [right(by_uchardet), right(lambda body: decode(body, "")), right(by_normalizer)]
+
+    assert said == [len(pages), *found]
+
+
+def by_normalizer(body: bytes) -> str:
+    return str(charset_normalizer.from_bytes(body).best())
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ In the order of the HTML standard (13.2.3.2): byte order mark, the header's char
 declares, then detection, which is asked only where the bytes are no UTF-8. Labels mean what the
 Encoding standard says they do on the web: ``iso-8859-1`` is windows-1252, ``gb2312`` is GB 18030.
 
-The detector is uchardet, by resiliparse. On 28 short pages, of 15 languages in the encodings they
-were written in, it was right about 26 at 0.2 ms a page (and about 27 with what is done here), while
-charset-normalizer, alone or in UnicodeDammit, was right about 23 at 1 to 4 ms.
+The detector is uchardet, by resiliparse. Of 32 short pages, in 14 languages and the encodings that
+these were written in (tests/unit/extract/test_encoding.py), it is right about 28, at 0.08 ms of CPU
+a page, and what is done here about 29. charset-normalizer, alone or in UnicodeDammit, is right
+about 25, at 0.65 ms.
 """
 
 import codecs
