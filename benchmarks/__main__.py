@@ -13,6 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks import (
     crawl,
     dedupe,
+    extraction,
+    fetch_clients,
     imports,
     ingest,
     lookup,
@@ -33,6 +35,8 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "ingest": ingest.run,
     "queue_memory": queue_memory.run,
     "dedupe": dedupe.run,
+    "extraction": extraction.run,
+    "fetch_clients": fetch_clients.run,
     "crawl": crawl.run,
     "workers": workers.run,
     "politeness": politeness.run,
@@ -44,7 +48,7 @@ OUT: Final = Path(__file__).resolve().parent / "out"
 #: Set to ``yes``, it lets a run empty the servers that REDIS_URL and MONGODB_URI name.
 ENV_EMPTY: Final = "BENCH_MAY_EMPTY"
 #: Those that have peers beside the floor.
-_COMPARED: Final = ("ingest", "crawl")
+_COMPARED: Final = ("ingest", "fetch_clients", "crawl")
 _WITHOUT_PEERS: Final = (
     f"The peers are missing: run `make bench`, which installs them into an environment of their "
     f"own, or name a Python that has requirements/bench.txt in {ENV_PEERS}. "
@@ -121,6 +125,8 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "ingest": scale.rounds * (3 + more),
         "dedupe": 2,
         "queue_memory": 1,
+        "extraction": len(extraction.SIZES),
+        "fetch_clients": scale.client_rounds * len(fetch_clients.clients_of(with_peers=with_peers)),
         "crawl": scale.crawl_rounds * (2 + 2 * more),
         "workers": scale.crawl_rounds * 4,
         "politeness": 2,

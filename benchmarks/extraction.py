@@ -24,6 +24,8 @@ _MODULES: Final = (
 )
 _URL: Final = "http://docs.example/library/page.html"
 _HEADERS: Final = {"content-type": "text/html; charset=utf-8"}
+#: Below 60 KB, above, and multiples of 400 KB.
+SIZES: Final = ("small", "medium", "large")
 _ROUNDS: Final = 12
 _LARGE_BYTES: Final = 400_000
 _FIELDS: Final = {
@@ -44,8 +46,8 @@ def run(bench: Bench) -> Found:
     """The figures of all sizes."""
     figures: dict[str, float] = {}
     details: dict[str, Any] = {}
-    for name, pages in _pages().items():
-        found = measure(pages)
+    for name, pages in pages_by_size().items():
+        found = measure(pages, bench.scale.extraction_rounds)
         bench.tick(f"extraction, {name} pages")
         details[f"extraction of {name} pages, milliseconds"] = found
         figures[f"extract_vs_lexbor_{name}"] = found["rule"] / found["lexbor"]
@@ -83,7 +85,8 @@ def measure(pages: Sequence[bytes], rounds: int = _ROUNDS) -> dict[str, float]:
     return {name: seconds / len(pages) * 1000 for name, seconds in best.items()}
 
 
-def _pages() -> Mapping[str, Sequence[bytes]]:
+def pages_by_size() -> Mapping[str, Sequence[bytes]]:
+    """The pages of each size."""
     html = pydoc.HTMLDoc()
     written = []
     for name in _MODULES.split():
@@ -92,11 +95,10 @@ def _pages() -> Mapping[str, Sequence[bytes]]:
         written.append(html.page(pydoc.describe(module), document).encode())
     whole = b"".join(written)
     count = len(whole) // _LARGE_BYTES + 1
-    return {
-        "small": [body for body in written if len(body) < 60_000],
-        "medium": [body for body in written if len(body) >= 60_000],
-        "large": [whole[: _LARGE_BYTES * number] for number in range(1, count)],
-    }
+    small = [body for body in written if len(body) < 60_000]
+    medium = [body for body in written if len(body) >= 60_000]
+    large = [whole[: _LARGE_BYTES * number] for number in range(1, count)]
+    return dict(zip(SIZES, (small, medium, large), strict=True))
 
 
 def _page(body: bytes) -> Page:
@@ -134,7 +136,7 @@ def _bare_links(tree: LexborHTMLParser) -> list[str]:
 
 
 def main() -> None:
-    for name, pages in _pages().items():
+    for name, pages in pages_by_size().items():
         found = measure(pages)
         size = sum(map(len, pages)) / len(pages) / 1000
         print(f"{name}: {len(pages)} pages of {size:.0f} KB")

@@ -1,9 +1,10 @@
 """Which HTTP client the fetch loop stands on, and on which event loop: measured side by side.
 
-``python -m benchmarks.fetch_clients [--pages N] [--rounds N]``. All download the same pages of the
+Part of ``python -m benchmarks``, or ``python -m benchmarks.fetch_clients [--pages N] [--rounds N]``
+alone, whose ``PEERS_PYTHON`` may name an interpreter that has the clients which ours has not; those
+that neither has are left out there, with a line that says so. All download the same pages of the
 same local site, which runs in a process of its own, by turns and in a process each; what counts is
-pages per CPU second of the client. ``PEERS_PYTHON`` may name an interpreter that has the clients
-which ours has not; those that neither has are left out, with a line that says so.
+pages per CPU second of the client.
 """
 
 import argparse
@@ -12,12 +13,14 @@ import os
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.bench import ENV_PEERS, PEERS, BenchError, answer_in, environment
+from benchmarks.bench import ENV_PEERS, PEERS, Bench, BenchError, Found, answer_in, environment
+from benchmarks.figures import ratio, rotated
 from benchmarks.site import Site, running_site
 
 #: In the order of the table; the first is what the others are compared with.
@@ -31,42 +34,92 @@ CLIENTS: Final = (
     "httpx, uvloop",
     "urllib3, threads",
 )
+#: Those that the product has; the others come with the peers.
+OURS: Final = ("aiohttp", "ours")
 #: Different pages of the site.
 _SITE_PAGES: Final = 300
 #: No client takes longer for one turn.
 _TURN_SECONDS: Final = 300
 
+#: Each client's turns.
+Turns = dict[str, list[dict[str, float]]]
 
-def measure(site: Site, pages: int, rounds: int, console: Console) -> dict[str, dict[str, float]]:
-    """The medians of each client's turns; every client that is there takes one in each round."""
+
+def clients_of(*, with_peers: bool) -> tuple[str, ...]:
+    """Those that a run of all benchmarks measures."""
+    return CLIENTS if with_peers else OURS
+
+
+def run(bench: Bench) -> Found:
+    """Ours beside the client that it stands on, and that one beside what was not chosen.
+
+    Raises:
+        BenchError: a client is not there, or did not download what the others did.
+    """
+    clients = clients_of(with_peers=bench.peers is not None)
+    with running_site(bench.scale.pages) as site:
+        turns = measure(
+            site,
+            bench.scale.client_pages,
+            bench.scale.client_rounds,
+            clients,
+            lambda client: bench.tick(f"fetching, {client}"),
+        )
+    if absent := [client for client in clients if client not in turns]:
+        raise BenchError(f"these are not installed: {', '.join(absent)}")
+    rates = {client: per_cpu(each) for client, each in turns.items()}
+    figures = {"fetch_vs_aiohttp": ratio(rates["ours"], rates["aiohttp"])}
+    if bench.peers is not None:
+        figures |= {
+            "fetch_uvloop_gain": ratio(rates["ours, uvloop"], rates["ours"]),
+            "aiohttp_vs_httpx": ratio(rates["aiohttp"], rates["httpx"]),
+            "aiohttp_vs_pycurl": ratio(rates["aiohttp"], rates["pycurl"]),
+            "aiohttp_vs_urllib3": ratio(rates["aiohttp"], rates["urllib3, threads"]),
+        }
+    return Found(figures=figures, details={"fetching, pages per CPU second": rates})
+
+
+def measure(
+    site: Site, pages: int, rounds: int, clients: Sequence[str], tell: Callable[[str], None]
+) -> Turns:
+    """Every client's turns, one a round, each client first in turn; none of those that are missing.
+
+    ``tell`` is told of each turn, and why a client is left out.
+    """
     urls = site.urls(pages)
-    turns: dict[str, list[dict[str, float]]] = {}
+    turns: Turns = {}
     missing: set[str] = set()
     for number in range(rounds):
-        for client in CLIENTS:
+        for client in rotated(clients, number):
             if client in missing:
                 continue
             found = _turn(client, urls)
             if "missing" in found:
                 missing.add(client)
-                console.print(f"{client}: left out, {found['missing']}")
+                tell(f"{client}: left out, {found['missing']}")
                 continue
             if found["pages"] != pages:
                 raise BenchError(f"{client} downloaded {found['pages']} pages of {pages}")
             turns.setdefault(client, []).append(found)
-        console.print(f"round {number + 1} of {rounds}")
+            tell(client)
     sizes = {client: {turn["bytes"] for turn in each} for client, each in turns.items()}
     if len(set().union(*sizes.values())) != 1:
         raise BenchError(f"the clients did not all download the same: {sizes}")
-    return {client: _medians(each) for client, each in turns.items()}
+    return turns
 
 
-def _medians(turns: list[dict[str, float]]) -> dict[str, float]:
-    per_cpu = [turn["pages"] / turn["cpu"] for turn in turns]
+def per_cpu(turns: list[dict[str, float]]) -> list[float]:
+    """Pages per CPU second of each turn."""
+    return [turn["pages"] / turn["cpu"] for turn in turns]
+
+
+def medians(turns: list[dict[str, float]]) -> dict[str, float]:
+    """What a client's turns come to."""
+    rates = per_cpu(turns)
     return {
-        "pages_per_cpu_second": statistics.median(per_cpu),
-        "least": min(per_cpu),
-        "most": max(per_cpu),
+        "pages_per_cpu_second": statistics.median(rates),
+        "least": min(rates),
+        "most": max(rates),
         "pages_per_second": statistics.median(turn["pages"] / turn["seconds"] for turn in turns),
     }
 
@@ -91,11 +144,11 @@ def _turn(client: str, urls: list[str]) -> dict[str, Any]:
     return found
 
 
-def show(medians: dict[str, dict[str, float]], console: Console) -> None:
+def show(found: dict[str, dict[str, float]], console: Console) -> None:
     """The table, and the figures as JSON in the last line."""
-    floor = medians[CLIENTS[0]]["pages_per_cpu_second"]
+    floor = found[CLIENTS[0]]["pages_per_cpu_second"]
     table = Table("client", "pages per CPU s", "least to most", "x aiohttp", "pages/s")
-    for client, of in sorted(medians.items(), key=lambda one: -one[1]["pages_per_cpu_second"]):
+    for client, of in sorted(found.items(), key=lambda one: -one[1]["pages_per_cpu_second"]):
         table.add_row(
             client,
             f"{of['pages_per_cpu_second']:,.0f}",
@@ -104,7 +157,7 @@ def show(medians: dict[str, dict[str, float]], console: Console) -> None:
             f"{of['pages_per_second']:,.0f}",
         )
     console.print(table)
-    console.print_json(json.dumps(medians))
+    console.print_json(json.dumps(found))
 
 
 def main() -> int:
@@ -119,7 +172,8 @@ def main() -> int:
             f"{given.pages:,} pages of {site.mean_bytes / 1_000:.0f} KB, {given.rounds} rounds; "
             f"the site alone answers {site.pages_per_second(given.pages):,.0f} a second"
         )
-        show(measure(site, given.pages, given.rounds, console), console)
+        turns = measure(site, given.pages, given.rounds, CLIENTS, console.print)
+        show({client: medians(each) for client, each in turns.items()}, console)
     return 0
 
 

@@ -134,6 +134,28 @@ FIGURES: Final = (
         most=0.001,
     ),
     *(
+        Figure(
+            key=f"{what}_vs_lexbor_{size}",
+            meaning=f"CPU of {side} on {size} pages / the bare parser doing the same",
+        )
+        for what, side in (("extract", "a rule"), ("follow", "a rule that follows links"))
+        for size in ("small", "medium", "large")
+    ),
+    Figure(key="fetch_vs_aiohttp", meaning="pages per CPU second, our downloads / aiohttp's own"),
+    Figure(
+        key="fetch_uvloop_gain",
+        meaning="pages per CPU second, our downloads on uvloop / on asyncio's loop",
+        needs_peers=True,
+    ),
+    *(
+        Figure(
+            key=f"aiohttp_vs_{client}",
+            meaning=f"pages per CPU second, aiohttp / {client}",
+            needs_peers=True,
+        )
+        for client in ("httpx", "pycurl", "urllib3")
+    ),
+    *(
         Figure(key=f"import_ms_{name}", meaning=f"import of functions/{name}/handler.py, median")
         for name in FUNCTIONS
     ),

@@ -22,6 +22,9 @@ class Scale:
     stored_requests: int
     lookups: int
     import_runs: int
+    extraction_rounds: int
+    client_pages: int
+    client_rounds: int
     halvings: int
     chaos_requests: int
     chaos_harms: int
@@ -42,6 +45,9 @@ FULL: Final = Scale(
     stored_requests=1_000_000,
     lookups=5_000,
     import_runs=7,
+    extraction_rounds=12,
+    client_pages=2_000,
+    client_rounds=3,
     halvings=7,
     chaos_requests=20_000,
     chaos_harms=60,
@@ -61,6 +67,9 @@ QUICK: Final = Scale(
     stored_requests=5_000,
     lookups=200,
     import_runs=1,
+    extraction_rounds=1,
+    client_pages=100,
+    client_rounds=1,
     halvings=1,
     chaos_requests=500,
     chaos_harms=2,

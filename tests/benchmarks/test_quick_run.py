@@ -3,7 +3,7 @@ import os
 import subprocess
 import sys
 
-from benchmarks.figures import KEYS
+from benchmarks.figures import FIGURES, KEYS
 
 
 def test_every_benchmark_runs_from_start_to_finish_without_the_peers(tmp_path, pytestconfig):
@@ -25,7 +25,7 @@ def test_every_benchmark_runs_from_start_to_finish_without_the_peers(tmp_path, p
 
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "quick.json").read_text())
-    with_peers_only = {"ingest_vs_rq", "crawl_vs_scrapy_redis", "crawl_vs_crawlee"}
+    with_peers_only = {figure.key for figure in FIGURES if figure.needs_peers}
     assert tuple(found) == KEYS
     assert {key for key, value in found.items() if value is None} == with_peers_only
     nothing_is_best = {"chaos_lost", "chaos_stored_twice", "chaos_refetched_ratio"}

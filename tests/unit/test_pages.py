@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from benchmarks.__main__ import BENCHMARKS
+from benchmarks.figures import FIGURES
 from crawlfleet import errors, names
 from crawlfleet.edge.routes import ROUTES
 from crawlfleet.model.biz import Biz, Stage, Tenant
@@ -159,6 +161,29 @@ def test_operating_explains_every_field_of_a_document_with_its_default(struct, s
 
     assert {place.strip("`"): default for place, _, default, _ in rows} == dict(fields_of(struct))
     assert all(meaning for *_, meaning in rows)
+
+
+def test_performance_has_a_row_with_its_target_for_every_figure_that_has_one():
+    page = (ROOT / "docs/performance.md").read_text()
+    lines = [line for line in page.splitlines() if line.startswith("| `")]
+    cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    rows = {figure.strip("`"): target for figure, *_, target in cells}
+    killed = ("recovery_", "chaos_")  # told in a table of their own
+
+    bounded = {
+        figure.key: figure.target
+        for figure in FIGURES
+        if figure.target and not figure.key.startswith(killed)
+    }
+
+    assert bounded.items() <= rows.items()
+
+
+def test_the_benchmarks_page_names_every_part():
+    page = (ROOT / "benchmarks/README.md").read_text()
+    rows = table_after(page, "The exit code is 1 when a target is missed.")
+
+    assert {part.strip("`") for part, *_ in rows} == set(BENCHMARKS)
 
 
 def test_operating_explains_every_reason_of_a_dead_letter_and_whether_it_is_tried_again():
