@@ -12,7 +12,7 @@ from functools import cache
 from hashlib import sha1
 from importlib.resources import files
 from typing import Final, Self, TypeAlias, TypeVar, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import redis
 from redis import CredentialProvider
@@ -207,13 +207,14 @@ class RedisConnection:
 
 
 class _Password(CredentialProvider):
-    """The password that new connections use."""
+    """The password that new connections use, and whose it is where the address says so."""
 
-    def __init__(self, value: str) -> None:
+    def __init__(self, value: str, user: str = "") -> None:
         self.value = value
+        self.user = user
 
-    def get_credentials(self) -> tuple[str]:
-        return (self.value,)
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        return (self.user, self.value) if self.user else (self.value,)
 
 
 def whole(answer: object) -> int:
@@ -252,6 +253,9 @@ def _client(
     try:
         if urlsplit(url).scheme not in _SCHEMES:
             raise ValueError  # noqa: TRY301  one answer for every kind of bad address
+        if password is not None:
+            # The driver takes a user from the address or from us, not one half from each.
+            url, password.user = _without_user(url)
         return redis.Redis.from_url(
             url,
             credential_provider=password,
@@ -267,6 +271,17 @@ def _client(
         # Not chained: the driver's message may quote the address, and with it a password.
         problem = Problem("redis_url", "is no redis:// or rediss:// address")
         raise ConfigError([problem]) from None
+
+
+def _without_user(url: str) -> tuple[str, str]:
+    """The address without its user, and the user.
+
+    >>> _without_user("rediss://shop@redis.example:6379/0")
+    ('rediss://redis.example:6379/0', 'shop')
+    """
+    parts = urlsplit(url)
+    _, _, place = parts.netloc.rpartition("@")
+    return parts._replace(netloc=place).geturl(), unquote(parts.username or "")
 
 
 @cache
