@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import random
 import resource
 from time import thread_time
 
@@ -200,3 +201,23 @@ def test_a_bomb_takes_no_memory():
         Reader()(SITEMAP, page(bomb))
 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000
+
+
+def test_patterns_that_cost_milliseconds_a_url_end_with_the_pages_time():
+    """RE2 cannot keep the states of this one: 80 us a character."""
+    picked = random.Random(1)
+    urls = ("".join(picked.choices("ab", k=2_000)) for _ in range(100))
+    body = "".join(f"<url><loc>https://garden.example/{url}</loc></url>" for url in urls)
+    slow = spider("sitemap", rule="p", include=["(?:(?:a|b|ab|ba){1,30}){1,30}x"] * 3)
+    read = Reader(cpu_seconds=1.0)
+    began = thread_time()
+
+    with pytest.raises(ExtractError, match="took more than 1 CPU seconds"):
+        read(slow, page(f"<urlset>{body}</urlset>"))
+
+    assert thread_time() - began < 5
+
+
+def test_a_pattern_of_many_repetitions_is_no_pattern():
+    with pytest.raises(ExtractError, match="too large once its repetitions are written out"):
+        Reader()(spider("sitemap", rule="p", exclude=["(?:abcdefghijkl){1,1000}x"]), page("<a/>"))

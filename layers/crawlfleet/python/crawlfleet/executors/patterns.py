@@ -1,14 +1,21 @@
-"""Which URLs are taken: patterns of a tenant, on RE2, so that none takes long."""
+"""Which URLs are taken: patterns of a tenant, on RE2, bounded as in ``extract.regex``.
+
+A search is linear in the URL, and in the pattern with its repetitions written out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from crawlfleet.errors import ExtractError, Problem
 
 #: Bytes that one compiled expression may use.
 _MEMORY_MAX: Final = 8_388_608
+#: Instructions that it may have.
+_PROGRAM_MAX: Final = 10_000
+#: Where these times the characters are more the clock is read first.
+_LONG: Final = 1_000_000
 
 
 class Patterns:
@@ -24,11 +31,17 @@ class Patterns:
         self._include = [_compiled(pattern) for pattern in include]
         self._exclude = [_compiled(pattern) for pattern in exclude]
 
-    def take(self, url: str) -> bool:
-        """Whether it is one of those that are wanted."""
-        if self._include and not any(pattern.search(url) for pattern in self._include):
+    def take(self, url: str, tick: Callable[[], object] = int) -> bool:
+        """Whether it is one of those that are wanted. ``tick`` is called before long searches."""
+
+        def found(pattern: Any) -> bool:
+            if pattern.programsize * len(url) > _LONG:
+                tick()
+            return pattern.search(url) is not None
+
+        if self._include and not any(map(found, self._include)):
             return False
-        return not any(pattern.search(url) for pattern in self._exclude)
+        return not any(map(found, self._exclude))
 
 
 def pattern_problems(place: str, patterns: Iterable[str]) -> Iterator[Problem]:
@@ -47,10 +60,13 @@ def _compiled(pattern: str) -> Any:
     options.max_mem = _MEMORY_MAX
     options.log_errors = False
     try:
-        return re2.compile(pattern, options)
+        compiled = re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0] if error.args else "unreadable"
         said = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         raise ExtractError("pattern", said) from error
     except UnicodeEncodeError as error:
         raise ExtractError("pattern", "not valid Unicode") from error
+    if compiled.programsize > _PROGRAM_MAX:
+        raise ExtractError("pattern", "is too large once its repetitions are written out")
+    return compiled

@@ -110,7 +110,7 @@ class Sitemap(Executor[SitemapParameters]):
             return
         lastmod = record["lastmod"]
         fresh = self._is_fresh(lastmod if isinstance(lastmod, str) else None, context)
-        if not fresh or not self._patterns.take(link.url):
+        if not fresh or not self._patterns.take(link.url, context.tick):
             return
         if self.parameters.records:
             yield {**record, "url": link.url}
