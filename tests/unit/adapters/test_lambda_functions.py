@@ -282,3 +282,17 @@ def test_clients_are_opened_at_the_first_call(aws, clock):
     ):
         with pytest.raises(StoreUnavailableError, match="ResourceNotFoundException"):
             call()
+
+
+def test_a_client_that_cannot_be_made_is_an_unavailable_part(clock, monkeypatch):
+    """What botocore says of an environment that is set up wrongly ends at the border, too."""
+    monkeypatch.setenv("AWS_PROFILE", "missing")
+    ids, waker, trials = LambdaIds("issuer", clock), LambdaWaker("consumer"), LambdaTrials("c")
+
+    for call in (
+        lambda: ids.take(LANE, IdKind.SNOWFLAKE, 1),
+        lambda: waker.wake(1),
+        lambda: trials.ask(QUESTION),
+    ):
+        with pytest.raises(StoreUnavailableError, match="ProfileNotFound"):
+            call()

@@ -49,10 +49,10 @@ class LambdaWaker:
 
     def wake(self, count: int) -> None:
         """See ports.Waker.wake."""
-        if self._client is None:
-            self._client = aws_client("lambda")
-        for _ in range(count):
-            with _border():
+        with _border():
+            if self._client is None:
+                self._client = aws_client("lambda")
+            for _ in range(count):
                 self._client.invoke(
                     FunctionName=self._function, InvocationType="Event", Payload=b"{}"
                 )
@@ -92,10 +92,10 @@ class LambdaIds:
         return taken
 
     def _ask(self, lane: Lane, kind: IdKind, count: int) -> Block:
-        if self._client is None:
-            self._client = aws_client("lambda", timeout_seconds=ISSUER_SECONDS)
         question = {"kind": kind.value, "count": count, "tenant": lane.tenant, "biz": lane.biz}
         with _border():
+            if self._client is None:
+                self._client = aws_client("lambda", timeout_seconds=ISSUER_SECONDS)
             answer = self._client.invoke(
                 FunctionName=self._function,
                 InvocationType="RequestResponse",
@@ -122,10 +122,10 @@ class LambdaTrials:
 
     def ask(self, question: Question) -> Tried:
         """See ports.Trials.ask."""
-        if self._client is None:
-            # Once: a second try would find that whoever waits has gone.
-            self._client = aws_client("lambda", timeout_seconds=TRIAL_SECONDS, attempts=1)
         with _border():
+            if self._client is None:
+                # Once: a second try would find that whoever waits has gone.
+                self._client = aws_client("lambda", timeout_seconds=TRIAL_SECONDS, attempts=1)
             answer = self._client.invoke(
                 FunctionName=self._function,
                 InvocationType="RequestResponse",

@@ -1,0 +1,44 @@
+"""Seeds while MongoDB is dead, slow or lying: every call is an error of ours, in time."""
+
+from collections.abc import Callable
+from time import monotonic
+
+import pytest
+
+from crawlfleet.adapters.mongo.seeds import MongoSeeds
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.model.lane import Lane
+from tests.contract.store_cases import NOW, a_biz, a_generation
+from tests.contract.test_mongo_faults import IN_TIME, broken_uri, opened
+from tests.contract.test_seed_store import HOUR, TODAY, a_seed
+
+__all__ = ["broken_uri"]
+
+SEED = a_seed(1, request=7, handed_at=NOW)
+BIZ = a_biz(generations=(a_generation(nodes=("east",)),))
+
+CALLS: dict[str, Callable[[MongoSeeds, Lane], object]] = {
+    "insert": lambda s, lane: s.insert(lane, BIZ, [SEED]),
+    "known": lambda s, lane: s.known(lane, BIZ, TODAY, [SEED.key]),
+    "ready": lambda s, lane: s.ready(lane, BIZ, NOW, 9),
+    "hand_out": lambda s, lane: s.hand_out(lane, BIZ, [7], NOW, NOW + HOUR),
+    "overdue": lambda s, lane: s.overdue(lane, BIZ, NOW, 9),
+    "extend": lambda s, lane: s.extend(lane, BIZ, [SEED], NOW + HOUR),
+    "ended": lambda s, lane: s.ended(lane, BIZ, {SEED.id: (7, "")}, NOW),
+    "release": lambda s, lane: s.release(lane, BIZ, [SEED.id], "again", NOW),
+    "forget": lambda s, lane: s.forget(lane, BIZ, [SEED.id]),
+    "totals": lambda s, lane: s.totals(lane, BIZ, NOW),
+    "find": lambda s, lane: s.find(lane, BIZ, segment=None, state=None, after=None, limit=9),
+}
+
+
+def test_every_call_about_seeds_is_an_error_of_ours_in_time(broken_uri: str, tenant: str) -> None:
+    with opened(lambda _: broken_uri) as nodes:
+        seeds, lane = MongoSeeds(nodes), Lane(tenant, "shop", "main")
+        for name, call in CALLS.items():
+            began = monotonic()
+
+            with pytest.raises(StoreUnavailableError):
+                call(seeds, lane)
+
+            assert monotonic() - began < IN_TIME, name
