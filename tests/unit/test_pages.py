@@ -13,9 +13,12 @@ from benchmarks.__main__ import BENCHMARKS
 from benchmarks.figures import FIGURES
 from crawlfleet import errors, names
 from crawlfleet.edge.routes import ROUTES
+from crawlfleet.extract.follow import CANDIDATES_MAX, META_BYTES_MAX
 from crawlfleet.model.biz import Biz, Stage, Tenant
-from crawlfleet.model.rule import Field, Rule
+from crawlfleet.model.rule import Field, Follow, Rule
+from crawlfleet.model.step import DateFormats, Step, Word
 from crawlfleet.policy import retry
+from crawlfleet.policy.following import LINKS_MAX
 from infra.fleet import FLEET
 
 ROOT = Path(__file__).parents[2]
@@ -161,6 +164,81 @@ def test_operating_explains_every_field_of_a_document_with_its_default(struct, s
 
     assert {place.strip("`"): default for place, _, default, _ in rows} == dict(fields_of(struct))
     assert all(meaning for *_, meaning in rows)
+
+
+def kinds(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """The types of a struct's fields by name, without the None that stands for nothing said."""
+    inner = msgspec.inspect.type_info(struct)
+    return {field.encode_name: plain(field.type) for field in inner.fields}
+
+
+def plain(kind: Any) -> Any:
+    if isinstance(kind, msgspec.inspect.UnionType):
+        said = [one for one in kind.types if not isinstance(one, msgspec.inspect.NoneType)]
+        return said[0] if len(said) == 1 else kind
+    return kind
+
+
+def argument(kind: Any) -> set[str]:
+    """What a page has to say of a step's argument: names and defaults, or bounds."""
+    match kind:
+        case msgspec.inspect.StructType():
+            fields = msgspec.inspect.type_info(kind.cls).fields
+            names = {f"`{field.encode_name}`" for field in fields}
+            return names | {
+                f"(`{field.default}`)" for field in fields if field.default in {".", "UTC"}
+            }
+        case msgspec.inspect.IntType(ge=least, le=most):
+            return {f"{least:,} to {most:,}"}
+        case msgspec.inspect.DictType(max_length=most):
+            return {f"up to {most:,} "}
+    return set()
+
+
+def test_crawling_explains_every_step_that_a_text_may_go_through_with_its_argument():
+    page = (ROOT / "docs/crawling.md").read_text()
+    lines = page.split("| step |")[1].split("\n\n")[0].splitlines()[2:]
+    told = {cells[1].strip(" `"): cells[2:4] for cells in (line.split("|") for line in lines)}
+    keys = kinds(Step)
+
+    assert list(told) == [*(word.value for word in Word), *keys]
+    assert all(meaning.strip() for _, meaning in told.values())
+    assert all(bool(said.strip()) == (name in keys) for name, (said, _) in told.items())
+    for name, kind in keys.items():
+        assert [part for part in argument(kind) if part not in told[name][0]] == [], name
+    formats = kinds(DateFormats)["formats"]
+    assert f"`formats` (up to {formats.max_length}," in told["date"][0]
+    assert f"up to {kinds(Field)['transforms'].max_length} steps" in page
+
+
+def test_crawling_tells_the_limits_of_following_as_they_are():
+    page = (ROOT / "docs/crawling.md").read_text()
+    lines = page.split("| limit |")[1].split("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    follow, given = kinds(Follow), Follow()
+    names = next(
+        kind.max_length
+        for kind in follow["domains"].types
+        if isinstance(kind, msgspec.inspect.VarTupleType)
+    )
+
+    assert [(first.partition(",")[0].strip("`"), *rest) for first, *rest in cells] == [
+        ("follow` of a rule", "", f"{kinds(Rule)['follow'].max_length}"),
+        ("max_depth", f"{given.max_depth:,}", f"{follow['max_depth'].le:,}"),
+        ("max_pages", f"{given.max_pages:,}", f"{follow['max_pages'].le:,}"),
+        ("domains", f"`{given.domains.value}`", f"{names:,} names"),
+        ("allow", "", f"{follow['allow'].max_length} patterns"),
+        ("deny", "", f"{follow['deny'].max_length} patterns"),
+        ("limit", f"{given.limit:,}", f"{follow['limit'].le:,}"),
+        ("links of a page", "", f"{LINKS_MAX:,}"),
+        ("links of a page that are looked at", "", f"{CANDIDATES_MAX:,}"),
+        (
+            "meta` that a link takes along",
+            "",
+            f"{follow['meta'].max_length} fields, {META_BYTES_MAX:,} bytes",
+        ),
+    ]
+    assert f"of up to {follow['allow'].item_type.max_length:,} characters" in page
 
 
 def test_performance_has_a_row_with_its_target_for_every_figure_that_has_one():
