@@ -1,6 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -74,8 +75,9 @@ def test_a_future_generation_may_change_and_go():
 
 
 def test_a_generation_goes_only_when_nothing_of_it_is_left():
-    over = made(-9 * DAY, -3 * DAY)
-    young = made(-9 * DAY, -DAY)
+    # A segment of a day and one for the clock's shifts, the TTL, and 30 days of archived seeds.
+    over = made(-90 * DAY, -33 * DAY - timedelta(seconds=1))
+    young = made(-90 * DAY, -32 * DAY)
 
     def without_first(document):
         return msgspec.structs.replace(document, generations=document.generations[1:])
@@ -83,7 +85,7 @@ def test_a_generation_goes_only_when_nothing_of_it_is_left():
     assert problems(over, without_first(over)) == []
     assert problems(young, without_first(young)) == [
         (
-            "generations: the one that started at 2026-05-23T12:00:00Z may not be removed"
+            "generations: the one that started at 2026-03-03T12:00:00Z may not be removed"
             " before the TTL of what was stored under it has passed"
         )
     ]
@@ -103,10 +105,44 @@ def test_records_kept_for_ever_keep_their_generations():
     assert "while records are kept for ever" in problems(old, new)[0]
 
 
+@pytest.mark.parametrize(
+    ("seeds", "days"),
+    [
+        ({"span": "hour", "archive_days": 10}, 10 + 2 + 1 / 24),
+        ({"span": "month"}, 30 + 2 + 31),
+        ({"span": "custom", "span_seconds": 86_400 * 5}, 30 + 2 + 5),
+        ({"archive_days": 365}, 365 + 2 + 1),
+    ],
+)
+def test_a_generation_is_kept_for_as_long_as_seeds_of_its_last_segment_are(seeds, days):
+    ends_at = ended_at(made(-900 * DAY, -800 * DAY, seeds=seeds), 0)
+
+    assert ends_at == NOW - 800 * DAY + timedelta(days=days)
+
+
+def test_seeds_kept_for_ever_keep_their_generations():
+    old = made(-900 * DAY, -800 * DAY, seeds={"span": "forever"})
+    new = msgspec.structs.replace(old, generations=old.generations[1:])
+
+    assert "while seeds are kept for ever (seeds.span is forever)" in problems(old, new)[0]
+    shorter = msgspec.structs.replace(new, seeds=made(-9 * DAY).seeds)
+    assert len(problems(old, shorter)) == 1, "a shorter life frees nothing at once"
+
+
+def test_pages_that_are_read_again_by_themselves_move_before_their_generation_goes():
+    read_again = {"schedule": True, "max_seconds": 86_400 * 200}
+    seeds = {"archive_days": 1}
+    document = made(-900 * DAY, -800 * DAY, seeds=seeds, recrawl=read_again)
+
+    assert ended_at(document, 0) == NOW - (800 - 221) * DAY
+    quiet = made(-900 * DAY, -800 * DAY, seeds=seeds, recrawl={**read_again, "schedule": False})
+    assert ended_at(quiet, 0) == NOW - (800 - 4) * DAY
+
+
 def test_the_last_generation_never_ends():
     document = made(-90 * DAY, -80 * DAY)
 
-    assert ended_at(document, 0) == NOW - 78 * DAY
+    assert ended_at(document, 0) == NOW - 47 * DAY
     assert ended_at(document, 1) is None
 
 
