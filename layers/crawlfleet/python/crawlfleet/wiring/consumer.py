@@ -34,8 +34,8 @@ from crawlfleet.wiring.seeding import seeding_ports
 from crawlfleet.wiring.submissions import submission_ports
 from crawlfleet.wiring.trials import TrialParts, answer
 
-#: Names that are looked up at once.
-LOOK_UPS: Final = 64
+#: Threads of the loop's own: jars of cookies are exchanged there, and lists of proxies read.
+THREADS: Final = 16
 
 
 class _Awake:
@@ -108,9 +108,9 @@ class Consumer:
         parts = self._parts
         # A frozen environment's clocks may have stood still.
         self._clock.sync()
-        # A name look-up holds a thread of the loop's pool for as long as its name server likes.
+        # asyncio's own number follows the processors, of which a function may have one.
         asyncio.get_running_loop().set_default_executor(
-            ThreadPoolExecutor(LOOK_UPS, thread_name_prefix="names")
+            ThreadPoolExecutor(THREADS, thread_name_prefix="loop")
         )
         allow_private = parts.config.current().stage.allow_private_addresses
         async with AiohttpFetcher(
