@@ -15,6 +15,7 @@ from crawlfleet.adapters.mongo.visits import MongoVisits
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.recrawl import RecrawlPolicy, Validators, Visit, VisitTotals
+from crawlfleet.policy import recrawl
 from crawlfleet.ports import Visits
 from tests.contract.broken_servers import closed_port
 from tests.contract.store_cases import NOW, NodesOnOneServer, a_biz, a_generation, nodes_at
@@ -42,6 +43,7 @@ def a_visit(number: int = 0, **changes: object) -> Visit:
         "rule": "detail",
         "rule_version": "v1",
         "depth": 3,
+        "meta": {"list_page": 3, "$a.b": None, "x": "é", "scrapy": '{"callback": "item"}'},
         "visited_at": NOW,
         "changed_at": NOW - HOUR,
         "next_at": NOW + number * SECOND,
@@ -117,6 +119,20 @@ def test_the_longest_due_come_first_and_no_more_than_asked_for(visits: Visits, l
     assert visits.due(lane, BIZ, NOW + 7 * SECOND, 100) == some[:8]
     assert visits.due(lane, BIZ, NOW + HOUR, 5) == some[:5]
     assert visits.due(lane, BIZ, NOW - SECOND, 5) == []
+
+
+def test_pages_that_carry_much_come_in_smaller_parts(
+    visits: Visits, lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recrawl, "META_ROOM", 2_500)
+    some = [a_visit(number, meta={"x": "y" * 1_000}) for number in range(5)]
+    some += [a_visit(5, meta={"x": "y" * 10_000}), a_visit(6)]
+    visits.saw(lane, BIZ, some)
+
+    assert visits.due(lane, BIZ, NOW + HOUR, 100) == some[:2]
+    assert visits.due(lane, BIZ, NOW + HOUR, 1) == some[:1]
+    visits.put_off(lane, BIZ, [(visit, NOW + 2 * HOUR) for visit in some[:5]])
+    assert visits.due(lane, BIZ, NOW + HOUR, 100) == some[5:6]
 
 
 def test_what_is_put_off_is_not_due_until_then(visits: Visits, lane: Lane) -> None:

@@ -104,7 +104,7 @@ def test_a_page_that_has_not_changed_is_not_downloaded_again(world):
 def test_a_page_that_is_due_is_submitted_and_read_by_itself(world):
     recrawling(world, schedule=True)
     with an_edition() as site:
-        submit(world, site.url)
+        submit(world, site.url, meta={"list_page": 3})
         world.work()
         seen = visit(world, site.url)
         kept = world.mongo[f"cf_{world.tenants['acme']}_db"]["docs.requests_visits"]
@@ -123,6 +123,7 @@ def test_a_page_that_is_due_is_submitted_and_read_by_itself(world):
     assert now["next_at"] > seen["next_at"]
     [_, second] = ask(world, "GET", "/v1/docs/requests").json["requests"]
     assert second["job"].startswith("recrawl.")
+    assert second["meta"] == {"list_page": 3}
 
 
 def test_another_rule_reads_a_page_in_full(world):

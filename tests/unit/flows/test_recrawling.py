@@ -119,6 +119,15 @@ def test_a_page_that_is_due_becomes_a_request_by_its_rule_as_it_is_now(place):
     assert place.world.ledger().pending == 1
 
 
+def test_a_page_is_read_again_with_what_its_request_carried(place):
+    place.know(1, meta={"list_page": 3, "scrapy": '{"callback": "item"}'})
+
+    place.resubmit()
+
+    (request,) = place.requests
+    assert request.body.meta == {"list_page": 3, "scrapy": '{"callback": "item"}'}
+
+
 def test_a_page_is_submitted_once_until_it_is_due_again(place):
     place.know(1)
     place.resubmit()

@@ -148,6 +148,15 @@ def test_a_first_visit_is_followed_after_the_first_interval():
     assert timedelta(days=1) <= first.next_at - NOW <= timedelta(days=1.1)
 
 
+def test_what_a_request_carried_is_kept_for_whoever_reads_the_page_again():
+    body = replace(BODY, meta={"list_page": 3})
+
+    first = visit(None, body=body)
+
+    assert first.meta == {"list_page": 3}
+    assert visit(first, body=body, status=304).meta == {"list_page": 3}
+
+
 def test_a_304_is_a_visit_that_is_saved_and_keeps_what_was_known():
     first = visit(None, validators=Validators(etag='"1"', last_modified="x"))
 

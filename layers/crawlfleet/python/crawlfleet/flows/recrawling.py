@@ -133,7 +133,7 @@ def _bodies(
     for visit in visits:
         body = admission.admit(Submission(url=visit.url, rule=visit.rule))
         if isinstance(body, Body):
-            bodies[visit.key] = replace(body, depth=visit.depth)
+            bodies[visit.key] = replace(body, depth=visit.depth, meta=visit.meta)
         else:
             refused.append(InvalidRequestError(body))
     for name in admission.rules:

@@ -1,7 +1,7 @@
 """Re-crawling: what is known of a page since it was last read (SPEC.md H7)."""
 
 from datetime import datetime
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -46,7 +46,8 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     ``visits`` counts the times it was read, ``changes`` those in which it had changed, ``saved``
     those that were answered with 304. ``content`` is the hash of what was read, in hex; two of them
     can be compared where ``rule`` and ``rule_version`` are the same. ``depth`` counts links from
-    where the crawl began.
+    where the crawl began; ``meta`` is the request's own, so that who reads the page again knows
+    what its first reader knew, such as which page of a list it is.
     """
 
     key: str
@@ -54,6 +55,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     rule_version: str = ""
     depth: int = 0
+    meta: dict[str, Any] = {}
     visited_at: datetime
     changed_at: datetime
     next_at: datetime | None = None

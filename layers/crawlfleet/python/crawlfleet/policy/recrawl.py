@@ -17,11 +17,11 @@ or late counts for the time that it stands for.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from hashlib import blake2b
-from typing import Final
+from typing import Final, TypeVar
 
 from crawlfleet.model.recrawl import RecrawlPolicy, Validators, Visit
 from crawlfleet.model.request import Body
@@ -39,6 +39,10 @@ SPREAD: Final = 0.1
 #: One visit in so many is made in full: a site whose validators lie is not believed for ever.
 FULL_EVERY: Final = 20
 NOT_MODIFIED: Final = 304
+#: Bytes of ``meta`` that pages which are submitted in one step have together.
+META_ROOM: Final = 8_000_000
+
+T = TypeVar("T")
 
 _LONGEST_ETAG: Final = 512
 _LONGEST_DATE: Final = 64
@@ -144,6 +148,7 @@ def next_visit(
         rule=body.rule,
         rule_version=body.rule_version,
         depth=body.depth,
+        meta=body.meta,
         visited_at=now,
         changed_at=now if changed or previous is None else previous.changed_at,
         next_at=from_ms(to_ms(due_at)) if policy.schedule else None,
@@ -154,6 +159,22 @@ def next_visit(
         changes=changed + (previous.changes if previous else 0),
         saved=same + (previous.saved if previous else 0),
     )
+
+
+def with_room(sized: Iterable[tuple[T, int]]) -> list[T]:
+    """The first ones, while their bytes of ``meta`` are :data:`META_ROOM` at most; always one.
+
+    >>> with_room([("a", META_ROOM - 1), ("b", 1), ("c", 1)])
+    ['a', 'b']
+    """
+    taken: list[T] = []
+    room = META_ROOM
+    for one, size in sized:
+        room -= size
+        if room < 0 and taken:
+            break
+        taken.append(one)
+    return taken
 
 
 def put_off(policy: RecrawlPolicy, visit: Visit, now: datetime) -> datetime:

@@ -21,7 +21,10 @@ class Visits(Protocol):
         ...
 
     def due(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Visit]:
-        """Pages to be read again by ``now``, longest due first."""
+        """Pages to be read again by ``now``, longest due first.
+
+        Fewer than ``limit`` where what they carry is large (policy.recrawl.with_room).
+        """
         ...
 
     def put_off(self, lane: Lane, biz: Biz, offs: Sequence[tuple[Visit, datetime]]) -> list[Visit]:

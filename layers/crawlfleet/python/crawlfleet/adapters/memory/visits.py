@@ -5,12 +5,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
 from msgspec.structs import replace
 
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.recrawl import Visit, VisitTotals
 from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.recrawl import with_room
 
 
 class MemoryVisits:
@@ -43,7 +45,8 @@ class MemoryVisits:
                 for visit in self._of(lane).values()
                 if visit.next_at is not None and visit.next_at <= now
             ]
-            return [visit for *_, visit in sorted(found, key=lambda one: one[:2])[:limit]]
+        first = sorted(found, key=lambda one: one[:2])[:limit]
+        return with_room((visit, len(msgspec.msgpack.encode(visit.meta))) for *_, visit in first)
 
     def put_off(
         self,

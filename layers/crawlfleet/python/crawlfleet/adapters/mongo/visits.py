@@ -9,9 +9,10 @@ it is visited again. Each document says itself until when it is kept.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
+import msgspec
 from msgspec.structs import replace
 from pymongo import ASCENDING, DeleteOne, IndexModel, ReplaceOne, UpdateOne
 from pymongo.collection import Collection
@@ -23,12 +24,14 @@ from crawlfleet.model.biz import Biz
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.recrawl import RecrawlPolicy, Validators, Visit, VisitTotals
 from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.recrawl import with_room
 from crawlfleet.policy.routing import Shard, generation_at, shard_of
 
 BY_NEXT: Final = "by_next"
 BY_COUNTS: Final = "by_counts"
 
 _DUPLICATE_KEY: Final = 11000
+_decode_meta: Final = msgspec.msgpack.Decoder(dict[str, Any]).decode
 #: Many due pages are counted no further than this.
 _COUNTED: Final = 1_000_000
 _INDEXES: Final = [
@@ -88,15 +91,20 @@ class MongoVisits:
 
     def due(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Visit]:
         """See ports.Visits.due."""
-        found: list[tuple[datetime, str, Shard, Visit]] = []
+        sized: list[tuple[tuple[datetime, str, Shard, Visit], int]] = []
         places = _all_places(biz)
         with border():
             for place in places:
                 due = self._at(lane, biz, place).find(
                     {"next": {"$lte": now}}, sort=[("next", ASCENDING)], limit=limit, hint=BY_NEXT
                 )
-                found += [(one["next"], one["_id"].hex(), place, _visit(one)) for one in due]
-        found = sorted(found, key=lambda one: one[:2])[:limit]
+                # Each place by itself too: what there is no room for is not even read.
+                some = with_room((one, _size(one)) for one in due)
+                sized += [
+                    ((one["next"], one["_id"].hex(), place, _visit(one)), _size(one))
+                    for one in some
+                ]
+        found = with_room(sorted(sized, key=lambda one: one[0][:2])[:limit])
         if len(places) > 1:
             found = self._without_copies(lane, biz, found)
         return [visit for *_, visit in found]
@@ -250,6 +258,8 @@ def _document(visit: Visit, policy: RecrawlPolicy) -> Document:
     }
     if visit.next_at is not None:
         document["next"] = visit.next_at
+    if visit.meta:
+        document["meta"] = msgspec.msgpack.encode(visit.meta)
     if visit.validators.etag is not None:
         document["etag"] = visit.validators.etag
     if visit.validators.last_modified is not None:
@@ -264,6 +274,7 @@ def _visit(document: Document) -> Visit:
         rule=document["rule"],
         rule_version=document["version"],
         depth=document["depth"],
+        meta=_meta(document),
         visited_at=document["at"],
         changed_at=document["changed"],
         next_at=document.get("next"),
@@ -274,3 +285,13 @@ def _visit(document: Document) -> Visit:
         changes=document["changes"],
         saved=document["saved"],
     )
+
+
+def _size(document: Document) -> int:
+    return len(document.get("meta", b""))
+
+
+def _meta(document: Document) -> dict[str, Any]:
+    """The request's meta; in MessagePack, as with requests, as names in it may be any."""
+    kept = document.get("meta")
+    return {} if kept is None else _decode_meta(kept)
