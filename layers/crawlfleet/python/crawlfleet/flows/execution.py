@@ -161,6 +161,7 @@ class Worker:
         # leases from being renewed.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="parts")
         self._recovering = threading.Lock()
+        self._sowing = threading.Lock()
         self._ending = False
         self._started_ms = to_ms(ports.clock())
 
@@ -443,7 +444,12 @@ class Worker:
             recover(ports.recovery, ports.config.current(), self._id, ports.clock(), time_left)
 
     def _sow(self) -> int:
-        return self._sower.hand_out(self._ports.config.current())
+        # Who leaves has to see what the round before it has made: seeds that are handed out are
+        # not ready any more, and their requests are queued a moment later.
+        with self._sowing:
+            if self._ending:
+                return 0
+            return self._sower.hand_out(self._ports.config.current())
 
     def _drain_items(self) -> None:
         if not self._ending:
@@ -458,6 +464,9 @@ class Worker:
             self._recovering.release()
         else:
             self._ports.recovery.watch.end_turn(RECOVERY, self._id)
+        # Seeds that are handed out here are to have their requests before this is frozen.
+        if self._sowing.acquire(timeout=ROUND_END_SECONDS):
+            self._sowing.release()
 
     # ---- the end -------------------------------------------------------------------------------
 
