@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from moto import mock_aws
 
 from crawlfleet.names import PRODUCT
@@ -28,6 +29,11 @@ _addresses = pytest.StashKey[dict[str, str]]()
 
 #: Expiry is a subject of some tests; MongoDB looks for expired documents once a minute otherwise.
 _MONGO_PARAMETERS = {"ttlMonitorSleepSecs": 1}
+
+
+# How long an example may take is no property of what it tries: machines are busy.
+settings.register_profile("crawlfleet", deadline=None)
+settings.load_profile("crawlfleet")
 
 
 def pytest_configure(config: pytest.Config) -> None:

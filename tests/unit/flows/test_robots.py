@@ -36,13 +36,21 @@ async def at_once(function, *args, **kwargs):
 class Site:
     """A book of rules, the web it reads, and a request by which it asks."""
 
-    def __init__(self, world, pages=None, cache=None, no_turn: Exception | None = None) -> None:
+    def __init__(
+        self, world, pages=None, cache=None, no_turn: Exception | None = None, agent: str = "Fleet"
+    ) -> None:
         self.world = obedient(world)
         self.web = Web(pages or {})
         self.turns: list[str] = []
         self.no_turn = no_turn
         self.book = RobotsBook(
-            self.web, cache or world.robots, world.clock, at_once, self.turn_at, world.warn
+            self.web,
+            cache or world.robots,
+            world.clock,
+            at_once,
+            self.turn_at,
+            world.warn,
+            lambda: agent,
         )
         self.held = held_of(world, PAGE)
 
@@ -332,3 +340,31 @@ def test_two_tenants_are_told_the_same_of_a_site_that_is_asked_once(world):
 
     assert site.web.times(ROBOTS) == 1
     assert (site.held.lane, theirs.lane.tenant) == (DOCS, "acme")
+
+
+def test_what_one_biz_sends_along_does_not_decide_what_all_tenants_are_told(world):
+    """The copy is the fleet's for a day: Range or If-None-Match would make it say nothing."""
+    asked = []
+
+    class Noting(Web):
+        async def fetch(self, body, limits, *args):
+            asked.append(limits)
+            return await super().fetch(body, limits, *args)
+
+    site = Site(world, agent="Fleet (+https://fleet.example)")
+    site.book._fetcher = Noting({ROBOTS: NOT_HERE})
+    hasty = replace(
+        world.biz.fetch,
+        user_agent="Nobody",
+        headers={"Range": "bytes=0-0", "If-None-Match": "*"},
+        connect_seconds=0.001,
+        first_byte_seconds=0.001,
+        total_seconds=0.001,
+    )
+    site.held.biz = replace(world.biz, fetch=hasty)
+
+    site.check()
+
+    [limits] = asked
+    assert (limits.user_agent, limits.headers) == ("Fleet (+https://fleet.example)", {})
+    assert (limits.connect_seconds, limits.first_byte_seconds, limits.total_seconds) == (5, 10, 10)

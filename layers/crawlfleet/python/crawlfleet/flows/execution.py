@@ -106,7 +106,13 @@ class Worker:
         self._holding = Holding()
         self._turns = Turns()
         self._robots = RobotsBook(
-            ports.fetcher, ports.robots, ports.clock, self._threaded, self._turn_at, ports.warn
+            ports.fetcher,
+            ports.robots,
+            ports.clock,
+            self._threaded,
+            self._turn_at,
+            ports.warn,
+            lambda: ports.config.current().stage.user_agent,
         )
         self._courtesy = Courtesy(
             ports.hosts, ports.config, self._robots, self._turns, worker, ports.clock

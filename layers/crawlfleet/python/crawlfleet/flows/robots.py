@@ -23,7 +23,7 @@ from crawlfleet.errors import (
     StoreError,
 )
 from crawlfleet.flows.holding import Held
-from crawlfleet.model.biz import Biz
+from crawlfleet.model.biz import Biz, FetchLimits
 from crawlfleet.model.politeness import Robots
 from crawlfleet.model.request import Body
 from crawlfleet.model.times import to_ms
@@ -53,6 +53,14 @@ _MAX_HOPS: Final = 5
 #: robots.txt must not wait for one of those.
 _SLOTS: Final = 1 << 30
 _NONE: Final = 404
+#: What the fleet asks with, for whichever tenant.
+_FLEET: Final = FetchLimits(
+    first_byte_seconds=FETCH_SECONDS,
+    total_seconds=FETCH_SECONDS,
+    max_body_bytes=10 * MAX_BYTES,
+    max_redirects=_MAX_HOPS,
+    per_host=_SLOTS,
+)
 
 
 class TurnAt(Protocol):
@@ -73,6 +81,8 @@ class RobotsBook:
         threaded: Calls a part without stopping the event loop.
         turn_at: Waits for a turn at a host, for a request: its robots.txt is a page like others.
         warn: Is told when the cache does not answer.
+        agent: The fleet's user agent: the copy of a robots.txt serves all tenants, so no tenant's
+            own name, headers or limits of time may decide what it says.
     """
 
     def __init__(
@@ -83,9 +93,11 @@ class RobotsBook:
         threaded: Callable[..., Awaitable[Any]],
         turn_at: TurnAt,
         warn: Callable[[str, Exception], None],
+        agent: Callable[[], str] = lambda: _FLEET.user_agent,
     ) -> None:
         self._fetcher = fetcher
         self._cache = cache
+        self._agent = agent
         self._clock = clock
         self._threaded = threaded
         self._turn_at = turn_at
@@ -222,16 +234,7 @@ class RobotsBook:
 
     async def _fetch(self, origin: str, held: Held) -> RobotsCopy:
         body = Body(url=f"{origin}/robots.txt", rule="", rule_version="")
-        limits = held.biz.fetch
-        asked = replace(
-            limits,
-            max_body_bytes=10 * MAX_BYTES,
-            max_redirects=_MAX_HOPS,
-            content_types=(),
-            cookies=False,
-            per_host=_SLOTS,
-            total_seconds=min(limits.total_seconds, FETCH_SECONDS),
-        )
+        asked = replace(_FLEET, user_agent=self._agent())
         status, text = 0, b""
         try:
             async with asyncio.timeout(ON_THE_WAY_SECONDS):

@@ -164,7 +164,13 @@ class _Visit:
         self._ports = ports
         self._held = held
         self._robots = RobotsBook(
-            ports.fetcher, ports.robots, ports.clock, _threaded, self._robots_turn_at, ports.warn
+            ports.fetcher,
+            ports.robots,
+            ports.clock,
+            _threaded,
+            self._robots_turn_at,
+            ports.warn,
+            lambda: ports.config.current().stage.user_agent,
         )
         self._courtesy = Courtesy(
             ports.hosts, ports.config, self._robots, Turns(), who, ports.clock

@@ -25,9 +25,14 @@ from crawlfleet.model.recrawl import RecrawlPolicy
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.seed import SeedPolicy
 from crawlfleet.model.spider import Spider
+from crawlfleet.model.words import Words
 
 #: ``text/html``, or all of a kind: ``image/*``.
-MediaRange = Annotated[str, Meta(pattern=r"^[a-z0-9.+-]{1,64}/(?:[a-z0-9.+-]{1,96}|\*)\Z")]
+MediaRange = Annotated[
+    str,
+    Meta(pattern=r"^[a-z0-9.+-]{1,64}/(?:[a-z0-9.+-]{1,96}|\*)\Z"),
+    Words("a type in lower case without parameters, such as text/html or image/*"),
+]
 
 
 class Spread(StrEnum):
@@ -188,7 +193,8 @@ class Stage(Document, frozen=True, kw_only=True):
     Submissions are answered with 429 while Redis uses more than ``redis_memory_ratio`` of its
     ``maxmemory``. ``hosts`` is how any host is treated by all workers and tenants together, but for
     those of which ``host_limits`` says otherwise, subdomains not included. ``proxies`` are pools by
-    name, ``default_proxies`` the one of bizs that name none.
+    name, ``default_proxies`` the one of bizs that name none. ``user_agent`` asks for robots.txt,
+    whose copy serves all tenants.
     """
 
     home_node: Slug = "main"
@@ -201,6 +207,7 @@ class Stage(Document, frozen=True, kw_only=True):
     host_limits: Annotated[dict[HostName, HostLimits], Meta(max_length=1000)] = {}
     proxies: Annotated[dict[Slug, ProxyPool], Meta(max_length=64)] = {}
     default_proxies: Slug | None = None
+    user_agent: Annotated[str, Meta(min_length=1, max_length=256)] = "Crawlfleet"
     thresholds: Thresholds = Thresholds()
 
 
