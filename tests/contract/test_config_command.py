@@ -62,7 +62,8 @@ def test_what_stays_and_no_longer_fits_is_told_from_the_folder(run, folder):
 
     assert refused.exit_code == 2
     assert (
-        "east is no node of the stage (not in this folder: --delete removes it)" in refused.stderr
+        "'east' is no node of the stage; it has main (not in this folder: --delete removes it)"
+        in refused.stderr
     )
     assert run("push", folder, "--stage", "prod", "--yes", "--delete").exit_code == 0
 

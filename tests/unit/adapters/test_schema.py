@@ -18,6 +18,7 @@ from crawlfleet.adapters.schema_bounds import (
     LONGEST_PATTERN,
     MOST_PATTERNS,
 )
+from crawlfleet.errors import Problem
 
 OFFER = {
     "type": "object",
@@ -162,6 +163,57 @@ def test_a_schema_that_cannot_be_used_is_refused_by_the_place(validator, schema,
     (first, *_) = refused(validator, schema)
 
     assert first.startswith("rules.detail.schema" + problem)
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (
+            {"properties": {"a": {"type": "strng"}}},
+            "'strng' is no type; there are string, array, boolean, integer, null, number, object",
+        ),
+        (
+            {"type": ["string", "nul"]},
+            "'nul' is no type; there are null, array, boolean, integer, number, object, string",
+        ),
+    ],
+)
+def test_a_type_that_json_has_not_is_named_with_those_there_are(validator, schema, message):
+    (problem,) = validator.check_schema(schema)
+
+    assert problem.message == message
+
+
+def test_a_property_that_is_called_type_is_not_taken_for_one(validator):
+    (problem,) = validator.check_schema({"properties": {"type": 5}})
+
+    assert "no type" not in problem.message
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "message"),
+    [
+        (
+            {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            5,
+            'fits none of its alternatives: is not of type "string"; is not of type "null"',
+        ),
+        (
+            {"oneOf": [{"type": "string"}, {"minimum": 7}]},
+            5,
+            'fits none of its alternatives: is not of type "string"; is less than the minimum of 7',
+        ),
+        (
+            {"oneOf": [{"type": "number"}, {"minimum": 3}]},
+            5,
+            "fits more than one of its alternatives, of which it is to fit one",
+        ),
+    ],
+)
+def test_of_alternatives_that_do_not_fit_each_is_told(validator, schema, value, message):
+    problems = validator.problems({"properties": {"a": schema}}, {"a": value})
+
+    assert problems == [Problem("a", message)]
 
 
 def test_a_record_of_an_unusable_schema_is_refused_not_stored_unchecked(validator):

@@ -191,7 +191,8 @@ def test_links_lead_to_rules_of_the_biz(crawlfleet, files):
     done = attempt(crawlfleet, files, "--rule", "list", rule="biz.json")
 
     assert done.code == 2
-    assert "follow[0].rule: is no rule or spider of this biz: page, list" in done.err
+    said = "follow[0].rule: 'pgae' is no rule or spider of this biz; it has page, list"
+    assert said in done.err
 
 
 def test_a_rule_is_found_in_a_folder_of_configuration(crawlfleet, files):

@@ -110,7 +110,7 @@ def test_a_field_beside_the_entries_is_named_and_the_right_entries_are_not():
 
 @pytest.mark.parametrize("wrong", ["null", "{}", "7", '"x"'])
 def test_entries_that_are_no_list_are_refused_as_such(wrong):
-    with pytest.raises(InvalidRequestError, match="requests: expected `array`"):
+    with pytest.raises(InvalidRequestError, match="requests: expected a list"):
         inputs.submissions_in(f'{{"requests":{wrong}}}'.encode())
 
 

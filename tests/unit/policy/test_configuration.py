@@ -46,7 +46,7 @@ def test_a_valid_tree_is_in_force_whole():
     [
         (
             biz(generations=[generation(nodes=["main", "west"])]),
-            "bizs/default/shop: generations[0].nodes[1]: west is no node of the stage",
+            SHOP + "generations[0].nodes[1]: 'west' is no node of the stage; it has east, main",
         ),
         (
             biz(generations=[generation("2026-01-01T00:00:00")]),
@@ -107,7 +107,7 @@ def test_a_stage_that_contradicts_itself_is_refused_with_every_mistake():
 
     assert verdict.tree is None
     assert said(verdict) == [
-        "bizs/default/shop: ttl_seconds: expected `int` >= 60 (1)",
+        "bizs/default/shop: ttl_seconds: expected a whole number >= 60 (1)",
         "stage: nodes[1]: names main a second time",
         "stage: home_node: west is none of nodes",
         "stage: fleet.min_consumers: is more than max_consumers",

@@ -77,5 +77,5 @@ def test_links_lead_to_readers_that_there_are():
     )
 
     assert [str(p) for p in target_problems(rule, {"list", "detail"})] == [
-        "follow[2].rule: is no rule or spider of this biz: detail, list"
+        "follow[2].rule: 'detial' is no rule or spider of this biz; it has detail, list"
     ]

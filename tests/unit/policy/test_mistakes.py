@@ -1,4 +1,5 @@
 import json
+from typing import get_args
 
 import msgspec
 import pytest
@@ -6,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.errors import Problem
-from crawlfleet.model.biz import Biz, Stage
+from crawlfleet.model.biz import Biz, Stage, Tenant
+from crawlfleet.model.submission import Submission
+from crawlfleet.model.words import Words
 from crawlfleet.policy.mistakes import decode, named
 from tests.config_documents import biz, generation
 
@@ -75,7 +78,7 @@ def test_every_mistake_is_named_with_its_place():
         "states.Reviewed",
         "states.Reviewed",
     ]
-    assert Problem("ttl_seconds", "expected `int` >= 60 (5)") in problems
+    assert Problem("ttl_seconds", "expected a whole number >= 60 (5)") in problems
     assert Problem("generations[1].databases", "is missing") in problems
     assert Problem("rules.ok.source", 'is none of html, xml, json, text ("pdf")') in problems
 
@@ -86,9 +89,9 @@ def test_every_mistake_is_named_with_its_place():
         ("", "truncated"),
         ('{"nodes": [}', "malformed"),
         ("[" * 50_000, "too deeply"),
-        ("[]", "expected `object`, got `array`"),
-        ('"stage"', "expected `object`, got `str`"),
-        ("null", "expected `object`, got `null`"),
+        ("[]", "expected an object, got a list"),
+        ('"stage"', "expected an object, got a text"),
+        ("null", "expected an object, got null"),
     ],
 )
 def test_text_that_is_no_document_is_one_problem_of_the_whole(text, message):
@@ -113,7 +116,48 @@ def test_a_rule_nested_beyond_reason_is_refused_not_fatal(depth):
 
     assert value is None
     assert len(problems) == 1
-    assert problems[0].message.startswith(("is nested too deeply", "expected `object`, got `int`"))
+    messages = ("is nested too deeply", "expected an object, got a whole number")
+    assert problems[0].message.startswith(messages)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            {"queue": "Main"},
+            'expected up to 32 of a-z, 0-9, _ and -, a letter first ("Main")',
+        ),
+        (
+            {"fetch": {"content_types": ["text/HTML"]}},
+            (
+                "expected a type in lower case without parameters, "
+                'such as text/html or image/* ("text/HTML")'
+            ),
+        ),
+        ({"recrawl": "daily"}, 'expected an object or null, got a text ("daily")'),
+        ({"politeness": {"product": "my bot"}}, 'expected up to 64 letters, _ and - ("my bot")'),
+    ],
+)
+def test_what_is_expected_is_said_in_words_not_as_a_pattern_or_a_type(change, said):
+    _, (problem,) = decode(json.dumps(biz(**change)), Biz)
+
+    assert problem.message == said
+
+
+@pytest.mark.parametrize("shape", [Biz, Stage, Tenant, Submission])
+def test_every_pattern_of_a_document_has_its_words(shape):
+    waiting, seen, patterns = [shape], set(), 0
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, type) and issubclass(part, msgspec.Struct) and part not in seen:
+            seen.add(part)
+            waiting += [field.type for field in msgspec.structs.fields(part)]
+        beside = getattr(part, "__metadata__", ())
+        if any(getattr(each, "pattern", None) for each in beside):
+            patterns += 1
+            assert any(isinstance(each, Words) for each in beside), part
+        waiting += get_args(part)
+    assert patterns or shape is Tenant
 
 
 def test_of_alternatives_the_one_that_is_meant_is_taken_apart():

@@ -63,9 +63,16 @@ def test_a_wrong_rule_is_an_error_that_names_its_field(client, api):
     assert caught.value.problems == (Problem("rule.fields.name.css", "is no selector"),)
 
 
-@pytest.mark.parametrize("pages", [{}, {"page": "a", "url": URL}], ids=["none", "two"])
-def test_a_trial_needs_one_page(client, api, pages):
-    with pytest.raises(InvalidRequestError, match="one of two ways"):
+@pytest.mark.parametrize(
+    ("pages", "said"),
+    [
+        ({}, "page: is missing, and so is url: give one of the two"),
+        ({"page": "a", "url": URL}, "page: goes without url: give one of the two"),
+    ],
+    ids=["none", "two"],
+)
+def test_a_trial_needs_one_page(client, api, pages, said):
+    with pytest.raises(InvalidRequestError, match=said):
         client.try_rule(BIZ, "article", **pages)
     assert api.calls == []
 

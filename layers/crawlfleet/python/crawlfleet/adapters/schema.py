@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import islice
 from threading import Lock
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import jsonschema_rs
 import msgspec
@@ -26,6 +26,7 @@ import msgspec
 from crawlfleet.adapters.schema_bounds import bounds_broken
 from crawlfleet.errors import Problem
 from crawlfleet.model.schema import RecordSchema
+from crawlfleet.policy.mistakes import named
 from crawlfleet.policy.normal_form import path_of
 
 #: What is said of one record, or of one schema, at most.
@@ -44,6 +45,13 @@ _PATTERNS: Final = jsonschema_rs.RegexOptions(
 )
 #: Messages say this instead of the value, which may be as large as a page.
 _IT: Final = "it"
+#: Types that a schema may ask for; characters of another one that a message quotes.
+_TYPES: Final = ("array", "boolean", "integer", "null", "number", "object", "string")
+_QUOTED: Final = 60
+#: What has schemas by names that a tenant chooses.
+_NAMED: Final = frozenset(
+    {"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"}
+)
 _encode: Final = msgspec.json.Encoder().encode
 
 #: A compiled schema, or why there is none.
@@ -66,7 +74,8 @@ class SchemaValidator:
             try:
                 _compile(schema)
             except jsonschema_rs.ValidationError as error:
-                broken = [(list(error.instance_path), _first_line(error.message))]
+                path = list(error.instance_path)
+                broken = [(path, _no_type(path, schema) or _message(error))]
             except (ValueError, TypeError, OverflowError) as error:
                 broken = [([], _first_line(str(error)))]
         return [
@@ -128,8 +137,39 @@ def _problem(error: jsonschema_rs.ValidationError) -> Problem:
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Required):
         # The field that is missing, not the one that it is missing in.
         return Problem(path_of([*path, error.kind.property]), "is missing")
-    message = _first_line(error.message).removeprefix(f"{_IT} ")
-    return Problem(path_of(path), message[:LONGEST_MESSAGE])
+    return Problem(path_of(path), _message(error)[:LONGEST_MESSAGE])
+
+
+def _message(error: jsonschema_rs.ValidationError) -> str:
+    """What is wrong, where the library speaks of its keywords in words of our own."""
+    kinds = jsonschema_rs.ValidationErrorKind
+    if isinstance(error.kind, kinds.AnyOf | kinds.OneOfNotValid):
+        # What each alternative says first, as far as there is room to say it.
+        firsts = (each[0] for each in islice(error.kind.context, MOST_PROBLEMS) if each)
+        told = dict.fromkeys(_bare(first.message) for first in firsts)
+        return f"fits none of its alternatives: {'; '.join(told)}"
+    if isinstance(error.kind, kinds.OneOfMultipleValid):
+        return "fits more than one of its alternatives, of which it is to fit one"
+    return _bare(error.message)
+
+
+def _no_type(path: list[str | int], schema: RecordSchema) -> str | None:
+    """Said of a ``type`` that is none of JSON Schema's, instead of what its own schema says."""
+    of_type = path[:-1] if path and isinstance(path[-1], int) else path
+    if of_type[-1:] != ["type"] or _NAMED.intersection(map(str, of_type[-2:-1])):
+        return None  # a property may be called so
+    found: Any = schema
+    for step in path:
+        found = found[step]
+    given = found if isinstance(found, list) else [found]
+    wrong = next((str(each) for each in given if each not in _TYPES), None)
+    if wrong is None:
+        return None
+    return f"{wrong[:_QUOTED]!r} is no type; there are {named(_TYPES, wrong)}"
+
+
+def _bare(text: str) -> str:
+    return _first_line(text).removeprefix(f"{_IT} ")
 
 
 def _first_line(text: str) -> str:

@@ -18,6 +18,7 @@ from crawlfleet.model.submission import (
     Text,
     Url,
 )
+from crawlfleet.model.words import Words
 from crawlfleet.policy.mistakes import decode, join, named
 from crawlfleet.policy.segment import NAME
 
@@ -28,8 +29,14 @@ _BATCH: Final = frozenset({"seeds"})
 #: What msgspec raises for bytes that are not what was asked for.
 _UNREADABLE: Final = (msgspec.MsgspecError, RecursionError, UnicodeError)
 
-SegmentName = Annotated[str, Meta(pattern=rf"^{NAME}\Z")]
-SeedId = Annotated[str, Meta(pattern=rf"^{NAME}/[0-9a-f]{{32}}\Z")]
+SegmentName = Annotated[
+    str, Meta(pattern=rf"^{NAME}\Z"), Words("the name of a segment, such as 2026-03-01")
+]
+SeedId = Annotated[
+    str,
+    Meta(pattern=rf"^{NAME}/[0-9a-f]{{32}}\Z"),
+    Words("a seed's id: its segment, a slash, and 32 hex digits in lower case"),
+]
 StateName = Literal["ready", "handed", "finished", "failed"]
 
 

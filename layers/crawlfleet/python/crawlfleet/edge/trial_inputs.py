@@ -13,6 +13,7 @@ from crawlfleet.errors import InvalidRequestError
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.trial import TrialWanted
+from crawlfleet.model.words import Words
 
 #: The largest page that may be sent along, in bytes.
 PAGE_LIMIT: Final = 1_000_000
@@ -30,7 +31,9 @@ class TrialPageInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     body: str | None = None
     body_base64: str | None = None
     url: Url = NOWHERE
-    content_type: Annotated[str, Meta(max_length=200, pattern=r"^[ -~]*\Z")] = "text/html"
+    content_type: Annotated[
+        str, Meta(max_length=200, pattern=r"^[ -~]*\Z"), Words("a media type in ASCII")
+    ] = "text/html"
 
 
 class TrialInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,17 +59,20 @@ def trial_in(body: bytes) -> TrialWanted:
         TooLargeBodyError: the page is longer than :data:`PAGE_LIMIT` bytes.
     """
     given = read(body, TrialInput)
-    if (given.page is None) == (given.url is None):
-        raise InvalidRequestError.of("page", "is one of two ways to name a page: page, url")
+    if given.page is None and given.url is None:
+        raise InvalidRequestError.of("page", "is missing, and so is url: give one of the two")
+    if given.page is not None and given.url is not None:
+        raise InvalidRequestError.of("page", "goes without url: give one of the two")
     page = None if given.page is None else _page(given.page)
     return TrialWanted(rule=given.rule, page=page, url=given.url, depth=given.depth)
 
 
 def _page(given: TrialPageInput) -> Page:
-    if (given.body is None) == (given.body_base64 is None):
-        raise InvalidRequestError.of(
-            "page.body", "is one of two ways to send it: body, body_base64"
-        )
+    if given.body is None and given.body_base64 is None:
+        message = "is missing, and so is body_base64: give one of the two"
+        raise InvalidRequestError.of("page.body", message)
+    if given.body is not None and given.body_base64 is not None:
+        raise InvalidRequestError.of("page.body", "goes without body_base64: give one of the two")
     kind = given.content_type
     if given.body_base64 is not None:
         try:

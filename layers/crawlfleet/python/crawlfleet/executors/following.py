@@ -27,7 +27,8 @@ class LinkField(Document, frozen=True, kw_only=True):
         """What is wrong where records have these fields."""
         there = list(fields)
         if self.field not in there:
-            yield Problem("link.field", f"is none of the fields: {named(there, self.field)}")
+            said = f"{self.field!r} is none of the fields; there are {named(there, self.field)}"
+            yield Problem("link.field", said)
 
 
 def with_links(found: Iterable[Found], link: LinkField | None, context: Context) -> Iterator[Found]:

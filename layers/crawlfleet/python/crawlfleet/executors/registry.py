@@ -249,7 +249,7 @@ def check_spider(
     >>> print(*check_spider(wrong, "spiders.urls."), sep="\n")
     spiders.urls.parameters.role: is no field of this document; it has rule, comment, ...
     spiders.urls.parameters.rule: is missing
-    spiders.urls.parameters.max_urls: expected `int` >= 1 (0)
+    spiders.urls.parameters.max_urls: expected a whole number >= 1 (0)
     """
     try:
         executor = registry.find(spider.executor)

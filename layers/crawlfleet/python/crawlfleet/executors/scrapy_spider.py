@@ -35,6 +35,7 @@ from crawlfleet.executors.scrapy_wire import (
 )
 from crawlfleet.model.harvest import Link, Skipped
 from crawlfleet.model.outcome import Page
+from crawlfleet.model.words import Words
 from crawlfleet.names import ENV_SCRAPY_PACKAGES
 
 if TYPE_CHECKING:
@@ -50,8 +51,13 @@ LONGEST: Final = 100_000
 Place = Annotated[
     str,
     Meta(max_length=300, pattern=r"^[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z"),
+    Words("the place of a class, such as package.module:Class"),
 ]
-SettingName = Annotated[str, Meta(max_length=100, pattern=r"^[A-Z][A-Z0-9_]*\Z")]
+SettingName = Annotated[
+    str,
+    Meta(max_length=100, pattern=r"^[A-Z][A-Z0-9_]*\Z"),
+    Words("the name of a setting, such as DEPTH_LIMIT"),
+]
 
 _END: Final = object()
 

@@ -14,6 +14,7 @@ from crawlfleet.executors.chunks import BadRecords, Chunks, Piece
 from crawlfleet.executors.following import LinkField, with_links
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.rule import Field, Name, Rule, Selector, Source
+from crawlfleet.model.words import Words
 
 _STEP: Final = r"[^\W\d][\w.-]*"
 #: Each record takes along the namespaces that are declared around it.
@@ -21,7 +22,9 @@ _NAMESPACES_MAX: Final = 100
 _SMALL_BYTES: Final = 2_000
 #: ``catalog/product``, from the root; ``//product``, anywhere.
 ElementPath = Annotated[
-    str, Meta(max_length=500, pattern=rf"^(?://{_STEP}|/?{_STEP})(?:/(?:{_STEP}|\*))*\Z")
+    str,
+    Meta(max_length=500, pattern=rf"^(?://{_STEP}|/?{_STEP})(?:/(?:{_STEP}|\*))*\Z"),
+    Words("a path of names, such as catalog/product or //product"),
 ]
 
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from crawlfleet.model.document import Count, Document, Seconds
+from crawlfleet.model.words import Words
 
 
 class Robots(StrEnum):
@@ -44,7 +45,12 @@ class Politeness(Document, frozen=True, kw_only=True):
     """
 
     robots: Robots = Robots.OBEY
-    product: Annotated[str, Meta(pattern=r"^[A-Za-z_-]{1,64}\Z")] | None = None
+    product: (
+        Annotated[
+            str, Meta(pattern=r"^[A-Za-z_-]{1,64}\Z"), Words("up to 64 letters, _ and -")
+        ]
+        | None
+    ) = None
     per_second: Seconds | None = None
     concurrency: Count | None = None
 

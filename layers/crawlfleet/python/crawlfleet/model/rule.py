@@ -16,8 +16,13 @@ from msgspec import Meta
 from crawlfleet.model.document import HostName, RuleName
 from crawlfleet.model.schema import RecordSchema
 from crawlfleet.model.step import Expression, Transforms
+from crawlfleet.model.words import Words
 
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}\Z")]
+Name = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}\Z"),
+    Words("up to 64 letters, digits and _, no digit first"),
+]
 
 
 class Source(StrEnum):

@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from crawlfleet.model.document import Document
 from crawlfleet.model.schema import RecordSchema
+from crawlfleet.model.words import Words
 
 
 class Spider(Document, frozen=True, kw_only=True):
@@ -17,7 +18,11 @@ class Spider(Document, frozen=True, kw_only=True):
     declares one to one. ``key`` and ``schema`` are as in a rule.
     """
 
-    executor: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
+    executor: Annotated[
+        str,
+        Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z"),
+        Words("up to 64 of a-z, 0-9 and _, a letter first"),
+    ]
     parameters: dict[str, Any] = {}
     key: Annotated[tuple[str, ...], Meta(max_length=16)] = ()
     schema: RecordSchema | None = None

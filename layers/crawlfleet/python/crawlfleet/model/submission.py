@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.ids import RequestId
+from crawlfleet.model.words import Words
 
 #: Most entries of one batch.
 BATCH_LIMIT = 1_000
@@ -14,15 +15,27 @@ BATCH_LIMIT = 1_000
 Url = Annotated[str, Meta(min_length=1, max_length=8_000)]
 Text = Annotated[str, Meta(max_length=4_000)]
 HeaderName = Annotated[
-    str, Meta(min_length=1, max_length=128, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
+    str,
+    Meta(min_length=1, max_length=128, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z"),
+    Words("the name of a header, such as Accept-Language"),
 ]
-HeaderValue = Annotated[str, Meta(max_length=4_000, pattern=r"^[\t\x20-\x7e\x80-\xff]*\Z")]
+HeaderValue = Annotated[
+    str,
+    Meta(max_length=4_000, pattern=r"^[\t\x20-\x7e\x80-\xff]*\Z"),
+    Words("a header's value: one line of Latin-1"),
+]
 #: What MongoDB holds as a whole number.
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 #: What a client calls an entry of its own.
-ClientId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:/-]{1,128}\Z")]
+ClientId = Annotated[
+    str,
+    Meta(pattern=r"^[A-Za-z0-9._:/-]{1,128}\Z"),
+    Words("1 to 128 letters, digits, ., _, :, / and -"),
+]
 #: What is counted together: letters, digits, ``.``, ``_`` and ``-``, which nothing has to quote.
-JobName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,64}\Z")]
+JobName = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9._-]{1,64}\Z"), Words("1 to 64 letters, digits, ., _ and -")
+]
 Scalar: TypeAlias = str | Integer | float | bool | None
 
 

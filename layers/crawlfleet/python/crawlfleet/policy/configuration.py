@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -26,11 +26,12 @@ from crawlfleet.policy.document_checks import (
     repeated,
     stage_problems,
 )
-from crawlfleet.policy.mistakes import decode, right_fields
+from crawlfleet.policy.mistakes import decode, named, right_fields
 from crawlfleet.policy.route_change import change_problems
 
 Document: TypeAlias = Stage | Tenant | Biz
 _SLUG = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+_NAMES: Final = "names are up to 32 of a-z, 0-9 and -, a letter first"
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,7 +113,7 @@ def read_document(path: str, text: str, check: ReaderCheck) -> Reading:
     shape = shape_of(path)
     if shape is None:
         where = f"expected {CONFIG_STAGE}, {CONFIG_TENANTS}/TENANT or {CONFIG_BIZS}/TENANT/BIZ"
-        problem = Problem(path, f"is no place for a document: {where}; names match [a-z][a-z0-9-]*")
+        problem = Problem(path, f"is no place for a document: {where}; {_NAMES}")
         return Reading(text=text, value=None, problems=(problem,))
     value: Document | None
     value, problems = decode(text, shape)
@@ -218,10 +219,14 @@ def _judge_places(
             for number, node in enumerate(generation.nodes):
                 if stage is not None and node not in stage.nodes:
                     place = f"generations[{index}].nodes[{number}]"
-                    problems.append(Problem(place, f"{node} is no node of the stage"))
+                    there = named(stage.nodes, node)
+                    said = f"{node!r} is no node of the stage; it has {there}"
+                    problems.append(Problem(place, said))
         pool = biz.fetch.proxies
         if stage is not None and pool is not None and pool not in stage.proxies:
-            problems.append(Problem("fetch.proxies", f"{pool} is no pool of the stage's proxies"))
+            there = named(stage.proxies, pool) or "none"
+            said = f"{pool!r} is no pool of the stage's proxies; it has {there}"
+            problems.append(Problem("fetch.proxies", said))
         if problems:
             found += placed(path, problems)
             candidate.value = candidate.last_good

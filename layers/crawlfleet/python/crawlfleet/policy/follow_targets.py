@@ -13,4 +13,5 @@ def target_problems(rule: Rule, readers: AbstractSet[str]) -> Iterator[Problem]:
     for number, follow in enumerate(rule.follow):
         if follow.rule is not None and follow.rule not in readers:
             there = named(sorted(readers), follow.rule)
-            yield Problem(f"follow[{number}].rule", f"is no rule or spider of this biz: {there}")
+            said = f"{follow.rule!r} is no rule or spider of this biz; it has {there}"
+            yield Problem(f"follow[{number}].rule", said)

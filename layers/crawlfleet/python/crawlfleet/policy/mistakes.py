@@ -7,6 +7,7 @@ exactly what is wrong, and where.
 """
 
 import difflib
+import re
 import types
 from collections.abc import Iterable, Iterator
 from enum import Enum
@@ -15,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get
 import msgspec
 
 from crawlfleet.errors import Problem
+from crawlfleet.model.words import Words
 
 T = TypeVar("T")
 
@@ -24,6 +26,19 @@ _QUOTED_CHARACTERS: Final = 60
 _NAMED: Final = 16
 #: Below these fields a value may be a credential; messages never quote it.
 _UNQUOTED: Final = frozenset({"headers"})
+
+#: The decoder's names of what JSON has, and how it writes them in a message.
+_KINDS: Final = {
+    "object": "an object",
+    "array": "a list",
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "null",
+}
+_KIND: Final = re.compile(r"`([a-z]+(?: \| [a-z]+)*)`")
+_PATTERN: Final = " matching regex "
 
 #: What the decoder raises for text that is no JSON at all.
 _UNREADABLE: Final = (msgspec.DecodeError, RecursionError, UnicodeError)
@@ -35,7 +50,7 @@ def decode(content: str | bytes, shape: type[T]) -> tuple[T | None, tuple[Proble
     >>> from crawlfleet.model.biz import Tenant
     >>> decode('{"api_keys": ["k", 5], "quota": 1}', Tenant)[1]
     (Problem(field='quota', message='is no field of this document; it has description, api_keys'),
-     Problem(field='api_keys[1]', message='expected `str`, got `int` (5)'))
+     Problem(field='api_keys[1]', message='expected a text, got a whole number (5)'))
     """
     try:
         return msgspec.json.decode(content, type=shape, strict=True), ()
@@ -142,7 +157,7 @@ def _inside(value: object, shape: Any, path: str) -> Iterator[Problem]:
             try:
                 msgspec.convert(key, key_shape)
             except msgspec.ValidationError as error:
-                yield Problem(join(path, key), f"name: {_message(error, key, path)}")
+                yield Problem(join(path, key), f"name: {_message(error, key, path, key_shape)}")
             yield from _walk(item, value_shape, join(path, key))
     elif isinstance(value, list) and get_origin(shape) in (tuple, list):
         item_shape = get_args(shape)[0]
@@ -185,6 +200,10 @@ def _message(error: Exception, value: object, path: str, shape: Any = None) -> s
     text = _lowered(str(error).partition(" - at `")[0])
     if text.startswith("invalid enum value"):
         text = "is none of " + ", ".join(_members(shape))
+    elif _PATTERN in text and (words := _words(shape)) is not None:
+        text = f"expected {words}"
+    else:
+        text = _KIND.sub(lambda kinds: _kinds(kinds[1]), text)
     last = path.replace("[", ".").split(".")
     if isinstance(value, str | int | float | None) and not _UNQUOTED.intersection(last):
         quoted = msgspec.json.encode(value).decode()
@@ -192,6 +211,19 @@ def _message(error: Exception, value: object, path: str, shape: Any = None) -> s
             quoted = quoted[:_QUOTED_CHARACTERS] + "..."
         text += f" ({quoted})"
     return text
+
+
+def _kinds(names: str) -> str:
+    """What the decoder calls ``object | null``, as people do."""
+    return " or ".join(_KINDS.get(name, f"`{name}`") for name in names.split(" | "))
+
+
+def _words(shape: Any) -> str | None:
+    """What a pattern somewhere in the shape lets through."""
+    for part in getattr(shape, "__metadata__", ()):
+        if isinstance(part, Words):
+            return part.text
+    return next((words for part in get_args(shape) if (words := _words(part))), None)
 
 
 def _members(shape: Any) -> Iterator[str]:

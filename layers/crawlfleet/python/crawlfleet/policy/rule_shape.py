@@ -56,8 +56,9 @@ def rule_problems(rule: Rule, prefix: str = "") -> Iterator[Problem]:
         yield Problem(f"{prefix}items", "gives no records: there are no fields")
     for number, name in enumerate(rule.key):
         if name not in rule.fields:
-            there = named(rule.fields, name) or "there are none"
-            yield Problem(f"{prefix}key[{number}]", f"is no field of this rule: {there}")
+            there = named(rule.fields, name) or "none"
+            said = f"{name[:80]!r} is no field of this rule; it has {there}"
+            yield Problem(f"{prefix}key[{number}]", said)
 
 
 def _follow_problems(follow: Follow, source: Source, place: str) -> Iterator[Problem]:

@@ -93,8 +93,10 @@ class TrialCalls(Calls):
             InvalidRequestError: names what is wrong with the rule.
             UnknownRuleError: the biz has none of that name.
         """
-        if (url is None) == (page is None):
-            raise InvalidRequestError.of("page", "is one of two ways to name a page: page, url")
+        if url is None and page is None:
+            raise InvalidRequestError.of("page", "is missing, and so is url: give one of the two")
+        if url is not None and page is not None:
+            raise InvalidRequestError.of("page", "goes without url: give one of the two")
         document: dict[str, Any] = {"rule": rule, "depth": depth}
         if page is None:
             document["url"] = url
