@@ -70,6 +70,7 @@ def test_a_user_of_these_rights_crawls_to_the_end(project: Crawls):
         log = project.run("pages", "-a", f"site={site.url}/0")
 
     assert project.pages() == set(range(PAGES)), log[-3000:]
+    assert "no fleet has said yet" in log
     assert "NOPERM" not in log
     assert "NoPermission" not in log
     assert project.left() == ["serial"]

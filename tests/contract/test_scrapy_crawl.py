@@ -6,6 +6,8 @@ from collections import Counter
 
 import pytest
 
+from crawlfleet.adapters.redis_queue.bizs import RedisBizs
+from crawlfleet.model.lane import Lane
 from tests.scrapy_project.crawls import Crawls, crawls
 from tests.scrapy_project.site import PAGES, LinkedSite
 from tests.waiting import eventually
@@ -150,3 +152,29 @@ def test_start_urls_that_somebody_pushes_survive_the_process_that_read_them(
     assert {item.rule for item in items} == {"fed"}
     assert {item.url for item in items} == {f"{site.url}/{n}" for n in range(40)}
     assert not client.exists(key)
+
+
+def test_a_biz_that_there_is_not_ends_the_crawl_before_it_begins(project: Crawls, tenant):
+    RedisBizs(project.connection).tell({tenant: [Lane(tenant, "docs", "main")]})
+    with LinkedSite() as site:
+        site_is = ("-a", f"site={site.url}/0")
+        refused = project.begin("pages", *site_is, "-s", "CRAWLFLEET_BIZ=nobiz")
+        log = refused.end()
+        assert site.served == 0
+        assert "CRAWLFLEET_BIZ" in log
+        assert "no biz 'nobiz'; it has docs" in log
+        assert refused.code != 0
+        assert project.items("nobiz") == []
+
+        project.run("pages", *site_is)
+    assert project.pages() == ALL
+
+
+def test_where_nobody_has_told_of_bizs_items_are_taken_and_the_log_says_so(project: Crawls, tenant):
+    with LinkedSite() as site:
+        log = project.run("pages", "-a", f"site={site.url}/0")
+
+    assert project.pages() == ALL
+    assert "no fleet has said yet" in log
+    gone = RedisBizs(project.connection).tell({tenant: []})
+    assert gone == [Lane(tenant, "docs", "main")]

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from crawlfleet import names
+from crawlfleet.adapters.redis_queue.bizs import RedisBizs
+from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
+from crawlfleet.model.lane import Lane
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts, now
 from crawlfleet.wiring.scheduler import Scheduler
@@ -292,3 +295,20 @@ def test_a_dead_redis_is_a_metric_and_no_error(world, capsys, monkeypatch):
     assert value(lines, "NodeUp", part="mongodb", node="main") == 1
     assert list(answer["unwell"]) == ["redis:redis"]
     environment_ends(world)
+
+
+def test_items_for_a_biz_that_there_is_not_are_told_of_by_every_tick(world, capsys, caplog):
+    tenant = next(iter(world.tenants.values()))
+    lane = Lane(tenant, "nobiz", "main")
+    redis = Parts(Settings.from_environment(needs=(Need.REDIS,)), "test").redis
+    with redis:
+        assert RedisBizs(redis).ask(lane) == (None, [])
+        RedisDataQueue(redis).put(lane, [b"{}", b"{}"])
+        for _ in range(2):
+            assert tick(world)["strays"] == 2
+            assert '"StrayItems":[2.0]' in capsys.readouterr().out
+            assert f"{tenant}/nobiz: 2 items" in caplog.text
+            caplog.clear()
+        assert RedisDataQueue(redis).waiting([lane]) == [2]
+        there, others = RedisBizs(redis).ask(lane)
+    assert (there, "docs" in others) == (False, True)

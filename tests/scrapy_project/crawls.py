@@ -108,6 +108,11 @@ class Process:
         return self._process.poll() is not None
 
     @property
+    def code(self) -> int | None:
+        """What it ended with."""
+        return self._process.poll()
+
+    @property
     def log(self) -> str:
         return self._log.read_text(errors="replace")
 

@@ -7,7 +7,7 @@ returned.
 """
 
 from crawlfleet.ports.account import DeadLetters, Journal, Ledgers, SubmissionKeys
-from crawlfleet.ports.harvest import Coverages, DataQueue, Validator
+from crawlfleet.ports.harvest import Bizs, Coverages, DataQueue, Validator
 from crawlfleet.ports.hosts import Hosts, RobotsCache, RobotsCopy
 from crawlfleet.ports.ids import IdSource, WorkerNumbers
 from crawlfleet.ports.queue import Intake, LeaseBook, QueueFilling, RequestQueue, Watch, Workers
@@ -20,6 +20,7 @@ from crawlfleet.ports.web import NO_ERRAND, Errand, Executors, Extractor, Fetche
 
 __all__ = [
     "NO_ERRAND",
+    "Bizs",
     "Clock",
     "ConfigCentre",
     "Coverages",

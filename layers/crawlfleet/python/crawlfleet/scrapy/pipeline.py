@@ -13,6 +13,7 @@ from scrapy import signals
 from scrapy.exceptions import DropItem
 from scrapy.http import Response
 
+from crawlfleet.adapters.redis_queue.bizs import RedisBizs
 from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
 from crawlfleet.errors import (
     BacklogFullError,
@@ -72,6 +73,7 @@ class Pipeline:
         self._crawler = crawler
         self._lane = Lane(settings.tenant, settings.biz, settings.queue)
         self._queue = RedisDataQueue(self._joint.connection)
+        _check_biz(RedisBizs(self._joint.connection), self._lane)
         self._waiting: list[_Waiting] = []
         # Those whose page is not known yet, by the identity of the item, which they keep alive.
         self._pageless: dict[int, _Waiting] = {}
@@ -186,3 +188,30 @@ class Pipeline:
         if self._crawler.stats is not None:
             self._crawler.stats.inc_value("crawlfleet/items_refused")
         return DropItem(f"no record can hold it: {why}")
+
+
+def _check_biz(bizs: RedisBizs, lane: Lane) -> None:
+    """Ask for the biz before anything is crawled for it.
+
+    Raises:
+        ConfigError: the tenant has no such biz, as its fleet says.
+    """
+    try:
+        there, others = bizs.ask(lane)
+    except StoreError as error:
+        _log.warning("whether there is a biz %r could not be asked: %s", lane.biz, error)
+        return
+    if there is None:
+        _log.warning(
+            "no fleet has said yet which bizs the tenant %r has: items for %r wait in Redis until "
+            "one does; see that CRAWLFLEET_TENANT and CRAWLFLEET_BIZ are right",
+            lane.tenant,
+            lane.biz,
+        )
+    elif not there:
+        problem = Problem(
+            "CRAWLFLEET_BIZ",
+            f"the tenant {lane.tenant!r} has no biz {lane.biz!r}; it has {', '.join(others)}. "
+            "One that was just pushed is known within a minute",
+        )
+        raise ConfigError([problem])

@@ -4,8 +4,10 @@ import time
 from collections.abc import Callable
 from functools import lru_cache
 
+from crawlfleet.adapters.emf import EmfMetrics
 from crawlfleet.adapters.mongo.schedules import MongoSchedules
 from crawlfleet.adapters.mongo.visits import MongoVisits
+from crawlfleet.adapters.redis_queue.bizs import RedisBizs
 from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
 from crawlfleet.flows.recovery import recover
@@ -13,6 +15,7 @@ from crawlfleet.flows.recrawling import RecrawlPorts, resubmit_due
 from crawlfleet.flows.scheduling import run_due
 from crawlfleet.flows.sowing import tend_seeds
 from crawlfleet.flows.staffing import staff
+from crawlfleet.flows.strays import StrayPorts, tell_bizs
 from crawlfleet.flows.watching import stand_watch
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts, now
@@ -32,6 +35,13 @@ class Scheduler:
         self._seeding = seeding_ports(parts, self._submission)
         self._data = RedisDataQueue(parts.redis)
         self._recovery = recovery_ports(parts)
+        self._strays = StrayPorts(
+            bizs=RedisBizs(parts.redis),
+            data=self._data,
+            queue=parts.queue,
+            metrics=EmfMetrics(parts.settings.stage),
+            say=parts.log.warning,
+        )
         # Leases are judged by the clock that workers go by.
         self._clock = ServerClock(parts.redis)
 
@@ -56,6 +66,10 @@ class Scheduler:
             done["seeded"] = tend_seeds(self._seeding, tree, now(), time_left)
         except Exception as error:  # noqa: BLE001  recovery and staffing must go on
             parts.warn("seeds could not be handed out", error)
+        try:
+            done["strays"] = tell_bizs(self._strays, tree, now())
+        except Exception as error:  # noqa: BLE001  recovery and staffing must go on
+            parts.warn("it could not be told which bizs there are", error)
         self._clock.sync()
         try:
             watching = watch_ports(self._recovery)

@@ -14,13 +14,16 @@ key                                             type    TTL  holds
 ``cf:{scrapy:tenant:crawl}:serial``             STRING  no   ids given so far
 ``cf:{scrapy:tenant:crawl}:fingerprints``       STRING  no   how fingerprints are made, see below
 ``cf:{scrapy:tenant:crawl}:ended``              STRING  no   1: to be forgotten when nobody is left
+``cf:{scrapy:tenant:}:bizs``                    HASH    no   biz -> 1 if there is one, else 0, and
+                                                             the name of its queue
 ==============================================  ======  ===  =======================================
 
 An id is 15 digits; of equal priority the least is served first. A request is ``r`` and JSON, or
 ``s`` and what somebody has pushed to a spider's ``redis_key``. An id that is neither queued nor
 leased has no request. Times are epoch ms of the server. ``fingerprints`` is there where an import
 has brought fingerprints of another make; without it they are those of the running Scrapy. ``ended``
-is left by whoever came to the end of the crawl while others still took part.
+is left by whoever came to the end of the crawl while others still took part. ``bizs`` is told by
+the scheduler, once a minute; bizs that are gone, or were asked for before it has told, stay in it.
 
 All keys of a crawl are in one slot. The tag has two colons and a lane's one, so neither can be
 taken for the other.
@@ -53,3 +56,12 @@ def crawl_keys(tenant: str, crawl: str) -> CrawlKeys:
     'cf:{scrapy:acme:shop}:queue'
     """
     return CrawlKeys(*(f"cf:{{scrapy:{tenant}:{crawl}}}:{name}" for name in CrawlKeys._fields))
+
+
+def bizs_key(tenant: str) -> str:
+    """The key of a tenant's bizs, for its crawls to read; no crawl's name is empty.
+
+    >>> bizs_key("acme")
+    'cf:{scrapy:acme:}:bizs'
+    """
+    return f"cf:{{scrapy:{tenant}:}}:bizs"

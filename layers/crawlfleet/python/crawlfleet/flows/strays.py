@@ -1,0 +1,68 @@
+"""What waits for bizs that there are not (SPEC.md B9): nobody takes it, so somebody must say so.
+
+Scrapy processes put items in by the name of a biz, and a biz may be taken out of the configuration
+while something is queued for it. Nothing of that is dropped: when there is a biz of that name
+again its work goes on.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from crawlfleet.model.biz import Tree
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.metric import Metric
+from crawlfleet.ports import Bizs, DataQueue, MetricSink, RequestQueue
+
+#: Bizs that are named in one warning; what waits is counted of all.
+_NAMED: Final = 20
+#: The queue of a biz that was never configured rightly: the default of its document.
+_QUEUE: Final = "main"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrayPorts:
+    """What looking for strays needs of the world."""
+
+    bizs: Bizs
+    data: DataQueue
+    queue: RequestQueue
+    metrics: MetricSink
+    say: Callable[[str], None]
+
+
+def tell_bizs(ports: StrayPorts, tree: Tree, now: datetime) -> int:
+    """Tell which bizs there are; returns how many items and requests wait for others."""
+    gone = sorted(ports.bizs.tell(_lanes(tree)))
+    items = ports.data.waiting(gone)
+    depths = ports.queue.depths(gone) if gone else []
+    waiting = {
+        lane: (count, depth.queued + depth.leased + depth.delayed)
+        for lane, count, depth in zip(gone, items, depths, strict=True)
+    }
+    waiting = {lane: counts for lane, counts in waiting.items() if any(counts)}
+    stray_items = sum(count for count, _ in waiting.values())
+    stray_requests = sum(count for _, count in waiting.values())
+    metrics = [Metric("StrayItems", stray_items), Metric("StrayRequests", stray_requests)]
+    ports.metrics.put(metrics, {}, now)
+    if waiting:
+        named = "; ".join(
+            f"{lane.tenant}/{lane.biz}: {count} items, {requests} requests"
+            for lane, (count, requests) in list(waiting.items())[:_NAMED]
+        )
+        ports.say(
+            f"what waits for bizs that are not in the configuration is done by nobody: {named}; "
+            "push a biz of that name, or start what puts it in with another CRAWLFLEET_BIZ"
+        )
+    return stray_items + stray_requests
+
+
+def _lanes(tree: Tree) -> dict[str, list[Lane]]:
+    """All lanes by tenant. What waits for a biz whose document is wrong waits for its mending."""
+    lanes: dict[str, list[Lane]] = {tenant: [] for tenant in (*tree.tenants, *tree.bizs)}
+    for lane in tree.lanes():
+        lanes[lane.tenant].append(lane)
+    for tenant, biz in sorted(tree.refused):
+        lanes.setdefault(tenant, []).append(Lane(tenant, biz, _QUEUE))
+    return lanes
