@@ -1,6 +1,6 @@
 """Records on their way from whoever reads pages to the store (SPEC.md B9)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -31,6 +31,8 @@ class DataQueue(Protocol):
 
     def put(self, lane: Lane, items: Sequence[bytes]) -> int:
         """Append; returns how many wait. All are taken, or none.
+
+        Their ids say when, by one clock for all who put (policy.items.put_of).
 
         Raises:
             InvalidRequestError: names the items that are too large.
@@ -72,4 +74,15 @@ class Coverages(Protocol):
 
     def of(self, lane: Lane) -> dict[tuple[str, str], Coverage]:
         """All counts by rule and version; of a lane's many versions the latest counted."""
+        ...
+
+
+class Bizs(Protocol):
+    """Which bizs there are, for those who put items in and see nothing else of the fleet."""
+
+    def tell(self, lanes: Mapping[str, Sequence[Lane]]) -> list[Lane]:
+        """These are all lanes there are of these tenants.
+
+        Returns lanes of theirs that there are not, though there were, or items were to be put in.
+        """
         ...
