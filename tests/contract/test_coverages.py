@@ -29,6 +29,29 @@ def test_counts_of_one_version_are_added_up(coverages, lane):
     }
 
 
+def test_records_that_were_not_stored_are_counted_beside(coverages, lane):
+    coverages.add(lane, "detail", "v1", Coverage(pages=1, records=2, rejected=1, fields={"a": 2}))
+    coverages.add(lane, "detail", "v1", Coverage(pages=1, records=2))
+    coverages.add(lane, "detail", "v1", Coverage(pages=1, records=2, rejected=2))
+
+    (found,) = coverages.of(lane).values()
+    assert found == Coverage(pages=3, records=6, rejected=3, fields={"a": 2})
+
+
+def test_counts_from_before_rejected_ones_were_counted_go_on(redis_connection, lane):
+    coverages = RedisCoverages(redis_connection)
+    redis_connection.together(
+        ("HSET", lane_keys(lane).coverage, "detail v1", "1 2 3\n=a 3\n"),
+    )
+    (before,) = coverages.of(lane).values()
+
+    coverages.add(lane, "detail", "v1", Coverage(pages=1, records=1, rejected=1))
+
+    (found,) = coverages.of(lane).values()
+    assert before == Coverage(pages=2, records=3, fields={"a": 3})
+    assert found == Coverage(pages=3, records=4, rejected=1, fields={"a": 3})
+
+
 def test_versions_rules_bizs_and_tenants_are_counted_apart(coverages, lane):
     for rule, version in (("detail", "v1"), ("detail", "v2"), ("list-1.x", "v1"), ("bare", "")):
         coverages.add(lane, rule, version, Coverage(pages=1))

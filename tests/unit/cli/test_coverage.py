@@ -17,8 +17,9 @@ def counted(api):
             "rule": "detail",
             "version": "0a1b2c3d4e5f",
             "current": True,
-            "pages": 2,
+            "pages": 20,
             "records": 4,
+            "rejected": 3,
             "fields": fields,
         },
         {"rule": "detail", "version": "ffffffffffff", "records": 1, "pages": 1},
@@ -31,7 +32,8 @@ def test_each_field_has_a_bar_and_a_share(crawlfleet):
     done = crawlfleet("rule", "coverage", BIZ)
 
     assert done.code == 0
-    assert "detail 0a1b2c3d4e5f (in force): 4 records of 2 pages" in done.out
+    assert "detail 0a1b2c3d4e5f (in force): 4 records of 20 pages; 3 of them rejected" in done.out
+    assert "rejected" not in crawlfleet("rule", "coverage", BIZ, "--rule", "list").out
     price, title, seller = (
         next(line for line in done.lines if line.strip().startswith(name))
         for name in ("price", "title", "seller")

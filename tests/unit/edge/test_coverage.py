@@ -5,7 +5,7 @@ from tests.unit.edge.test_letters import NoOperations, an_event, ask
 
 
 def test_coverage_is_shown_by_field_with_its_share():
-    counted = Coverage(pages=2, records=3, fields={"title": 3, "price": 2, "b": 0, "wild": 9})
+    counted = Coverage(pages=2, records=3, rejected=2, fields={"title": 3, "price": 2, "b": 0, "wild": 9})
     found = [
         RuleCoverage(rule="detail", version="v2", current=True, coverage=counted),
         RuleCoverage(rule="detail", version="v1", current=False, coverage=Coverage(pages=1)),
@@ -21,6 +21,7 @@ def test_coverage_is_shown_by_field_with_its_share():
             "current": True,
             "pages": 2,
             "records": 3,
+            "rejected": 2,
             "fields": [
                 {"name": "b", "count": 0, "share": 0.0},
                 {"name": "price", "count": 2, "share": 0.6667},
@@ -34,6 +35,7 @@ def test_coverage_is_shown_by_field_with_its_share():
             "current": False,
             "pages": 1,
             "records": 0,
+            "rejected": 0,
             "fields": [],
         },
     ]

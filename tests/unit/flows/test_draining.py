@@ -285,14 +285,56 @@ def test_a_worker_that_dies_after_storing_leaves_one_record(world):
     assert len(world.records()) == 2
 
 
-def test_an_older_delivery_does_not_replace_a_newer_one(world):
-    world.put(an_item("A", fields={"sku": "A", "price": 2}))
-    world.drain(NOW + timedelta(seconds=5))
+def test_an_older_item_that_comes_late_does_not_replace_a_newer_one(world):
     world.put(an_item("A", fields={"sku": "A", "price": 1}))
+    world.queue.lease(LANE, "dead.n.1", BATCH, NOW, UNTIL)  # and its worker dies
+    world.put(an_item("A", fields={"sku": "A", "price": 2}))
+
+    world.drain()
+    world.drain(NOW + timedelta(seconds=61))
+
+    assert [record.fields["price"] for record in world.records()] == [2]
+
+
+def test_of_one_batch_the_last_item_is_the_newest_whatever_order_they_come_in(world):
+    world.put(*(an_item("A", fields={"sku": "A", "price": price}) for price in (1, 2, 3)))
+    leased = world.queue.lease(LANE, "dead.n.1", 1, NOW, UNTIL)
+    world.queue.lease(LANE, "dead.n.2", 1, NOW, UNTIL + timedelta(seconds=60))
+    assert len(leased) == 1
+
+    prices = []
+    for wait in (0, 61, 121):
+        world.drain(NOW + timedelta(seconds=wait))
+        prices += [record.fields["price"] for record in world.records()]
+
+    assert prices == [3, 3, 3]
+
+
+def test_a_worker_with_a_slow_clock_stores_the_newer_item_and_no_time_goes_back(world):
+    world.put(an_item("A", fields={"sku": "A", "price": 1}))
+    world.drain(NOW + timedelta(seconds=5))
+    world.put(an_item("A", fields={"sku": "A", "price": 2}))
 
     world.drain(NOW)
 
-    assert [record.fields["price"] for record in world.records()] == [2]
+    (record,) = world.records()
+    assert record.fields["price"] == 2
+    assert record.stored_at == NOW + timedelta(seconds=5)
+
+
+def test_an_item_from_before_items_had_a_time_is_as_old_as_its_storing(world):
+    world.put(an_item("A"))
+    (name,) = world.queue._lanes[LANE.tenant, LANE.biz].queued
+    mine = world.queue._lanes[LANE.tenant, LANE.biz]
+    mine.queued[0], mine.data["6f0c2d3e4a5b46c78d9e0f1a2b3c4d5e"] = (
+        "6f0c2d3e4a5b46c78d9e0f1a2b3c4d5e",
+        mine.data.pop(name),
+    )
+
+    assert world.drain().stored == 1
+
+    (record,) = world.records()
+    assert (record.put, record.stored_at) == (None, NOW)
 
 
 def test_a_batch_has_so_many_items(world):
@@ -309,6 +351,16 @@ def test_the_coverage_of_what_was_stored_is_counted(world):
     assert world.coverages.of(LANE) == {
         ("product", STRICT.version): Coverage(records=2, fields={"sku": 2, "price": 1})
     }
+
+
+def test_items_that_their_schema_does_not_take_are_counted_as_rejected(world):
+    world.put(an_item("A"), an_item("B", fields={"sku": "B", "price": "cheap"}), b"nonsense")
+
+    done = world.drain()
+
+    assert (done.stored, done.dropped) == (1, 2)
+    (found,) = world.coverages.of(LANE).values()
+    assert (found.records, found.rejected) == (2, 1)
 
 
 @pytest.mark.parametrize("part", ["journal", "coverages"])

@@ -358,6 +358,19 @@ def test_the_coverage_of_a_spider_counts_its_page_once_and_what_was_stored(world
     }
 
 
+@pytest.mark.parametrize("reader_name", ["page", "list"])
+def test_records_that_are_not_stored_are_counted_as_rejected(world, reader_name):
+    schema = {"properties": {"line": {"pattern": "^a"}, "title": {"pattern": "^a"}}}
+    source = replace(RULE if reader_name == "page" else PLAIN, schema=schema)
+
+    done, _, whole = read(world, source, b"one\ntwo", reader_name=reader_name)
+
+    (counted,) = whole.take_coverage().values()
+    assert counted.pages == 1
+    assert counted.records == counted.rejected == done.rejected_count > 0
+    assert sum(counted.fields.values()) == counted.records
+
+
 def test_a_worker_writes_the_coverage_with_its_account(world):
     submitted(world)
     submitted(world, "page")

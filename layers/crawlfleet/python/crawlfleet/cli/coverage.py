@@ -24,8 +24,9 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 def coverage(fleet: "Client", biz: str, name: str | None, old: bool, as_json: bool) -> int:
     """Show in how many records each field has a value, by rule and version.
 
-    A field that falls from one version to the next, or from one day to the next, is one that the
-    site has moved.
+    Records count where they were read, also those that were rejected, as the schema or the key did
+    not take them. A field that falls from one version to the next, or from one day to the next, is
+    one that the site has moved.
     """
     found = [
         one
@@ -45,6 +46,8 @@ def coverage(fleet: "Client", biz: str, name: str | None, old: bool, as_json: bo
 def _show(one: "RuleCoverage") -> None:
     state = "in force" if one.current else "not in force any more"
     amount = f"{one.records:,} records of {one.pages:,} pages"
+    if one.rejected:
+        amount += f"; {one.rejected:,} of them rejected, not stored: `status` of a request says why"
     # Not as the table's title: that would be as narrow as the table.
     click.echo(printable(f"{one.rule} {one.version} ({state}): {amount}"))
     rows = [

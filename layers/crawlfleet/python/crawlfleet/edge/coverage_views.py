@@ -13,13 +13,17 @@ class FieldCoverageView(View, frozen=True, kw_only=True):
 
 
 class RuleCoverageView(View, frozen=True, kw_only=True):
-    """One version of a rule or spider; ``current`` is the one that new requests are read by."""
+    """One version of a rule or spider; ``current`` is the one that new requests are read by.
+
+    ``rejected`` of the records were not stored: the schema or the key did not take them.
+    """
 
     rule: str
     version: str
     current: bool
     pages: int
     records: int
+    rejected: int
     fields: list[FieldCoverageView]
 
 
@@ -42,6 +46,7 @@ def _rule_view(one: RuleCoverage) -> RuleCoverageView:
         current=one.current,
         pages=counted.pages,
         records=counted.records,
+        rejected=counted.rejected,
         fields=field_views(counted),
     )
 

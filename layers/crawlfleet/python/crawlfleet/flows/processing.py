@@ -27,7 +27,7 @@ from crawlfleet.model.record import Record
 from crawlfleet.model.request import Claim
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
-from crawlfleet.policy.coverage import coverage_of
+from crawlfleet.policy.coverage import coverage_of, with_rejected
 from crawlfleet.policy.items import item_of
 from crawlfleet.policy.normal_form import normal_form
 from crawlfleet.policy.record_keys import key_of, key_of_content, key_of_text
@@ -49,12 +49,14 @@ DROPPED: Final = "items dropped"
 class Prepared:
     """Records to be stored; of those that are not, how many and, of the first ones, why.
 
+    ``unfit`` are the fields of the latter that could have been records but for schema or key.
     ``next_index`` is where a later part of the same page goes on.
     """
 
     records: tuple[Record, ...]
     rejected: tuple[str, ...]
     rejected_count: int
+    unfit: tuple[dict[str, Any], ...]
     next_index: int
 
 
@@ -77,15 +79,20 @@ def prepare(
     body = request.body
     records: list[Record] = []
     rejected: list[str] = []
+    unfit: list[dict[str, Any]] = []
     count = 0
     for place, one in enumerate(fields, first_index if first_place is None else first_place):
+        plain = None
         try:
-            plain = _checked(validator, source, one)
+            plain = normal_form(one)
+            _check(validator, source, plain)
             key = None
             if source.key:
                 key = _key(source, request.tenant, request.biz, body.rule, plain)
         except InvalidRequestError as error:
             count += 1
+            if plain is not None:
+                unfit.append(plain)
             if len(rejected) < MOST_TOLD:
                 rejected.append(_told(f"record {place}, {_what(error.problems)}"))
             continue
@@ -106,6 +113,7 @@ def prepare(
         records=tuple(records),
         rejected=tuple(rejected),
         rejected_count=count,
+        unfit=tuple(unfit),
         next_index=first_index + len(records),
     )
 
@@ -138,10 +146,14 @@ class Drained:
 
 @dataclass(slots=True)
 class _Batch:
-    """Items on their way: those that are records, and why the others are not."""
+    """Items on their way: those that are records, and why the others are not.
+
+    ``rejected`` are how many of the latter schema or key did not take, by rule and version.
+    """
 
     records: list[tuple[QueuedItem, Record]] = field(default_factory=list)
     dropped: list[tuple[QueuedItem, str]] = field(default_factory=list)
+    rejected: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 def drain(
@@ -172,9 +184,15 @@ def drain(
             batch.dropped.append((queued, f"was handed out {MOST_ATTEMPTS} times and never stored"))
             continue
         try:
-            batch.records.append((queued, _record_of(ports.validator, biz, lane, queued.data, now)))
+            item = item_of(queued.data)
         except InvalidRequestError as error:
             batch.dropped.append((queued, _what(error.problems)))
+            continue
+        try:
+            batch.records.append((queued, _record_of(ports.validator, biz, lane, item, now)))
+        except InvalidRequestError as error:
+            batch.dropped.append((queued, _what(error.problems)))
+            batch.rejected[item.rule, _version_of(biz, item)] += 1
     stored, left = _store(ports, lane, biz, batch, now)
     _tell(ports, lane, token, batch.dropped, now)
     done = [queued.id for queued, _ in (*stored, *batch.dropped)]
@@ -182,7 +200,7 @@ def drain(
         ports.queue.finish(lane, token, done)
     if left:
         ports.queue.give_back(lane, token, [queued.id for queued, _ in left])
-    _count(ports, lane, [record for _, record in stored])
+    _count(ports, lane, [record for _, record in stored], batch.rejected)
     return Drained(stored=len(stored), dropped=len(batch.dropped), given_back=len(left))
 
 
@@ -200,15 +218,20 @@ def _together(leased: Sequence[QueuedItem], count: int) -> Sequence[QueuedItem]:
     return leased
 
 
-def _record_of(validator: Validator, biz: Biz, lane: Lane, data: bytes, now: datetime) -> Record:
-    """The record in a queued item.
+def _version_of(biz: Biz, item: Item) -> str:
+    source = biz.reader(item.rule)
+    return "" if source is None else source.version
+
+
+def _record_of(validator: Validator, biz: Biz, lane: Lane, item: Item, now: datetime) -> Record:
+    """The record that a queued item is.
 
     Raises:
         InvalidRequestError: it is none.
     """
-    item = item_of(data)
-    source = biz.rules.get(item.rule) or biz.spiders.get(item.rule)
-    fields = _checked(validator, source, item.fields)
+    source = biz.reader(item.rule)
+    fields = normal_form(item.fields)
+    _check(validator, source, fields)
     request = None if item.request is None else parse_id(item.request, "request")
     key = _item_key(source, lane, item, fields, request)
     return Record(
@@ -217,7 +240,7 @@ def _record_of(validator: Validator, biz: Biz, lane: Lane, data: bytes, now: dat
         biz=lane.biz,
         url=item.url,
         rule=item.rule,
-        rule_version="" if source is None else source.version,
+        rule_version=_version_of(biz, item),
         stored_at=now,
         fields=fields,
         key=key,
@@ -239,16 +262,12 @@ def _item_key(
     return key_of_content(lane.tenant, lane.biz, item.rule, owner, fields)
 
 
-def _checked(
-    validator: Validator, source: Rule | Spider | None, fields: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The fields in normal form, as the schema wants them."""
-    plain = normal_form(fields)
+def _check(validator: Validator, source: Rule | Spider | None, plain: dict[str, Any]) -> None:
+    """That the fields, in normal form, are as the schema wants them."""
     if source is not None and source.schema is not None:
         problems = validator.problems(source.schema, plain)
         if problems:
             raise InvalidRequestError(problems)
-    return plain
 
 
 def _key(source: Rule | Spider, tenant: str, biz: str, rule: str, fields: Mapping[str, Any]) -> str:
@@ -311,14 +330,20 @@ def _note(ports: DrainPorts, lane: Lane, line: JournalLine) -> None:
         ports.warn(f"{line.count} items were dropped: {line.why}", error)
 
 
-def _count(ports: DrainPorts, lane: Lane, records: Sequence[Record]) -> None:
+def _count(
+    ports: DrainPorts,
+    lane: Lane,
+    records: Sequence[Record],
+    rejected: Mapping[tuple[str, str], int],
+) -> None:
     """Add to the coverage of the rules; statistics only."""
     kinds: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
         kinds[record.rule, record.rule_version].append(record)
-    for (rule, version), several in kinds.items():
+    for kind in kinds.keys() | rejected.keys():
+        counted = coverage_of(one.fields for one in kinds.get(kind, ()))
         try:
-            ports.coverages.add(lane, rule, version, coverage_of(one.fields for one in several))
+            ports.coverages.add(lane, *kind, with_rejected(counted, rejected.get(kind, 0)))
         except StoreError as error:
             ports.warn("the coverage of a rule was not counted", error)
 

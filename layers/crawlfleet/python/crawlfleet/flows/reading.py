@@ -12,6 +12,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from crawlfleet.errors import LeaseLostError
 from crawlfleet.flows import recrawling
 from crawlfleet.flows.holding import Held, Holding
@@ -133,7 +135,8 @@ class Reading:
                 visit = self._visit(held, page, content.digest(page))
         finally:
             self._pace.spent(held.lane, time.perf_counter() - started)
-        self._count(held, harvest.coverage)
+        counted = replace(harvest.coverage, rejected=prepared.rejected_count)
+        self._count(held, counted)
         held.weight = _weight(page, prepared.records, harvest.links)
         links, unfit = self._fit(held, harvest.links)
         return Done(
@@ -182,8 +185,12 @@ class Reading:
             skipped = [str(one) for one in (*found, *unfit) if isinstance(one, Skipped)]
             told += [*part.rejected, *skipped][: MOST_TOLD - len(told)]
             told_count += part.rejected_count + len(skipped)
-            read = [record.fields for record in part.records]
-            self._count(held, coverage_of(read, pages=0 if more else 1))
+            # What has not even a normal form has no fields to count.
+            read = [*(record.fields for record in part.records), *part.unfit]
+            counted = coverage_of(read, pages=0 if more else 1)
+            count = len(part.records) + part.rejected_count
+            counted = replace(counted, records=count, rejected=part.rejected_count)
+            self._count(held, counted)
             if more and len(records) >= PART:
                 await self._store_part(held, records)
                 stored += len(records)

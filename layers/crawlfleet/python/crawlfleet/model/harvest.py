@@ -25,10 +25,14 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """How many records a rule gave, and of how many each field had a value."""
+    """How many records a rule gave, and of how many each field had a value.
+
+    ``rejected`` of the records were not stored: the schema or the key did not take them.
+    """
 
     pages: int = 0
     records: int = 0
+    rejected: int = 0
     fields: dict[str, int] = {}
 
 

@@ -19,7 +19,7 @@ def coverage_of(records: Iterable[Mapping[str, Any]], pages: int = 0) -> Coverag
     """Of how many of the records each field has a value: anything but null and what is empty.
 
     >>> coverage_of([{"a": 0, "b": ""}, {"a": None, "b": "x"}])
-    Coverage(pages=0, records=2, fields={'a': 1, 'b': 1})
+    Coverage(pages=0, records=2, rejected=0, fields={'a': 1, 'b': 1})
     """
     count = 0
     fields: Counter[str] = Counter()
@@ -29,6 +29,13 @@ def coverage_of(records: Iterable[Mapping[str, Any]], pages: int = 0) -> Coverag
     return Coverage(pages=pages, records=count, fields=dict(fields))
 
 
+def with_rejected(coverage: Coverage, count: int) -> Coverage:
+    """The coverage and so many further records that were not stored."""
+    return msgspec.structs.replace(
+        coverage, records=coverage.records + count, rejected=coverage.rejected + count
+    )
+
+
 def together(one: Coverage, other: Coverage) -> Coverage:
     """Both counted as one, with as many fields as are kept."""
     fields = dict(one.fields)
@@ -36,7 +43,10 @@ def together(one: Coverage, other: Coverage) -> Coverage:
         if name in fields or len(fields) < MOST_FIELDS:
             fields[name] = fields.get(name, 0) + count
     return Coverage(
-        pages=one.pages + other.pages, records=one.records + other.records, fields=fields
+        pages=one.pages + other.pages,
+        records=one.records + other.records,
+        rejected=one.rejected + other.rejected,
+        fields=fields,
     )
 
 

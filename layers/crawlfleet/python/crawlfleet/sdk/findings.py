@@ -211,7 +211,8 @@ class FieldCoverage(msgspec.Struct, frozen=True, kw_only=True):
 class RuleCoverage(msgspec.Struct, frozen=True, kw_only=True):
     """How well one version of a rule or spider finds what it looks for.
 
-    ``current`` is the version that new requests are read by.
+    ``current`` is the version that new requests are read by. ``rejected`` of the records were not
+    stored: the schema or the key did not take them.
     """
 
     rule: str
@@ -219,6 +220,7 @@ class RuleCoverage(msgspec.Struct, frozen=True, kw_only=True):
     current: bool = False
     pages: int = 0
     records: int = 0
+    rejected: int = 0
     fields: tuple[FieldCoverage, ...] = ()
 
 

@@ -17,7 +17,7 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.policy.coverage import MOST_FIELDS, MOST_VERSIONS, countable
 
 _ADD: Final = Script("add_coverage")
-_HEAD: Final = re.compile(rb"[0-9]+ ([0-9]+) ([0-9]+)\n")
+_HEAD: Final = re.compile(rb"[0-9]+ ([0-9]+) ([0-9]+)(?: ([0-9]+))?\n")
 _FIELD: Final = re.compile(rb"=([^ \n]*) ([0-9]+)\n")
 
 
@@ -37,7 +37,7 @@ class RedisCoverages:
                 _ADD,
                 (lane_keys(lane).coverage,),
                 *(f"{rule} {version}", MOST_VERSIONS, MOST_FIELDS),
-                *(coverage.pages, coverage.records, lines),
+                *(coverage.pages, coverage.records, lines, coverage.rejected),
             )
         )
 
@@ -61,5 +61,6 @@ def _read(counted: bytes) -> Coverage:
     return Coverage(
         pages=int(head[1]),
         records=int(head[2]),
+        rejected=int(head[3] or 0),
         fields={unquote(name.decode()): int(count) for name, count in _FIELD.findall(counted)},
     )

@@ -1,16 +1,17 @@
 -- add_coverage: adds to the coverage of one version of a rule; the version silent for longest goes.
--- KEYS[1] coverage  HASH  'rule version' -> 'at pages records', then a line '=field count' a field
+-- KEYS[1] coverage  HASH  'rule version' -> 'at pages records rejected', then a line '=field count' a field
 -- ARGV[1] version   'rule version'
 -- ARGV[2] versions  how many are kept
 -- ARGV[3] fields    how many fields of a version are counted
 -- ARGV[4] pages     how many more
 -- ARGV[5] records   how many more
 -- ARGV[6] counts    a line '=field count' a field, the name percent-encoded
+-- ARGV[7] rejected  how many more of the records were not stored
 -- reply   how many versions are kept now
 local MOST_VERSIONS, MOST_FIELDS = tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local function last_counted(text)
-  return tonumber(string.match(text, '^(%d+) %d+ %d+\n')) or 0
+  return tonumber(string.match(text, '^(%d+) [%d ]+\n')) or 0
 end
 
 -- Adds the lines of a text to the counts by field; what is no such line is passed over.
@@ -26,11 +27,16 @@ local function add(fields, known, text)
 end
 
 local before = redis.call('HGET', KEYS[1], ARGV[1])
-local pages, records = string.match(before or '', '^%d+ (%d+) (%d+)\n')
+local pages, records, rejected = string.match(before or '', '^%d+ (%d+) (%d+) ?(%d*)\n')
 local fields = {}
 add(fields, add(fields, 0, before or ''), ARGV[6])
 
-local text = {string.format('%.0f %.0f %.0f\n', server_ms(), (pages or 0) + ARGV[4], (records or 0) + ARGV[5])}
+-- No number where the version was last counted by who did not know of rejected ones.
+rejected = tonumber(rejected) or 0
+
+local text = {string.format(
+  '%.0f %.0f %.0f %.0f\n', server_ms(), (pages or 0) + ARGV[4], (records or 0) + ARGV[5], rejected + ARGV[7]
+)}
 for name, number in pairs(fields) do
   text[#text + 1] = name .. ' ' .. string.format('%.0f', number) .. '\n'
 end
