@@ -1,17 +1,19 @@
 """ports.DataQueue over memory and a real Redis: nothing put is lost, whoever dies."""
 
 from datetime import UTC, datetime, timedelta
+from time import time_ns
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.adapters.memory.data_queue import MemoryDataQueue
-from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
+from crawlfleet.adapters.redis_queue.data_queue import _PUT, RedisDataQueue
 from crawlfleet.adapters.redis_queue.keys import lane_keys
 from crawlfleet.errors import BacklogFullError, InvalidRequestError
 from crawlfleet.model.lane import Lane
-from crawlfleet.policy.items import LARGEST_ITEM, LEASE_BYTES
+from crawlfleet.policy.items import LARGEST_ITEM, LEASE_BYTES, put_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -188,6 +190,42 @@ def test_lanes_and_tenants_are_kept_apart(queue, lane):
     assert lease(queue, others[1]) == []
 
 
+def test_each_item_has_a_time_of_its_own_and_what_is_put_later_has_a_later_one(queue, lane):
+    before = time_ns() - 60 * SECOND // timedelta(microseconds=1) * 1_000
+    for number in range(5):
+        put(queue, lane, f"{number}a", f"{number}b", f"{number}c")
+
+    found = lease(queue, lane, count=100)
+
+    assert texts(found) == [f"{number}{letter}" for number in range(5) for letter in "abc"]
+    times = [put_of(each.id) for each in found]
+    assert times == sorted(set(times))
+    assert before < times[0] < times[-1] < before + 120 * 10**9
+
+
+def test_an_item_that_comes_again_has_the_time_at_which_it_was_put(queue, lane):
+    put(queue, lane, "a")
+    (first,) = lease(queue, lane)
+
+    (again,) = lease(queue, lane, "t2", now=UNTIL, until=UNTIL + 60 * SECOND)
+
+    assert put_of(again.id) == put_of(first.id)
+
+
+def test_items_from_before_items_had_a_time_are_handed_out_and_finished(redis_connection, lane):
+    queue = RedisDataQueue(redis_connection)
+    keys = lane_keys(lane)
+    old = uuid4().hex
+    redis_connection.again(_PUT, (keys.items, keys.item_queue, keys.item_bytes), 100, old, b"{}")
+    put(queue, lane, "new")
+
+    found = lease(queue, lane)
+
+    assert texts(found) == ["{}", "new"]
+    assert put_of(found[0].id) is None
+    assert queue.finish(lane, "t1", ids(found)) == 2
+
+
 def test_another_name_of_the_queue_finds_the_same_items(queue, lane):
     put(queue, lane, "a")
 
@@ -198,8 +236,6 @@ def test_a_call_whose_answer_was_lost_may_put_the_same_again(redis_connection, l
     queue = RedisDataQueue(redis_connection)
     keys = lane_keys(lane)
     names = (keys.items, keys.item_queue, keys.item_bytes)
-    from crawlfleet.adapters.redis_queue.data_queue import _PUT
-
     for _ in range(2):
         redis_connection.again(_PUT, names, 100, "id1", b"a", "id2", b"b")
 
@@ -231,7 +267,7 @@ def test_every_item_is_finished_once_or_waits_whatever_befalls_its_workers(
     a_queue, lane, steps, data
 ):
     queue = a_queue()
-    lane = Lane(lane.tenant, f"b{id(data)}", "main")
+    lane = Lane(lane.tenant, f"b{uuid4().hex}", "main")  # each example has its own
     now, sent, done, held = NOW, 0, [], {}
     for number, step in enumerate(steps):
         if step == "put":

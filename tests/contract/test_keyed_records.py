@@ -12,7 +12,7 @@ from crawlfleet.adapters.mongo.record_documents import latest_of
 from crawlfleet.adapters.mongo.store import MongoRequestStore
 from crawlfleet.errors import StoreError
 from crawlfleet.model.outcome import Dead, Done
-from crawlfleet.model.record import Record
+from crawlfleet.model.record import NS_OF_MS, Record
 from crawlfleet.model.request import State
 from crawlfleet.model.times import to_ms
 from crawlfleet.policy.cursor import decode, encode
@@ -172,6 +172,56 @@ def test_records_of_no_request_are_stored_and_replaced(fleet: Fleet) -> None:
 
     assert by_key(fleet) == {key_of(0): {"n": "newer"}, key_of(1): {"n": 1}, key_of(2): {"n": 2}}
     assert fleet.records(request_id=key_of(1)[:32])[0].fields == {"n": 1}
+
+
+def an_item(claim, put: int | None, at=NOW, **fields) -> Record:
+    """A record that came as an item, put so many ns after NOW."""
+    stamp = None if put is None else to_ms(NOW) * NS_OF_MS + put
+    return msgspec.structs.replace(keyed(claim, "k", at=at, **fields), put=stamp)
+
+
+def test_of_items_the_one_that_was_put_later_stays_whenever_they_are_stored(fleet: Fleet) -> None:
+    (claim,) = fleet.claim(fleet.submit(1))
+    newer = an_item(claim, 1, at=NOW, n="newer")
+    older = an_item(claim, 0, at=NOW + MINUTE, n="older")
+
+    for batch in ([newer], [older], [newer, older], [older, newer]):
+        fleet.store.store_keyed(fleet.lane, fleet.biz, batch, NOW)
+        assert by_key(fleet) == {key_of("k"): {"n": "newer"}}
+
+    (found,) = fleet.records()
+    assert found.put == newer.put
+
+
+def test_an_item_replaces_what_was_stored_before_it_was_put_and_nothing_else(fleet: Fleet) -> None:
+    first, second = fleet.claim(fleet.submit(2))
+    minute_ns = 60 * 1_000 * NS_OF_MS
+
+    def store(record):
+        fleet.store.store_keyed(fleet.lane, fleet.biz, [record], NOW)
+        return by_key(fleet)[key_of("k")]["n"]
+
+    fleet.settle([(first, Done((keyed(first, "k", n="page"),)))])
+    assert store(an_item(first, -1, at=NOW + MINUTE, n="older item")) == "page"
+    assert store(an_item(first, minute_ns, at=NOW + MINUTE, n="item")) == "item"
+    assert store(an_item(first, None, at=NOW + SECOND, n="older")) == "item"
+    fleet.settle([(second, Done((keyed(second, "k", at=NOW + 2 * MINUTE, n="page"),)))])
+    assert by_key(fleet) == {key_of("k"): {"n": "page"}}
+    assert store(an_item(first, None, at=NOW + 3 * MINUTE, n="without a time")) == (
+        "without a time"
+    )
+    assert fleet.records()[0].put is None
+
+
+def test_the_time_of_storing_never_goes_back_when_a_record_is_replaced(fleet: Fleet) -> None:
+    (claim,) = fleet.claim(fleet.submit(1))
+    older, newer = an_item(claim, 0, at=NOW + MINUTE, n=1), an_item(claim, 1, at=NOW, n=2)
+
+    for record in (older, newer):
+        fleet.store.store_keyed(fleet.lane, fleet.biz, [record], NOW)
+
+    (found,) = fleet.records()
+    assert (found.fields, found.stored_at) == ({"n": 2}, NOW + MINUTE)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from crawlfleet.model.request import Claim
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
 from crawlfleet.policy.coverage import coverage_of, with_rejected
-from crawlfleet.policy.items import item_of
+from crawlfleet.policy.items import item_of, put_of
 from crawlfleet.policy.normal_form import normal_form
 from crawlfleet.policy.record_keys import key_of, key_of_content, key_of_text
 from crawlfleet.ports import Coverages, DataQueue, Journal, RequestStore, Validator
@@ -168,7 +168,8 @@ def drain(
     """Store a batch of the lane's items; all counts 0 when none wait.
 
     ``token`` must be new and begin with the worker's id (policy.tokens); the lease lasts ``until``.
-    Nobody else has these items till then, and storing one twice does no harm: a repeat replaces.
+    Nobody else has these items till then, and storing one twice does no harm: a repeat replaces,
+    and an item that comes late does not replace what was put after it.
 
     Raises:
         StoreUnavailableError: the queue does not answer; items are handed out again.
@@ -189,7 +190,9 @@ def drain(
             batch.dropped.append((queued, _what(error.problems)))
             continue
         try:
-            batch.records.append((queued, _record_of(ports.validator, biz, lane, item, now)))
+            put = put_of(queued.id)
+            record = _record_of(ports.validator, biz, lane, item, put, now)
+            batch.records.append((queued, record))
         except InvalidRequestError as error:
             batch.dropped.append((queued, _what(error.problems)))
             batch.rejected[item.rule, _version_of(biz, item)] += 1
@@ -223,7 +226,9 @@ def _version_of(biz: Biz, item: Item) -> str:
     return "" if source is None else source.version
 
 
-def _record_of(validator: Validator, biz: Biz, lane: Lane, item: Item, now: datetime) -> Record:
+def _record_of(
+    validator: Validator, biz: Biz, lane: Lane, item: Item, put: int | None, now: datetime
+) -> Record:
     """The record that a queued item is.
 
     Raises:
@@ -244,6 +249,7 @@ def _record_of(validator: Validator, biz: Biz, lane: Lane, item: Item, now: date
         stored_at=now,
         fields=fields,
         key=key,
+        put=put,
     )
 
 

@@ -88,7 +88,10 @@ class Item(
 
 
 class QueuedItem(msgspec.Struct, frozen=True):
-    """An item as it is handed out: what it is finished by, and which attempt this is, from 1."""
+    """An item as it is handed out: what it is finished by, and which attempt this is, from 1.
+
+    The id says when it was put (policy.items.put_of).
+    """
 
     id: str
     data: bytes

@@ -5,11 +5,14 @@
     {"rule": "product", "url": "https://shop.example/1", "fields": {"sku": "A-1", "price": 9.5}}
 
 ``key`` and ``request`` may be beside these (model.harvest.Item). Whoever puts items uses
-:func:`wire_of`; the data processor reads them with :func:`item_of`.
+:func:`wire_of`; the data processor reads them with :func:`item_of`. The id of an item says when it
+was put, by the clock of the queue's server: what was put later is newer, whatever becomes of the
+workers that either was handed to.
 """
 
 from collections.abc import Sequence
 from typing import Final
+from uuid import uuid4
 
 import msgspec
 
@@ -25,6 +28,8 @@ LANE_BYTES: Final = 64_000_000
 LEASE_BYTES: Final = 8_000_000
 #: When a lane that is full may have room again.
 FULL_SECONDS: Final = 5.0
+#: Those of an epoch ns, till the year 2286.
+_PUT_DIGITS: Final = 19
 
 _encode: Final = msgspec.json.Encoder().encode
 _decoder: Final = msgspec.json.Decoder(Item)
@@ -60,6 +65,28 @@ def item_of(wire: bytes) -> Item:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         message = f"is no item: {str(error)[:200]}"
         raise InvalidRequestError.of("item", message) from error
+
+
+def item_ids(put_us: int, count: int) -> list[str]:
+    """Ids of items that are put together at an epoch us; each is newer than those before it.
+
+    >>> [id_.partition("-")[0] for id_ in item_ids(1767225600000000, 2)]
+    ['1767225600000000000', '1767225600000000001']
+    """
+    first = put_us * 1_000
+    return [f"{put:019d}-{uuid4().hex}" for put in range(first, first + count)]
+
+
+def put_of(item_id: str) -> int | None:
+    """When the item was put, in epoch ns; None if its id is from before ids told that.
+
+    >>> put_of("1767225600000000001-6f0c")
+    1767225600000000001
+    >>> put_of("6f0c2d3e4a5b46c78d9e0f1a2b3c4d5e") is None
+    True
+    """
+    put, dash, _ = item_id.partition("-")
+    return int(put) if dash and len(put) == _PUT_DIGITS and put.isdecimal() else None
 
 
 def refuse_large(items: Sequence[bytes]) -> None:

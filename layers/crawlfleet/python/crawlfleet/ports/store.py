@@ -95,7 +95,9 @@ class RequestStore(Protocol):
         ...
 
     def store_keyed(self, lane: Lane, biz: Biz, records: Sequence[Record], now: datetime) -> None:
-        """Store records with keys of their own that no claim stands for; a repeat replaces.
+        """Store records with keys of their own that no claim stands for.
+
+        One replaces what is stored under its key, unless that is newer (model.record).
 
         Raises:
             StoreError: the store cannot hold one of them; others may be stored.

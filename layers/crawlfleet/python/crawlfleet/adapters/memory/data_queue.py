@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Lock
-from uuid import uuid4
+from time import time_ns
 
 from crawlfleet.model.harvest import QueuedItem
 from crawlfleet.model.lane import Lane
-from crawlfleet.policy.items import LANE_BYTES, LEASE_BYTES, no_room, refuse_large
+from crawlfleet.policy.items import LANE_BYTES, LEASE_BYTES, item_ids, no_room, refuse_large
 
 
 @dataclass(slots=True)
@@ -29,6 +29,7 @@ class MemoryDataQueue:
         self._lane_bytes = lane_bytes
         self._lanes: dict[tuple[str, str], _Items] = {}
         self._lock = Lock()
+        self._put_us = 0
 
     def put(self, lane: Lane, items: Sequence[bytes]) -> int:
         """See ports.DataQueue.put."""
@@ -38,8 +39,9 @@ class MemoryDataQueue:
             size = sum(map(len, items))
             if size and sum(map(len, mine.data.values())) + size > self._lane_bytes:
                 raise no_room(lane.biz, len(items))
-            for item in items:
-                name = uuid4().hex
+            # Never the same time twice, as with a server that is asked over a network.
+            self._put_us = max(self._put_us + 1, time_ns() // 1_000)
+            for name, item in zip(item_ids(self._put_us, len(items)), items, strict=True):
                 mine.data[name] = item
                 mine.queued.appendleft(name)
             return len(mine.data)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+import msgspec
+
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Answer
@@ -91,14 +93,17 @@ class KeptLane:
             self.counters[whose][term] += by
 
     def keep(self, records: Iterable[Record]) -> None:
-        """Store records; of two under one key of their own the one that was stored later stays."""
+        """Store records; of two under one key of their own the newer one stays."""
         for record in records:
             if record.key is None:
                 self.records[record.request_id, record.index] = record
                 continue
             before = self.keyed.get(record.key)
-            if before is None or before.stored_at <= record.stored_at:
+            if before is None:
                 self.keyed[record.key] = record
+            elif before.version_ns <= record.version_ns:
+                at = max(before.stored_at, record.stored_at)
+                self.keyed[record.key] = msgspec.structs.replace(record, stored_at=at)
 
     def drop(self, request_id: RequestId, first: int = 0) -> None:
         """Remove the records of a request from the index ``first`` on, but for those with keys."""

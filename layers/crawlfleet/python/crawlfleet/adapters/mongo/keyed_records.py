@@ -16,7 +16,7 @@ from crawlfleet.adapters.mongo.shards import BY_ID, BY_REQUEST, BY_STORING, Shar
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.record import Record
+from crawlfleet.model.record import NS_OF_MS, Record
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.routing import Shard, keyed_home, keyed_homes
 
@@ -41,9 +41,9 @@ class KeyedRecords:
     def write(
         self, home: Shard, records: Iterable[Record], session: ClientSession | None = None
     ) -> None:
-        """Store those that have keys, each replacing what was stored under its key before it."""
+        """Store those that have keys, each replacing what under its key is not newer."""
         updates = [
-            _replacing(record_document(self._lane.tenant, record))
+            _replacing(record_document(self._lane.tenant, record), record.version_ns)
             for _, record in sorted(latest_of(records).items())
         ]
         if updates:
@@ -128,12 +128,15 @@ class KeyedRecords:
         }
 
 
-def _replacing(document: Document) -> UpdateOne:
-    """Stores a document unless what has its key was stored later.
+def _replacing(document: Document, version_ns: int) -> UpdateOne:
+    """Stores a document unless what has its key is newer (model.record).
 
     One statement, so that two writers of a key need not know of each other. Nothing in a document
-    is taken for an expression.
+    is taken for an expression. Its time of storing never goes back: whoever reads on from there
+    would miss it.
     """
-    stored_later = {"$gt": ["$at", {"$literal": document["at"]}]}
-    change = {"$cond": [stored_later, "$$ROOT", {"$literal": document}]}
+    there = {"$ifNull": ["$put", {"$multiply": [{"$toLong": "$at"}, NS_OF_MS]}]}
+    at = {"$max": ["$at", {"$literal": document["at"]}]}
+    replaced = {"$mergeObjects": [{"$literal": document}, {"at": at}]}
+    change = {"$cond": [{"$gt": [there, version_ns]}, "$$ROOT", replaced]}
     return UpdateOne({"_id": document["_id"]}, [{"$replaceWith": change}], upsert=True, hint=BY_ID)

@@ -9,6 +9,7 @@ One with a key of its own, in a collection of its own::
 
     _id      {k: its key}
     request, index   whose page it was found on last, and where
+    put              when the item was put that it came as, epoch ns; without one it is as old as at
     tenant, biz, at, url, rule, version, fields
 """
 
@@ -32,6 +33,8 @@ def record_document(tenant: str, record: Record) -> Document:
             "request": record.request_id,
             "index": record.index,
         }
+        if record.put is not None:
+            place["put"] = record.put
     return {
         **place,
         "tenant": tenant,
@@ -51,6 +54,7 @@ def record_of(document: Document) -> Record:
     request_id, index = (
         (place["r"], place["i"]) if key is None else (document["request"], document["index"])
     )
+    put = document.get("put")
     return Record(
         request_id=int(request_id) if isinstance(request_id, int) else request_id,
         index=int(index),
@@ -61,6 +65,7 @@ def record_of(document: Document) -> Record:
         stored_at=document["at"],
         fields=_plain(document["fields"]),
         key=key,
+        put=None if put is None else int(put),
     )
 
 
@@ -70,11 +75,11 @@ def keys_of(request_id: RequestId, first: int = 0) -> Document:
 
 
 def latest_of(records: Iterable[Record]) -> dict[str, Record]:
-    """Of records that have keys, by key the one that counts: stored last, or named last."""
+    """Of records that have keys, by key the one that counts: the newest, or the last of these."""
     found: dict[str, Record] = {}
     for record in records:
         key = record.key
-        if key is not None and (key not in found or found[key].stored_at <= record.stored_at):
+        if key is not None and (key not in found or found[key].version_ns <= record.version_ns):
             found[key] = record
     return found
 

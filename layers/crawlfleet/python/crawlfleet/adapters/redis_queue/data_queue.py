@@ -7,7 +7,6 @@ are taken, and they are as safe as that Redis is.
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
-from uuid import uuid4
 
 from crawlfleet.adapters.redis_queue.connection import (
     RedisConnection,
@@ -21,8 +20,9 @@ from crawlfleet.adapters.redis_queue.keys import lane_keys
 from crawlfleet.model.harvest import QueuedItem
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.times import to_ms
-from crawlfleet.policy.items import LANE_BYTES, LEASE_BYTES, no_room, refuse_large
+from crawlfleet.policy.items import LANE_BYTES, LEASE_BYTES, item_ids, no_room, refuse_large
 
+_TIME: Final = Script("item_time")
 _PUT: Final = Script("put_items")
 _LEASE: Final = Script("lease_items")
 _FINISH: Final = Script("finish_items")
@@ -31,7 +31,7 @@ _COUNT: Final = Script("count_items")
 
 
 class RedisDataQueue:
-    """A :class:`~crawlfleet.ports.DataQueue`: every transition is one script, one round trip."""
+    """A :class:`~crawlfleet.ports.DataQueue`: every transition is one script."""
 
     def __init__(self, connection: RedisConnection, *, lane_bytes: int = LANE_BYTES) -> None:
         self._redis = connection
@@ -41,8 +41,10 @@ class RedisDataQueue:
         """Append; returns how many wait. All are taken, or none."""
         refuse_large(items)
         keys = lane_keys(lane)
-        # Named here, so that a call whose answer was lost may be repeated.
-        pairs = [value for item in items for value in (uuid4().hex, item)]
+        # Named here, so that a call whose answer was lost may be repeated; by the time of the node
+        # that has the lane, so that what was put after this is newer, whoever puts it.
+        ids = item_ids(whole(self._redis.again(_TIME, (keys.item_queue,))), len(items))
+        pairs = [value for pair in zip(ids, items, strict=True) for value in pair]
         names = (keys.items, keys.item_queue, keys.item_bytes)
         there = whole(self._redis.again(_PUT, names, self._lane_bytes, *pairs))
         if there < 0:
