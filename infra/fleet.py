@@ -65,12 +65,14 @@ class Grants:
         reads_config: Parameters below ``names.config_root(stage)``.
         reads_redis_secret: The Redis AUTH token.
         reads_node_secrets: MongoDB URIs, named by ``names.node_secret``.
+        reads_proxy_secrets: Lists of proxies, named by ``names.proxy_secret``.
         invokes: Functions it calls, by name.
     """
 
     reads_config: bool = True
     reads_redis_secret: bool = True
     reads_node_secrets: bool = True
+    reads_proxy_secrets: bool = False
     invokes: tuple[str, ...] = ()
 
 
@@ -274,7 +276,7 @@ FLEET: Final = Fleet(
             memory_mb=1024,
             timeout_seconds=900,
             vendor=("core", "plans", "web", "extract"),
-            grants=Grants(invokes=(names.ID_ISSUER,)),
+            grants=Grants(reads_proxy_secrets=True, invokes=(names.ID_ISSUER,)),
             # The event is a wake-up call; the next tick calls again, so old ones are worth nothing.
             asynchronous=AsynchronousInvocation(retry_attempts=0, max_event_age_seconds=120),
             runs_spiders=True,

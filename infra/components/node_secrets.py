@@ -25,6 +25,7 @@ class NodeSecrets(Construct):
         super().__init__(scope, construct_id)
         self.name_pattern = names.node_secret(stage.name, "{node}")
         self._prefix = names.node_secret(stage.name, "")
+        self._proxies = names.proxy_secret(stage.name, "")
         for node in stage.nodes:
             # Not the L2 construct: that one would fill in a random password that is no URI.
             secret = secretsmanager.CfnSecret(
@@ -40,6 +41,13 @@ class NodeSecrets(Construct):
 
     def grant_read(self, grantee: iam.IGrantable) -> None:
         """Lets the grantee read the URI of every node of this stage, of later ones too."""
+        self._grant(grantee, self._prefix)
+
+    def grant_read_proxies(self, grantee: iam.IGrantable) -> None:
+        """Lets the grantee read this stage's lists of proxies, which operators make by hand."""
+        self._grant(grantee, self._proxies)
+
+    def _grant(self, grantee: iam.IGrantable, prefix: str) -> None:
         iam.Grant.add_to_principal(
             grantee=grantee,
             actions=["secretsmanager:GetSecretValue"],
@@ -47,7 +55,7 @@ class NodeSecrets(Construct):
                 Stack.of(self).format_arn(
                     service="secretsmanager",
                     resource="secret",
-                    resource_name=f"{self._prefix}*",
+                    resource_name=f"{prefix}*",
                     arn_format=ArnFormat.COLON_RESOURCE_NAME,
                 )
             ],

@@ -82,6 +82,8 @@ class ComputeStack(Stack):
             self._state.redis.grant_token(function)
         if grants.reads_node_secrets:
             self._state.node_secrets.grant_read(function)
+        if grants.reads_proxy_secrets:
+            self._state.node_secrets.grant_read_proxies(function)
         for name in grants.invokes:
             self.functions[name].grant_invoke(function)
 

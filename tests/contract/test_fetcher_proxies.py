@@ -14,8 +14,10 @@ from crawlfleet.errors import (
     ConfigError,
     ConnectFailedError,
     FetchError,
+    NoProxyError,
     PageGoneError,
     Problem,
+    StoreUnavailableError,
 )
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.proxy import ProxyPool, Rotation
@@ -275,8 +277,60 @@ def test_without_a_proxy_nothing_is_sent_at_all(read, caplog):
 
     error, connections = asyncio.run(run())
 
-    assert (type(error), error.retryable, connections) == (ConnectFailedError, True, 0)
-    assert PASSWORD not in caplog.text
+    assert (type(error), error.retryable, connections) == (NoProxyError, True, 0)
+    assert error.again_seconds == http_proxies.AGAIN_SECONDS
+    assert "pool of proxies 'europe'" in str(error)
+    assert "the secret 'proxies'" in str(error)
+    assert PASSWORD not in f"{caplog.text} {error}"
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (ConfigError([Problem("secret proxies", "there is no such secret")]), "no such secret"),
+        (StoreUnavailableError("secretsmanager", "proxies: Timeout"), "does not answer"),
+    ],
+)
+def test_why_a_pool_has_no_proxies_is_told_with_its_name_and_that_of_the_secret(fault, why, caplog):
+    def read(_):
+        raise fault
+
+    async def run():
+        async with site(reply()) as stands, fetcher_over(read_secret=read) as fetcher:
+            return await error_of(fetcher, stands.url())
+
+    error = asyncio.run(run())
+
+    for told in (str(error), caplog.text):
+        assert why in told
+        assert "'europe'" in told
+        assert "'proxies'" in told
+
+
+def test_an_empty_list_is_read_again_as_soon_as_one_that_could_not_be_read():
+    now, texts = [0.0], [""]
+
+    async def run():
+        async with site(reply(b"page")) as stands, proxy() as through, fetcher_over() as fetcher:
+            fetcher._proxies = http_proxies.Proxies(lambda _: texts[-1], clock=lambda: now[0])
+            error = await error_of(fetcher, stands.url())
+            texts.append(through.line())
+            now[0] = http_proxies.AGAIN_SECONDS
+            return error, (await fetcher.fetch(ask(stands.url()), LIMITS, None, errand())).body
+
+    error, body = asyncio.run(run())
+    assert (type(error), body) == (NoProxyError, b"page")
+
+
+def test_a_dead_proxy_is_named_without_its_password(unused_port):
+    async def run():
+        line = f"http://{USER}:{PASSWORD}@127.0.0.1:{unused_port}"
+        async with fetcher_over(line) as fetcher:
+            return await error_of(fetcher, "http://a.example/")
+
+    error = asyncio.run(run())
+
+    assert str(error) == f"the proxy http://127.0.0.1:{unused_port} cannot be connected to"
 
 
 def test_an_old_list_is_better_than_none():

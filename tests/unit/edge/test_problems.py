@@ -48,6 +48,7 @@ TABLE: list[tuple[CrawlfleetError, int, str]] = [
     (errors.PageGoneError("10.0.0.7"), 500, "internal"),
     (errors.RobotsDeniedError("10.0.0.7"), 500, "internal"),
     (errors.RobotsUnknownError("10.0.0.7"), 500, "internal"),
+    (errors.NoProxyError("10.0.0.7", again_seconds=1.0), 500, "internal"),
     (errors.UnwantedTypeError("10.0.0.7"), 500, "internal"),
     (errors.AddressRefusedError("10.0.0.7"), 500, "internal"),
     (errors.TooLargeError("10.0.0.7"), 500, "internal"),

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.errors import NoProxyError, StoreUnavailableError
 from crawlfleet.flows import execution, leasing, reading
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
@@ -374,3 +374,20 @@ def test_an_entry_that_is_anothers_comes_back_when_the_lease_of_that_one_ends(wo
 
     world.now = until
     assert work(world, PAGES).done == 1
+
+
+def test_without_proxies_requests_wait_no_attempt_counts_and_the_timeline_says_why(world):
+    ids = submitted(world, URLS[0])
+    fault = NoProxyError("the pool of proxies 'eu' has none: the secret 's'", again_seconds=15.0)
+    limit = world.biz.retry.max_attempts + CUT_OFFS + 1
+
+    for _ in range(limit):
+        report = work(world, {URLS[0]: fault})
+        assert (report.dead, report.put_aside) == (0, 1)
+        found = tracked(world, ids[0])
+        assert (found.state, found.attempts) == (State.PENDING, 0)
+        assert "put aside: the pool of proxies 'eu' has none" in found.timeline[-1].why
+        world.now += timedelta(seconds=15)
+
+    report = work(world, PAGES)
+    assert (report.done, tracked(world, ids[0]).state) == (1, State.DONE)

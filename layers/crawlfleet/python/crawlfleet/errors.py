@@ -16,6 +16,7 @@
     ├─ FetchError             the web's answer
     │  ├─ FetchTimeoutError*      connecting, the first byte or the whole took too long
     │  ├─ ConnectFailedError*     name resolution, connection or TLS failed
+    │  ├─ NoProxyError*           the pool to leave through has no proxies: nothing was asked for
     │  ├─ ThrottledError*         429 or 503; ``retry_after_seconds`` when the site said so
     │  ├─ ServerFaultError*       any other 5xx, or an answer that is no HTTP
     │  ├─ PageGoneError           404 or 410, or any other 4xx: asking again will not help
@@ -142,6 +143,19 @@ class ConnectFailedError(FetchError):
     """Name resolution, the connection or TLS failed."""
 
     retryable = True
+
+
+class NoProxyError(FetchError):
+    """The pool to leave through has no proxies now; nothing was asked for.
+
+    That is the operator's to mend and no fault of the request, which waits for ``again_seconds``.
+    """
+
+    retryable = True
+
+    def __init__(self, message: str, *, again_seconds: float) -> None:
+        self.again_seconds = again_seconds
+        super().__init__(message)
 
 
 class ThrottledError(FetchError):

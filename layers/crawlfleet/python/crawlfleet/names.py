@@ -63,6 +63,15 @@ def node_secret(stage: str, node: str) -> str:
     return f"{PRODUCT}/{stage}/nodes/{node}"
 
 
+def proxy_secret(stage: str, pool: str) -> str:
+    """Secrets Manager name below which consumers may read lists of proxies.
+
+    >>> proxy_secret("prod", "europe")
+    'crawlfleet/prod/proxies/europe'
+    """
+    return f"{PRODUCT}/{stage}/proxies/{pool}"
+
+
 def config_root(stage: str) -> str:
     """Root of the stage's parameter tree in SSM.
 

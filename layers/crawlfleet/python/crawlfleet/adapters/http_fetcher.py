@@ -226,7 +226,7 @@ class AiohttpFetcher:
         limits, way = run.limits, run.way
         left = limits.total_seconds - run.before
         if left <= 0:
-            raise FetchTimeoutError("the answer took too long")
+            raise FetchTimeoutError("the answer took longer than fetch.total_seconds")
         deadline = asyncio.get_running_loop().time() + left
         headers = hop.headers if run.jar is None else _with_cookies(hop, run.jar)
         session, proxy, proxy_headers = self._direct, None, None
@@ -317,7 +317,9 @@ class AiohttpFetcher:
                     found = await self._names.resolve(url.raw_host or "", url.port or 0)
             except OSError as error:
                 if isinstance(error, TimeoutError):
-                    raise FetchTimeoutError("looking up the host took too long") from error
+                    raise FetchTimeoutError(
+                        "looking up the host took longer than fetch.connect_seconds"
+                    ) from error
                 raise ConnectFailedError("the host's name leads nowhere") from error
             addresses = [place["host"] for place in found]
         if not all(map(self._may_connect, addresses)):
@@ -346,7 +348,7 @@ def _known(error: Exception, run: _Run, *, answered: bool) -> FetchError:
     way = run.way
     if way is None or answered:
         return translated(error)
-    known, at_fault = translated_behind_proxy(error, way.proxy.url.host)
+    known, at_fault = translated_behind_proxy(error, way.proxy.url)
     if isinstance(error, aiohttp.ClientHttpProxyError) and error.status == 407:
         way.refused_us()
     elif at_fault:

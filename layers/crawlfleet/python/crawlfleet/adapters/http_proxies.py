@@ -14,7 +14,8 @@ from typing import Final
 from aiohttp import encode_basic_auth
 from yarl import URL
 
-from crawlfleet.errors import ConnectFailedError
+from crawlfleet.adapters.secrets import WRONG_SETUP
+from crawlfleet.errors import ConfigError, NoProxyError, StoreUnavailableError
 from crawlfleet.model.proxy import ProxyPool, Rotation
 from crawlfleet.policy.proxying import NEW, Standing, after_failure, chosen, place_of
 from crawlfleet.policy.target import problem_with
@@ -121,6 +122,7 @@ class _List:
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.proxies: list[Proxy] = []
+        self.fault = ""
         self.standings: dict[tuple[str, str | None], Standing] = {}
         self.turn = 0
         self.read_at = float("-inf")
@@ -160,14 +162,19 @@ class Proxies:
         """The way to leave by, or None where the errand names no pool.
 
         Raises:
-            ConnectFailedError: the pool has no proxies, or they cannot be read.
+            NoProxyError: the pool has no proxies, or they cannot be read; says which and why.
         """
         pool = errand.proxies
         if pool is None:
             return None
         known = await self._list(errand.pool, pool)
         if not known.proxies:
-            raise ConnectFailedError("the proxies to leave through cannot be had")
+            raise NoProxyError(
+                f"the pool of proxies {errand.pool!r} has none: the secret {pool.secret!r} "
+                f"{known.fault}; it must hold their URLs, one a line, and is read again every "
+                f"{AGAIN_SECONDS:g} s",
+                again_seconds=AGAIN_SECONDS,
+            )
         count = len(known.proxies)
         if pool.rotation is Rotation.EACH_JOB:
             lane = errand.lane
@@ -196,17 +203,38 @@ class Proxies:
     async def _read(self, name: str | None, pool: ProxyPool, known: _List) -> None:
         known.read_at = self._clock()
         known.stale_at = known.read_at + AGAIN_SECONDS
-        about = {"pool": name}
+        about = {"pool": name, "secret": pool.secret}
         if self._read_secret is None:
+            known.fault = "is read by nothing here"
             _log.error("a pool of proxies is asked for, and nothing here reads its secret")
             return
         try:
             text = await asyncio.to_thread(self._read_secret, pool.secret)
         except Exception as error:  # noqa: BLE001  whatever reads it; and its text may quote it
-            _log.warning("proxies cannot be read: %s", type(error).__name__, extra=about)
+            known.fault = f"cannot be read: {_why(error)}"
+            _log.warning(
+                "the proxies of pool %r cannot be read, secret %r: %s",
+                *(name, pool.secret, _why(error)),
+                extra=about,
+            )
             return
         proxies, wrong = parse_proxies(text)
         if wrong:
             _log.warning("%d lines of a list of proxies are no proxies", wrong, extra=about)
         known.take(proxies)
-        known.stale_at = known.read_at + FRESH_SECONDS
+        if proxies:
+            known.stale_at = known.read_at + FRESH_SECONDS
+            return
+        known.fault = f"has no proxies in it, and {wrong} lines that are none"
+        _log.warning("the pool %r has no proxies: its secret %r has none", name, pool.secret)
+
+
+def _why(error: Exception) -> str:
+    """Why a secret cannot be read, in words of ours: its own may quote the secret."""
+    if isinstance(error, ConfigError):
+        known = [each.message for each in error.problems if each.message in WRONG_SETUP.values()]
+        if known:
+            return known[0]
+    if isinstance(error, StoreUnavailableError):
+        return "the store of secrets does not answer"
+    return type(error).__name__

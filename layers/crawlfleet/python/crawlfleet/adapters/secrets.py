@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 from crawlfleet.errors import ConfigError, Problem, StoreUnavailableError
 
 #: Answers that another try will not change: the stage is set up wrongly.
-_WRONG_SETUP: Final = {
+WRONG_SETUP: Final = {
     "ResourceNotFoundException": "there is no such secret",
     "AccessDeniedException": "this function may not read it",
     "InvalidRequestException": "it is marked for deletion or has no value",
@@ -62,8 +62,8 @@ class Secrets:
             value = self._client.get_secret_value(SecretId=secret_id)["SecretString"]
         except ClientError as error:
             code = str(error.response.get("Error", {}).get("Code", "")).rpartition("#")[2]
-            if code in _WRONG_SETUP:
-                problem = Problem(f"secret {secret_id}", _WRONG_SETUP[code])
+            if code in WRONG_SETUP:
+                problem = Problem(f"secret {secret_id}", WRONG_SETUP[code])
                 raise ConfigError((problem,)) from error
             raise StoreUnavailableError("secretsmanager", f"{secret_id}: {code}") from error
         except BotoCoreError as error:

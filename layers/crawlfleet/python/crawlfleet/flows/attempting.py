@@ -8,6 +8,7 @@ from crawlfleet.errors import (
     CrawlfleetError,
     ExtractError,
     LeaseLostError,
+    NoProxyError,
     StoreError,
     UnknownRuleError,
 )
@@ -58,8 +59,8 @@ class Attempts:
     async def attempt(self, held: Held) -> Outcome | Waiting:
         """Download and read one request: every failure becomes an outcome.
 
-        One that was not begun, as its turn was needed for its site's robots.txt, waits for the
-        next one: that is no attempt.
+        One that was not begun, as its turn was needed for its site's robots.txt or its pool has no
+        proxies, waits: that is no attempt.
         """
         body, biz = held.claim.request.body, held.biz
         now = self._ports.clock
@@ -79,6 +80,10 @@ class Attempts:
         except NoTurnError as error:
             until = now() + timedelta(seconds=error.again_seconds)
             return Waiting(held.host[0], [held], until, "robots")
+        except NoProxyError as error:
+            # Whoever has set up the pool mends it; until then nothing can be asked for, or is lost.
+            until = now() + timedelta(seconds=error.again_seconds)
+            return Waiting(held.host[0], [held], until, "proxies", f"put aside: {error}"[:500])
         except LeaseLostError as error:
             return Retry(now(), str(error))  # of what is not held any more nothing is written
         except StoreError as error:

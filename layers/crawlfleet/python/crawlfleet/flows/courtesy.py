@@ -47,12 +47,16 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Requests that got no turn: which, until when they wait, and for what."""
+    """Requests that got no turn: which, until when they wait, and for what.
+
+    ``said`` is what their timelines say, where that is no matter of turns.
+    """
 
     host: str
     held: Sequence[Held]
     until: datetime
     why: str
+    said: str | None = None
 
 
 class Courtesy:

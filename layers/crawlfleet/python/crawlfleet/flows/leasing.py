@@ -236,7 +236,7 @@ class Leasing:
         by_token: dict[str, list[tuple[str, datetime, list[Entry]]]] = defaultdict(list)
         for part in waiting:
             claims = [one.claim for one in part.held]
-            by_why[reason(part.why)] += claims
+            by_why[part.said or reason(part.why)] += claims
             for token, entries in _by_token(claims).items():
                 by_token[token].append((part.host, part.until, entries))
         for why, claims in by_why.items():
