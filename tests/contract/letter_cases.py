@@ -60,7 +60,7 @@ class Letters:
         return self.port.purge(self.fleet.lane, self.fleet.biz, ids, "api:me", NOW)
 
 
-def kill(fleet, requests, error="PageGoneError: answered 404", reason="PageGone", answer=None):
+def kill(fleet, requests, error="PageGone: answered 404", reason="PageGone", answer=None):
     fleet.settle([(c, Dead(error, reason, answer)) for c in fleet.claim(requests)])
 
 

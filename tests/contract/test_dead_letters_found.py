@@ -38,7 +38,7 @@ def test_a_dead_letter_keeps_reason_answer_and_sample(fleet, letters) -> None:
 
     assert letter == fleet.get(request)
     assert (letter.reason, letter.answer, letter.state) == ("PageGone", answer, State.DEAD)
-    assert letter.error == "PageGoneError: answered 404"
+    assert letter.error == "PageGone: answered 404"
 
 
 def test_what_waits_for_another_try_shows_why_and_what_is_done_shows_nothing(fleet) -> None:
@@ -75,8 +75,8 @@ def test_each_filter_finds_its_own_and_all_of_them_must_hold(fleet, letters) -> 
     other = submit(fleet, 1, worker=2, url="https://b.example/", rule="list")
     later = submit(fleet, 1, NOW + MINUTE, worker=3, url="https://b.example/shop")
     kill(fleet, plain, answer=gone)
-    kill(fleet, other, "ConnectFailedError: no (.*) route", "ConnectFailed")
-    kill(fleet, later, "ThrottledError: answered 503", "Throttled", Answer(url="u", status=503))
+    kill(fleet, other, "ConnectFailed: no (.*) route", "ConnectFailed")
+    kill(fleet, later, "Throttled: answered 503", "Throttled", Answer(url="u", status=503))
     (first,), (second,), (third,) = plain, other, later
 
     expected = {

@@ -237,7 +237,7 @@ def test_what_is_no_time_is_told_both_ways_to_write_one(crawlfleet, api, option)
 
 def test_a_table_in_a_pipe_is_no_wider_than_one_reads_and_loses_nothing(crawlfleet, api):
     url, number = "https://example.org/" + "long/" * 60, str(FIRST_ID)
-    api.findings.letter(FIRST_ID, url=url, error="PageGoneError: " + "gone " * 50)
+    api.findings.letter(FIRST_ID, url=url, error="PageGone: " + "gone " * 50)
 
     out = crawlfleet("dead", "list", BIZ).out
 

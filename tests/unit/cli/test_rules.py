@@ -1,5 +1,6 @@
 import http.server
 import json
+import socket
 import threading
 import time
 
@@ -212,6 +213,18 @@ def test_a_rule_is_tried_on_a_page_of_the_web_asked_for_once(crawlfleet, files, 
     assert done.json()["records"] == [{"title": "Nuts"}]
     assert [path for path, _ in site.heard] == ["/robots.txt", "/x"]
     assert {headers["User-Agent"] for _, headers in site.heard} == {"AcmeBot/1.0"}
+
+
+@pytest.mark.parametrize("option", [(), ("--ignore-robots",)], ids=["robots", "page"])
+def test_a_site_that_is_not_there_is_not_reachable_and_is_told_in_words(crawlfleet, files, option):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/x"
+        done = crawlfleet("rule", "try", str(files / "rule.yaml"), url, *option)
+
+    assert done.code == 3
+    assert "nobody listens there" in done.err
+    assert "HTTPConnectionPool" not in done.err
 
 
 def test_a_page_that_its_site_does_not_want_fetched_is_not_asked_for(crawlfleet, files, site):

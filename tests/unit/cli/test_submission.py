@@ -252,6 +252,24 @@ def test_exit_codes_tell_kinds_of_failure_apart(crawlfleet, api):
     assert "crawlfleet up" in gone.err
 
 
+def test_a_server_that_is_no_api_is_said_to_be_none_and_its_page_is_not_shown(crawlfleet, api):
+    api.faults.append(Fault(404, b"<html><title>Not Found</title><p>nothing here</p></html>"))
+
+    done = crawlfleet("stats", BIZ)
+
+    assert done.code == 3
+    assert "no Crawlfleet API answers there (404): a page that is called 'Not Found'" in done.err
+    assert "--api-url" in done.err
+    assert "nothing here" not in done.err
+
+
+def test_when_to_come_back_is_said(crawlfleet, api):
+    full = json.dumps(problem("backlog-full", 429, "it is full")).encode()
+    api.faults.append(Fault(429, full, {"retry-after": "300"}))
+
+    assert "come back in 300 s (Retry-After)" in crawlfleet("submit", BIZ, URL).err
+
+
 def test_the_key_is_never_shown(crawlfleet, api):
     shown = []
     for fault in (Fault(403, KEY.encode()), Fault(500, f'{{"detail": "{KEY}"}}'.encode())):

@@ -43,7 +43,7 @@ def a_letter(answer: Answer | None = ANSWER) -> Tracked:
         attempts=3,
         timeline=(Event(at=AT, state=State.DEAD, by="w", why="answered 404"),),
         worker="w",
-        error="PageGoneError: answered 404",
+        error="PageGone: answered 404",
         reason="PageGone",
         answer=answer,
     )

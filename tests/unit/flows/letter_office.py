@@ -89,7 +89,7 @@ class Office:
         ids = self.submit(number, **options)
         claims = self.take()
         assert [claim.request.id for claim in claims] == ids
-        dead = [(claim, Dead("PageGoneError: answered 404", "PageGone")) for claim in claims]
+        dead = [(claim, Dead("PageGone: answered 404", "PageGone")) for claim in claims]
         self.world.store.settle(DOCS, self.world.biz, dead, "w", self.world.now)
         self.world.queue.finish(
             DOCS, f"w.{self.world.now}", [c.entry for c in claims], 0, self.world.now

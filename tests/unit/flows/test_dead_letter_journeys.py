@@ -106,7 +106,7 @@ def test_a_page_that_cannot_be_read_is_kept_with_its_beginning(office, world):
     (letter,) = office.list(LetterFilter(reason="Extract", status=200)).items
 
     assert letter.answer.sample == b"bad"
-    assert letter.error == "ExtractError: title: is missing"
+    assert letter.error == "Extract: title: is missing"
     assert msgspec.json.encode(letter.answer)
 
 

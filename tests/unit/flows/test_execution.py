@@ -87,7 +87,7 @@ def test_a_failure_that_may_pass_waits_for_its_next_attempt(world):
     found = tracked(world, an_id)
     assert (report.retried, found.state, found.attempts) == (1, State.WAITING, 1)
     assert found.due_at == START + timedelta(seconds=10)
-    assert "ConnectFailedError: refused" in found.error
+    assert "ConnectFailed: refused" in found.error
     assert world.queue.depth(DOCS).delayed == 1
 
 

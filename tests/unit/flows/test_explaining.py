@@ -200,7 +200,7 @@ def test_a_waiting_request_is_told_when_it_is_due_and_because_of_what():
         an_event(3, State.WAITING),
         attempts=1,
         due_at=at(90),
-        error="ThrottledError: answered 503",
+        error="Throttled: answered 503",
         reason="Throttled",
         answer=answer,
     )
@@ -209,7 +209,7 @@ def test_a_waiting_request_is_told_when_it_is_due_and_because_of_what():
 
     assert (found.facts["reason"], found.facts["status"]) == ("Throttled", 503)
     assert found.sentence == (
-        "Attempt 1 of 3 failed: ThrottledError: answered 503; the next is due at "
+        "Attempt 1 of 3 failed: Throttled: answered 503; the next is due at "
         "2026-03-01T12:01:30Z, in 30 s; no worker lives: the scheduler starts one within a minute "
         "of that."
     )
@@ -231,7 +231,7 @@ def test_a_dead_letter_is_told_why_what_the_site_said_and_what_to_do():
         State.DEAD,
         an_event(3, State.DEAD),
         attempts=1,
-        error="PageGoneError: answered 404",
+        error="PageGone: answered 404",
         reason="PageGone",
         answer=Answer(url="https://example.org/", status=404),
     )

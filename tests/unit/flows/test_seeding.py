@@ -252,7 +252,7 @@ def test_two_that_look_after_the_same_seed_store_one_request(world):
     ("outcome", "state", "why"),
     [
         (Done(()), SeedState.FINISHED, ""),
-        (Dead("PageGoneError: 404", "PageGone"), SeedState.FAILED, "is dead: PageGoneError: 404"),
+        (Dead("PageGone: 404", "PageGone"), SeedState.FAILED, "is dead: PageGone: 404"),
     ],
 )
 @pytest.mark.parametrize("told", [True, False], ids=["told", "found out"])

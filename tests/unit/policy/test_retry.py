@@ -35,20 +35,18 @@ LIMITS = RetryLimits(max_attempts=4, base_seconds=5, max_seconds=60)
 def test_the_delay_doubles_with_each_attempt(attempt, seconds):
     decided = after_failure(ConnectFailedError("no"), attempt, LIMITS, NOW, 1.0)
 
-    assert decided == Retry(
-        NOW + timedelta(seconds=seconds), "ConnectFailedError: no", "ConnectFailed"
-    )
+    assert decided == Retry(NOW + timedelta(seconds=seconds), "ConnectFailed: no", "ConnectFailed")
 
 
 def test_the_last_attempt_is_the_last():
     decided = after_failure(FetchTimeoutError("slow"), 4, LIMITS, NOW, 0.5)
 
-    assert decided == Dead("FetchTimeoutError: slow", "FetchTimeout")
+    assert decided == Dead("FetchTimeout: slow", "FetchTimeout")
 
 
 def test_what_cannot_pass_is_not_tried_again():
     assert after_failure(PageGoneError("gone", status=410), 1, LIMITS, NOW, 0.5) == Dead(
-        "PageGoneError: gone", "PageGone"
+        "PageGone: gone", "PageGone"
     )
     assert isinstance(after_failure(ExtractError("a", "b"), 1, LIMITS, NOW, 0.5), Dead)
 

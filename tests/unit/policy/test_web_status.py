@@ -49,6 +49,7 @@ def test_status_becomes_its_error(status, kind, retryable):
 
 def test_throttling_carries_the_wait():
     assert error_for(429, "7", NOW).retry_after_seconds == 7.0
+    assert str(error_for(429, "7", NOW)) == "answered 429, Retry-After 7 s"
     assert error_for(503, None, NOW).retry_after_seconds is None
 
 

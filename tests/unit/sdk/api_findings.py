@@ -31,7 +31,7 @@ class Findings:
             "job": None,
             "attempts": 3,
             "reason": "PageGone",
-            "error": "PageGoneError: answered 404",
+            "error": "PageGone: answered 404",
             "status": 404,
             "answer": {
                 "url": f"https://example.org/{number}",

@@ -18,6 +18,7 @@ from crawlfleet.errors import (
 from crawlfleet.sdk import (
     ApiError,
     Client,
+    NoApiError,
     Retries,
     Timeouts,
     UnavailableError,
@@ -158,13 +159,32 @@ def test_refusals_come_back_as_the_errors_they_were(client, api):
 
 
 def test_a_stranger_that_answers_in_its_own_way_is_quoted_briefly(client, api):
-    api.faults.append(Fault(418, b"<h1>teapot</h1>" * 100))
+    api.faults.append(Fault(418, b"teapot " * 100))
 
     with pytest.raises(ApiError) as caught:
         client.stats(BIZ)
 
     assert "teapot" in str(caught.value)
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 409, 500])
+def test_a_page_instead_of_an_answer_is_no_api_whatever_its_status(client, api, status):
+    page = b"<!doctype html>\n<html><head>\n<title>It works!</title></head><body>hello"
+    api.faults.append(Fault(status, page))
+
+    with pytest.raises(NoApiError) as caught:
+        client.stats(BIZ)
+
+    said = f"no Crawlfleet API answers there ({status}): a page that is called 'It works!'"
+    assert str(caught.value) == said
+
+
+def test_a_page_of_a_gateway_that_has_no_api_behind_it_now_asks_for_another_try(client, api):
+    api.faults.extend(Fault(502, b"<html>Bad Gateway</html>") for _ in range(9))
+
+    with pytest.raises(UnavailableError, match=r"502: a page\Z"):
+        client.stats(BIZ)
 
 
 def test_errors_of_a_strange_shape_are_left_out(client, api):

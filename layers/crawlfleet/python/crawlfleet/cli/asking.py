@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from crawlfleet.errors import (
     ConfigError,
+    ConnectFailedError,
     FetchError,
+    FetchTimeoutError,
     Problem,
     RobotsDeniedError,
     RobotsUnknownError,
@@ -81,6 +83,8 @@ def _check(
         try:
             page = _download(session, f"{origin}/robots.txt", asked, lambda _: None)
             known[origin] = RobotsCopy(status=page.status, text=page.body[:MAX_BYTES])
+        except ConnectFailedError:
+            raise  # the site is not there, so that its page is not there either
         except FetchError as error:
             known[origin] = RobotsCopy(status=error.status)
     verdict = SiteRules(origin, known[origin]).verdict(url, product_of(politeness, limits))
@@ -116,9 +120,12 @@ def _download(session: "Session", url: str, limits: FetchLimits, check: Check) -
                 request = answer.next
             redirects.append(place)
             if len(redirects) > limits.max_redirects:
-                raise TooLargeError(f"{url}: more than {limits.max_redirects} redirects")
+                most = f"{limits.max_redirects} redirects (fetch.max_redirects)"
+                raise TooLargeError(f"{url}: more than {most}")
     except (requests.RequestException, HTTPError) as error:
-        raise FetchError(f"{url}: {error}") from error
+        from crawlfleet.sdk.transport import in_words
+
+        raise ConnectFailedError(f"{url}: {in_words(error)}") from error
 
 
 def _body(answer: "Response", limits: FetchLimits, url: str, started: float) -> bytes:
@@ -127,9 +134,11 @@ def _body(answer: "Response", limits: FetchLimits, url: str, started: float) -> 
     while chunk := answer.raw.read1(_CHUNK, decode_content=True):
         body += chunk
         if len(body) > limits.max_body_bytes:
-            raise FetchError(f"{url}: the page is longer than {limits.max_body_bytes:,} bytes")
+            given = f"{limits.max_body_bytes:,} bytes (fetch.max_body_bytes)"
+            raise TooLargeError(f"{url}: the page is longer than {given}")
         if time.monotonic() - started > limits.total_seconds:
-            raise FetchError(f"{url}: not there after {limits.total_seconds:g} seconds")
+            given = f"{limits.total_seconds:g} seconds (fetch.total_seconds)"
+            raise FetchTimeoutError(f"{url}: not there after {given}")
     return bytes(body)
 
 

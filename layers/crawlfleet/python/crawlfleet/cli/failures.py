@@ -7,7 +7,9 @@ from crawlfleet.errors import (
     BacklogFullError,
     ConfigError,
     ConflictError,
+    ConnectFailedError,
     CrawlfleetError,
+    FetchTimeoutError,
     InvalidRequestError,
     KeyReusedError,
     NotFoundError,
@@ -48,6 +50,10 @@ _SERVICE: Final = (
     "Is it up? `crawlfleet up` starts a local one; --api-url or CRAWLFLEET_API_URL says where "
     "another one is."
 )
+_ELSEWHERE: Final = (
+    "Is that the right address? --api-url or CRAWLFLEET_API_URL says where the API is; "
+    "`crawlfleet up` prints that of a local one."
+)
 _IDS: Final = "An id is what `crawlfleet submit` printed; `crawlfleet requests BIZ` lists them."
 
 
@@ -59,6 +65,9 @@ def tell(error: CrawlfleetError) -> int:
     problems = error.problems if isinstance(error, ConfigError | InvalidRequestError) else ()
     for line in map(str, problems or (str(error) or type(error).__name__,)):
         note(f"crawlfleet: {line}")
+    after = getattr(error, "retry_after_seconds", None)
+    if after:
+        note(f"It asks to come back in {after:g} s (Retry-After).")
     if hint:
         note(hint)
     return code
@@ -68,6 +77,7 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
     """The exit code and the next step for an error."""
     from crawlfleet.sdk.faults import (
         ApiError,
+        NoApiError,
         UnavailableError,
         UncertainError,
         UnreachableError,
@@ -76,6 +86,7 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
 
     meanings: tuple[tuple[type[CrawlfleetError], Exit, str], ...] = (
         (UnreachableError, Exit.UNREACHABLE, _SERVICE),
+        (NoApiError, Exit.UNREACHABLE, _ELSEWHERE),
         (UnavailableError, Exit.UNREACHABLE, "It asks to come back later: try again in a minute."),
         (
             UncertainError,
@@ -153,6 +164,12 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
                 "A worker would wait until it can be read. Try again in a minute, or try the rule "
                 "on a saved page."
             ),
+        ),
+        (ConnectFailedError, Exit.UNREACHABLE, "Is the address right, and is its site up?"),
+        (
+            FetchTimeoutError,
+            Exit.UNREACHABLE,
+            "Try again in a minute, or give it more time in the biz's document.",
         ),
         (ConfigError, Exit.BAD_INPUT, ""),
         (InvalidRequestError, Exit.BAD_INPUT, ""),

@@ -79,8 +79,8 @@ def after_failure(
     as ``jitter`` from 0 to 1 says, so that what failed together does not come back together. A
     longer Retry-After of the site wins.
     """
-    text = f"{type(error).__name__}: {error}"[:500]
     reason = reason_of(error)
+    text = f"{reason}: {error}"[:500]
     answer = getattr(error, "answer", None)
     if not error.retryable or attempt >= limits.max_attempts:
         return Dead(text, reason, answer)

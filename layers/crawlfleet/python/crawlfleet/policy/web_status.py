@@ -34,6 +34,8 @@ def error_for(status: int, retry_after: str | None, now: datetime) -> FetchError
     message = f"answered {status}"
     if status in _LATER:
         seconds = retry_after_seconds(retry_after, now)
+        if seconds is not None:
+            message += f", Retry-After {seconds:g} s"
         return ThrottledError(message, status=status, retry_after_seconds=seconds)
     if status == 408:
         return FetchTimeoutError(message, status=status)

@@ -24,6 +24,7 @@ from crawlfleet.sdk.address import Address, find_address
 from crawlfleet.sdk.client import Client
 from crawlfleet.sdk.faults import (
     ApiError,
+    NoApiError,
     PartlySubmittedError,
     UnavailableError,
     UncertainError,
@@ -85,6 +86,7 @@ __all__ = [
     "InvalidRequestError",
     "KeyReusedError",
     "Ledger",
+    "NoApiError",
     "NotFoundError",
     "Pages",
     "PartlySubmittedError",

@@ -6,6 +6,7 @@
     ├─ RejectedError and its kinds   the API refused; rebuilt from its problem document
     ├─ ConfigError                   no address or no key could be found, or one is unusable
     ├─ ApiError                      any other answer that is no success: ``status``, ``problem``
+    │  ├─ NoApiError                 a page or a text of somebody else's: no API answers there
     │  └─ UnavailableError*          429, 502, 503 or 504, still after the last try
     ├─ UnreachableError*             no connection, or no whole answer in time
     ├─ UncertainError                the answer to a submission was lost: it may have been accepted
@@ -39,6 +40,11 @@ from crawlfleet.sdk.results import ProblemDocument, RequestStatus, Submitted
 
 #: What an answer of the wrong shape is quoted with, at most.
 _QUOTED_CHARACTERS: Final = 300
+#: So much of a page is looked through for its title.
+_READ_BYTES: Final = 10_000
+_TITLE: Final = re.compile(r"<title[^<>]*>([^<]+)", re.IGNORECASE)
+#: The type of the problem that is made up where somebody else answered.
+_STRANGER: Final = "urn:crawlfleet:no-api"
 #: Answers that say "not now": the same call may succeed later.
 LATER: Final = frozenset({429, 502, 503, 504})
 
@@ -50,6 +56,14 @@ class ApiError(CrawlfleetError):
         self.status = status
         self.problem = problem
         super().__init__(f"the API answered {status}: {problem}")
+
+
+class NoApiError(ApiError):
+    """What answered is no Crawlfleet API: neither JSON of ours nor of the gateway before it."""
+
+    def __init__(self, status: int, problem: ProblemDocument) -> None:
+        super().__init__(status, problem)
+        self.args = (f"no Crawlfleet API answers there ({status}): {problem}",)
 
 
 class UnavailableError(ApiError):
@@ -143,6 +157,10 @@ def read_problem(status: int, body: bytes, redact: Callable[[str], str]) -> Prob
         raw = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raw = None
+        if body.strip():
+            return ProblemDocument(
+                type=_STRANGER, title=_of_a_stranger(body, redact), status=status
+            )
     if not isinstance(raw, dict) or not raw.keys() & {"title", "detail", "message", "errors"}:
         quoted = body[:_QUOTED_CHARACTERS].decode("utf-8", "replace").strip()
         return ProblemDocument(
@@ -162,6 +180,15 @@ def read_problem(status: int, body: bytes, redact: Callable[[str], str]) -> Prob
     )
 
 
+def _of_a_stranger(body: bytes, redact: Callable[[str], str]) -> str:
+    """A page by its title, and any other text by its beginning; never a page's markup."""
+    text = " ".join(redact(body[:_READ_BYTES].decode("utf-8", "replace")).split())
+    if not text.startswith("<"):
+        return text[:_QUOTED_CHARACTERS]
+    title = _TITLE.search(text)
+    return f"a page that is called {title[1].strip()[:80]!r}" if title else "a page"
+
+
 def error_of(
     status: int, problem: ProblemDocument, retry_after_seconds: float | None = None
 ) -> CrawlfleetError:
@@ -170,6 +197,8 @@ def error_of(
     >>> error_of(404, ProblemDocument(type="/problems/unknown-biz", detail="no biz 'x'"))
     UnknownBizError("no biz 'x'")
     """
+    if problem.type == _STRANGER and status not in LATER:
+        return NoApiError(status, problem)
     kind = _slug(problem.type)
     if kind == "invalid-request" or (status in {400, 422} and kind not in _KINDS):
         return InvalidRequestError(

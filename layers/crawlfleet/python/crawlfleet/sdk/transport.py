@@ -195,7 +195,7 @@ class Transport:
             try:
                 status, content, retry_after = self._send(method, path, params, body, headers)
             except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-                why = _reason(error)
+                why = in_words(error)
                 if not _never_sent(error):
                     lost.append(why)
                 if attempt >= self._retries.attempts or not _passing(error):
@@ -294,7 +294,7 @@ def _causes(error: BaseException) -> list[BaseException]:
     return found
 
 
-def _reason(error: BaseException) -> str:
+def in_words(error: BaseException) -> str:
     """One clause for people, from the kind of failure; its text may quote what it should not."""
     kinds: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
         (requests.ConnectTimeout, "no connection in time"),
