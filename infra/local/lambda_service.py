@@ -13,6 +13,7 @@ given up goes to a file of dead letters.
 import asyncio
 import contextlib
 import json
+import os
 import sys
 import time
 import uuid
@@ -107,6 +108,18 @@ class Environment:
     def pid(self) -> int:
         """Process id."""
         return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process has not ended, as the kernel knows it, without reaping it."""
+        if self._process.returncode is not None:
+            return False
+        if not hasattr(os, "waitid"):  # macOS before Python 3.13: as far as asyncio has seen
+            return True
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        except ChildProcessError:
+            return False
 
     async def run(self, function: LocalFunction, payload: str, request_id: str) -> Result:
         """Run one event; afterwards `is_usable` says whether another one may follow."""
@@ -204,11 +217,7 @@ class Pool:
         """
         async with self._place(wait=wait):
             self.invocations += 1
-            environment = (
-                self._free.pop()
-                if self._free
-                else await Environment.start(self.function, self._log)
-            )
+            environment = await self._environment()
             self._all.add(environment)
             try:
                 return await environment.run(self.function, payload, request_id)
@@ -218,6 +227,16 @@ class Pool:
                 else:
                     self._all.discard(environment)
                     await environment.stop()
+
+    async def _environment(self) -> Environment:
+        """A free one, or a new one. As on AWS, one that died while it was idle gets no event."""
+        while self._free:
+            environment = self._free.pop()
+            if environment.is_alive:
+                return environment
+            self._all.discard(environment)
+            await environment.stop()
+        return await Environment.start(self.function, self._log)
 
     async def freed(self) -> None:
         """Wait until a place is free; another caller may be quicker to take it."""

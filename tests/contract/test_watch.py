@@ -7,7 +7,7 @@ import pytest
 
 from crawlfleet.model.biz import DetectorLimits
 from crawlfleet.model.worker import Card, Health
-from crawlfleet.policy.liveness import WINDOW, judge, worth_a_look
+from crawlfleet.policy.liveness import WINDOW, judge, status, worth_a_look
 from tests.contract import watch_cases
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -325,3 +325,20 @@ def test_a_turn_survives_a_clock_that_is_set_back(station):
     station.wait(-3_600)
 
     assert station.watch.take_turn("bury", "b", EVERY, TERM)
+
+
+def test_the_time_since_the_last_beat_is_told_whoever_watched(station):
+    beat(station, "a", times=3)
+    station.wait(50)
+
+    [pulse] = station.watch.pulses()
+
+    assert pulse.silent_ms <= BUSY_MS, "nobody watched"
+    assert 51_000 <= pulse.beat_ms <= 51_000 + BUSY_MS
+    assert status(pulse, LIMITS).health is Health.UNWATCHED
+    assert judge(pulse, LIMITS) is not Health.DEAD
+    beat(station, "a")
+    station.wait(-1)
+    [pulse] = station.watch.pulses()
+    assert pulse.beat_ms <= BUSY_MS
+    assert status(pulse, LIMITS).health is Health.ALIVE

@@ -1,7 +1,10 @@
 """The local Lambda behaves as the real one where the platform relies on it."""
 
 import asyncio
+import contextlib
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -138,6 +141,23 @@ def test_a_crashed_environment_is_a_function_error_and_the_next_event_gets_a_new
     }
     assert crashed.failed
     assert json.loads(stayed.payload) != json.loads(again.payload)
+
+
+def test_an_environment_that_was_killed_while_it_was_idle_costs_no_event(tmp_path):
+    async def scenario(service):
+        first = await service.invoke("local-leave", '{"stay": true}')
+        [killed] = service.pools["local-leave"].pids
+        os.kill(killed, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):  # the event loop was quicker
+            await asyncio.to_thread(os.waitid, os.P_PID, killed, os.WEXITED | os.WNOWAIT)
+        again = await service.invoke("local-leave", '{"stay": true}')
+        return first, again, killed, service.pools["local-leave"].pids
+
+    first, again, killed, pids = run(tmp_path, scenario, function("leave"))
+
+    assert (first.failed, again.failed) == (False, False), again.payload
+    assert len(pids) == 1
+    assert killed not in pids
 
 
 def test_an_event_that_takes_too_long_ends_with_its_environment(tmp_path):

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from crawlfleet.adapters.memory.journal import MemoryJournal
 from crawlfleet.adapters.mongo.documents import LOG_LENGTH
@@ -308,3 +309,17 @@ def test_a_request_of_nobody_and_an_id_that_is_none_are_refused():
         explain(ports, world.tree, "acme", "docs", str(ID), START)
     with pytest.raises(InvalidRequestError):
         explain(ports, world.tree, "default", "docs", "no id", START)
+
+
+def test_a_worker_that_nobody_watched_is_not_called_alive():
+    tracked = a_tracked(State.LEASED, an_event(2, State.LEASED), worker="w", due_at=at(90))
+    unwatched = replace(pulse("w", 0), beat_ms=52_000)
+
+    leased = told(tracked, unwatched).standing
+    pending = told(a_tracked(State.PENDING), unwatched).standing
+
+    assert leased.facts["worker_health"] == "unwatched"
+    assert leased.facts["worker_silent_seconds"] == 52.0
+    assert "its last beat was 52 s ago, and nobody has watched since" in leased.sentence
+    assert "alive" not in leased.sentence
+    assert pending.facts["workers_alive"] == 0

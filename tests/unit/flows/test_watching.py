@@ -7,6 +7,7 @@ from crawlfleet.flows import watching
 from crawlfleet.flows.submission import submit
 from crawlfleet.flows.watching import stand_watch, watch
 from crawlfleet.model.biz import DetectorLimits
+from crawlfleet.model.politeness import HostAsk
 from crawlfleet.model.request import State
 from crawlfleet.model.submission import Submission
 from crawlfleet.model.worker import Card
@@ -289,3 +290,47 @@ def test_several_that_died_at_once_are_buried_in_one_look(world):
         for line in world.journal.lines(DOCS, world.now - SECOND, world.now + SECOND, 9)
     }
     assert whys == {"worker a", "worker b"}
+
+
+def test_the_permits_of_a_dead_worker_are_anothers_at_once(world):
+    def asked(worker: str) -> int:
+        ask = HostAsk(
+            host="a.example",
+            tenant=DOCS.tenant,
+            count=8,
+            running=0,
+            interval_seconds=0.001,
+            concurrency=8,
+        )
+        [grant] = world.hosts.reserve([ask], worker)
+        return grant.permits
+
+    submitted(world, 3)
+    card = Card(hosts=(("a.example", DOCS.tenant),))
+    for _ in range(5):
+        world.now += SECOND
+        world.workers.beat("gone", world.now, card)
+        world.workers.beat("other", world.now, Card())
+    assert asked("gone") == 8
+    take(world, "gone", 3)
+    beat(world, "other", seconds=6)
+    assert asked("other") == 0
+
+    assert look(world).dead == ("gone",)
+    assert asked("other") == 8
+
+
+def test_hosts_that_cannot_be_told_of_a_death_keep_nobody_from_the_rest(world):
+    submitted(world, 3)
+    card = Card(hosts=(("a.example", DOCS.tenant),))
+    for _ in range(5):
+        world.now += SECOND
+        world.workers.beat("gone", world.now, card)
+    take(world, "gone", 3)
+    beat(world, "other", seconds=6)
+
+    found = look(world, hosts=Broken())
+
+    assert (found.dead, found.returned) == (("gone",), 3)
+    assert any("could not be given to others" in warning for warning in world.warnings)
+    assert [pulse.worker for pulse in world.watch.pulses()] == ["other"]

@@ -249,6 +249,7 @@ class World:
             "watch": self.watch,
             "book": self.book,
             "queue": self.queue,
+            "hosts": self.hosts,
             "disowning": self.disowning,
             "journal": self.journal,
             "warn": self.warn,

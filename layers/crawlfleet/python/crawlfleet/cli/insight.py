@@ -95,7 +95,9 @@ def ledger(fleet: "Client", biz: str, job: str | None, as_json: bool) -> int:
 def workers(fleet: "Client", biz: str, as_json: bool) -> int:
     """List the workers and what they hold of a biz.
 
-    phi is how sure the detector is that a worker is dead, as a power of ten.
+    phi is how sure the detector is that a worker is dead, as a power of ten. It counts silence that
+    was watched: a worker that went silent while nobody watched is unwatched, until the workers or
+    the minute's tick have looked for some seconds.
     """
     found = fleet.workers(biz)
     if as_json:

@@ -77,7 +77,9 @@ class LedgerView(View, frozen=True, kw_only=True):
 class WorkerView(View, frozen=True, kw_only=True):
     """A worker. ``held`` is what it holds of this biz; ``since`` when it began, where it says so.
 
-    ``phi`` is how sure the detector is that it is dead, as a power of ten.
+    ``phi`` is how sure the detector is that it is dead, as a power of ten, by the silence that was
+    watched; ``silent_seconds`` is the time since its last beat. ``unwatched`` is one that was
+    silent for long while nobody watched.
     """
 
     worker: str
@@ -163,7 +165,7 @@ def worker_view(status: WorkerStatus) -> WorkerView:
         worker=status.worker,
         health=status.health.value,
         phi=round(status.phi, 2),
-        silent_seconds=round(status.silent_ms / 1000, 3),
+        silent_seconds=round(status.beat_ms / 1000, 3),
         since=at(from_ms(started)) if started else None,
         held=sum(status.card.held.values()),
     )

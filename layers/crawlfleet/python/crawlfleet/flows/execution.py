@@ -81,6 +81,8 @@ ROUND_END_SECONDS: Final = 3.0
 #: How often seeds become requests, and items of the data queue records.
 SOW_SECONDS: Final = 0.5
 DRAIN_SECONDS: Final = 2.0
+#: Hosts that a worker names with each beat, so that others may go on there if it dies.
+CARD_HOSTS: Final = 200
 #: How often the account of the phases is written.
 ACCOUNT_SECONDS: Final = 5.0
 
@@ -424,7 +426,10 @@ class Worker:
     def _card(self) -> Card:
         """What this worker says of itself; called by the heart's thread."""
         return Card(
-            started_ms=self._started_ms, held=self._holding.per_lane(), done=self._report.done
+            started_ms=self._started_ms,
+            held=self._holding.per_lane(),
+            done=self._report.done,
+            hosts=self._turns.hosts(CARD_HOSTS),
         )
 
     # ---- watcher -------------------------------------------------------------------------------

@@ -221,7 +221,13 @@ def _leased(case: _Case) -> Standing:
             sentence += "; that worker is not known (any more): recovery takes its work back"
         else:
             facts["worker_phi"] = round(known.phi, 2)
+            facts["worker_silent_seconds"] = round(known.beat_ms / 1000, 3)
             sentence += f"; that worker is {known.health.value} (phi {known.phi:.1f})"
+            if known.health is Health.UNWATCHED:
+                sentence += (
+                    f": its last beat was {_span(known.beat_ms / 1000)} ago, and nobody has "
+                    "watched since; if it stays silent the minute's tick takes its work back"
+                )
             if known.health is Health.DEAD:
                 sentence += ": its work goes back to the queue as soon as another one looks"
     return Standing(sentence=f"{sentence}.", facts=facts)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from crawlfleet.ports import (
     Disowning,
+    Hosts,
     Journal,
     LeaseBook,
     Ledgers,
@@ -22,6 +23,7 @@ class WatchPorts:
     watch: Watch
     book: LeaseBook
     queue: RequestQueue
+    hosts: Hosts
     disowning: Disowning
     journal: Journal
     warn: Callable[[str, Exception], None]

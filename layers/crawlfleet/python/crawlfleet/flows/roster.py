@@ -16,7 +16,7 @@ from crawlfleet.policy import liveness
 from crawlfleet.ports import Watch
 
 #: The dead first: they are what one looks for.
-_ORDER = {Health.DEAD: 0, Health.SUSPECTED: 1, Health.ALIVE: 2}
+_ORDER = {Health.DEAD: 0, Health.SUSPECTED: 1, Health.UNWATCHED: 2, Health.ALIVE: 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

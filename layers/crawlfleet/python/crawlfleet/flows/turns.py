@@ -70,6 +70,10 @@ class Turns:
         """:meth:`running` of every host that has any."""
         return {key: host.running + host.turns for key, host in self._hosts.items()}
 
+    def hosts(self, most: int) -> tuple[HostKey, ...]:
+        """Up to so many hosts of :meth:`busy`. May be called from any thread."""
+        return tuple(self._hosts)[:most]
+
     def add(self, held: Held) -> None:
         """A request that has a turn, or is not to wait for one."""
         host = self._hosts.get(held.host)

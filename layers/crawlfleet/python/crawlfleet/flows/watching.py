@@ -17,6 +17,7 @@ from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
 from crawlfleet.model.biz import Tree
 from crawlfleet.model.journal import JournalLine
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import HostReport
 from crawlfleet.model.request import Entry
 from crawlfleet.model.worker import Health, WorkerStatus
 from crawlfleet.policy.liveness import status, worth_a_look
@@ -102,9 +103,33 @@ def _bury(
         except Exception as error:  # noqa: BLE001  the other lanes are to have theirs back
             # Recovery finds what belongs to nobody, and the leases have an end.
             ports.warn(f"{lane.tenant}/{lane.biz} did not get a dead worker's work back", error)
-    for worker in dead:
+    for worker, one in dead.items():
+        _free_hosts(ports, tree, one)
         ports.watch.bury(worker)
     return returned
+
+
+def _free_hosts(ports: WatchPorts, tree: Tree, one: WorkerStatus) -> None:
+    """Let others ask its hosts for what it asks for no more, as far as it has named them.
+
+    What it has begun since its last beat, or could not name, is free when its permits end.
+    """
+    stage = tree.stage
+    reports = [
+        HostReport(
+            host=host,
+            tenant=tenant,
+            running=0,
+            limits=stage.host_limits.get(host, stage.hosts),
+        )
+        for host, tenant in one.card.hosts
+    ]
+    if not reports:
+        return
+    try:
+        ports.hosts.report(reports, one.worker)
+    except Exception as error:  # noqa: BLE001  the permits have an end
+        ports.warn(f"what {one.worker} was allowed at hosts could not be given to others", error)
 
 
 def _holders(

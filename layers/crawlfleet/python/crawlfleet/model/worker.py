@@ -45,31 +45,42 @@ class WorkReport(msgspec.Struct, kw_only=True):
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker says of itself with each beat; ``held`` is requests by ``tenant/biz``."""
+    """What a worker says of itself with each beat; ``held`` is requests by ``tenant/biz``.
+
+    ``hosts`` are some hosts, each with the tenant, at which it has something under way: what it may
+    do there is given to others when it is dead.
+    """
 
     started_ms: int = 0
     held: dict[str, int] = {}
     done: int = 0
+    hosts: tuple[tuple[str, str], ...] = ()
 
 
 class Pulse(msgspec.Struct, frozen=True, kw_only=True):
     """A worker as the watch sees it.
 
     ``silent_ms`` is the time since its last beat, of which only what was watched counts: while
-    Redis did not answer nobody could beat. ``intervals`` are the latest pauses between its beats,
-    in milliseconds, the newest last.
+    Redis did not answer nobody could beat. ``beat_ms`` is all of that time. ``intervals`` are the
+    latest pauses between its beats, in milliseconds, the newest last.
     """
 
     worker: str
     silent_ms: int
+    beat_ms: int = 0
     intervals: tuple[int, ...] = ()
     card: Card = Card()
 
 
 class Health(StrEnum):
-    """What the detector makes of a worker."""
+    """What the detector makes of a worker.
+
+    One is ``UNWATCHED`` that was not heard of for longer than the living are silent, while nobody
+    watched: it may be dead or cut off from Redis as all were, and the next looks will tell.
+    """
 
     ALIVE = "alive"
+    UNWATCHED = "unwatched"
     SUSPECTED = "suspected"
     DEAD = "dead"
 
@@ -78,11 +89,13 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A worker as people see it.
 
     ``phi`` is how unlikely it is that it still lives, as a power of ten: of suspicions at 8, one in
-    100 million is wrong.
+    100 million is wrong. It counts ``silent_ms``, the silence that was watched; ``beat_ms`` is the
+    time since its last beat, whoever watched.
     """
 
     worker: str
     health: Health
     phi: float
     silent_ms: int
+    beat_ms: int = 0
     card: Card

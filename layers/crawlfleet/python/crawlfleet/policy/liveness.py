@@ -64,13 +64,22 @@ def judge(pulse: Pulse, limits: DetectorLimits) -> Health:
 
 
 def status(pulse: Pulse, limits: DetectorLimits) -> WorkerStatus:
-    """A worker as people see it (SPEC.md C6)."""
+    """A worker as people see it (SPEC.md C6).
+
+    Nobody is called alive for want of a watch: who was silent for as long as the dead are, of which
+    less was watched, is unwatched.
+    """
     suspicion = phi(pulse.silent_ms, pulse.intervals, limits)
+    health = _health(suspicion, limits)
+    unheard = phi(pulse.beat_ms, pulse.intervals, limits) >= limits.threshold
+    if health is Health.ALIVE and unheard:
+        health = Health.UNWATCHED
     return WorkerStatus(
         worker=pulse.worker,
-        health=_health(suspicion, limits),
+        health=health,
         phi=suspicion,
         silent_ms=pulse.silent_ms,
+        beat_ms=max(pulse.beat_ms, pulse.silent_ms),
         card=pulse.card,
     )
 

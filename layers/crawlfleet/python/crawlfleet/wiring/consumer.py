@@ -123,7 +123,7 @@ class Consumer:
                 rules=self._rules,
                 workers=parts.workers,
                 book=self._recovery.book,
-                watching=watch_ports(self._recovery),
+                watching=watch_ports(self._recovery, self._hosts),
                 recovery=self._recovery,
                 hosts=self._hosts,
                 robots=self._robots,

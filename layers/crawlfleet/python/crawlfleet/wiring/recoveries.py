@@ -6,6 +6,7 @@ from crawlfleet.adapters.redis_queue.filling import RedisFilling
 from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
 from crawlfleet.adapters.redis_queue.watch import RedisWatch
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
+from crawlfleet.ports import Hosts
 from crawlfleet.wiring.parts import Parts
 
 
@@ -24,12 +25,13 @@ def recovery_ports(parts: Parts) -> RecoveryPorts:
     )
 
 
-def watch_ports(recovery: RecoveryPorts) -> WatchPorts:
-    """The same parts, as far as a look at the workers needs them."""
+def watch_ports(recovery: RecoveryPorts, hosts: Hosts) -> WatchPorts:
+    """The same parts, as far as a look at the workers needs them, and the turns at hosts."""
     return WatchPorts(
         watch=recovery.watch,
         book=recovery.book,
         queue=recovery.queue,
+        hosts=hosts,
         disowning=recovery.disowning,
         journal=recovery.journal,
         warn=recovery.warn,

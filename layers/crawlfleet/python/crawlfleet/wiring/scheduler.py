@@ -10,6 +10,7 @@ from crawlfleet.adapters.mongo.visits import MongoVisits
 from crawlfleet.adapters.redis_queue.bizs import RedisBizs
 from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
+from crawlfleet.adapters.redis_queue.hosts import RedisHosts
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.recrawling import RecrawlPorts, resubmit_due
 from crawlfleet.flows.scheduling import run_due
@@ -35,6 +36,7 @@ class Scheduler:
         self._seeding = seeding_ports(parts, self._submission)
         self._data = RedisDataQueue(parts.redis)
         self._recovery = recovery_ports(parts)
+        self._hosts = RedisHosts(parts.redis)
         self._strays = StrayPorts(
             bizs=RedisBizs(parts.redis),
             data=self._data,
@@ -72,7 +74,7 @@ class Scheduler:
             parts.warn("it could not be told which bizs there are", error)
         self._clock.sync()
         try:
-            watching = watch_ports(self._recovery)
+            watching = watch_ports(self._recovery, self._hosts)
             dead = stand_watch(watching, tree, name, self._clock, time.sleep)
             done["buried"] = len(dead)
         except Exception as error:  # noqa: BLE001  recovery and staffing must go on

@@ -48,6 +48,7 @@ class MemoryWatch:
                     pulse = Pulse(
                         worker=name,
                         silent_ms=now_ms - last_ms,
+                        beat_ms=max(0, now_ms - one.last_ms),
                         intervals=one.intervals,
                         card=one.card,
                     )

@@ -82,7 +82,7 @@ class RedisWatch:
         )
         with self._redis.translated():
             _, *pulses = found
-            return [_pulse(several(one, 4)) for one in pulses]
+            return [_pulse(several(one, 5)) for one in pulses]
 
     def watched_for(self) -> timedelta:
         """How long the fleet has been watched without a lapse; nearly nothing after a flush."""
@@ -101,10 +101,11 @@ class RedisWatch:
 
 
 def _pulse(answer: list[object]) -> Pulse:
-    worker, silent_ms, intervals, card = answer
+    worker, silent_ms, intervals, card, beat_ms = answer
     return Pulse(
         worker=text(worker).decode(),
         silent_ms=whole(silent_ms),
+        beat_ms=whole(beat_ms),
         intervals=tuple(int(interval) for interval in text(intervals).split()),
         card=_card(text(card)),
     )

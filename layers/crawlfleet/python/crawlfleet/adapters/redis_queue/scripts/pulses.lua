@@ -6,7 +6,8 @@
 -- ARGV[1] silent for  ms; 0 for all
 -- ARGV[2] lapse       ms after which the fleet was not watched
 -- reply   {ms for which the fleet has been watched,
---          {worker, silent ms, intervals, card} of each, the longest silent first...}
+--          {worker, silent ms, intervals, card, ms since its last beat} of each, the longest
+--          silent first...}
 --
 -- Silence counts from when the watch began: what was silent while Redis did not answer, or while
 -- nobody spoke to it, is not held against a worker.
@@ -18,6 +19,7 @@ local found = {now - since}
 local function tell(workers)
   for i = 1, #workers, 2 do
     local worker, last = workers[i], tonumber(workers[i + 1])
+    local beaten = math.max(0, now - last)
     -- A beat in the future: the clock was set back since.
     if last > now or last < since then last = since end
     found[#found + 1] = {
@@ -25,6 +27,7 @@ local function tell(workers)
       now - last,
       redis.call('HGET', KEYS[2], worker) or '',
       redis.call('HGET', KEYS[3], worker) or '',
+      beaten,
     }
   end
 end
