@@ -174,7 +174,8 @@ def test_a_stage_elsewhere_needs_to_be_told_where(folder, monkeypatch, tmp_path)
     result = CliRunner().invoke(program, ["config", "diff", str(folder), "--stage", "prod"])
 
     assert result.exit_code == 2
-    assert "AWS: You must specify a region: set AWS_PROFILE" in result.stderr
+    assert "You must specify a region to reach the stage 'prod': set AWS_PROFILE" in result.stderr
+    assert "the stage on this machine is called 'local'" in result.stderr
 
 
 def test_validate_names_what_can_be_read_beside_what_cannot(folder):

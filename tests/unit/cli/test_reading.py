@@ -164,6 +164,22 @@ def test_csv_with_chosen_fields_has_those_columns_only(crawlfleet, library):
     assert done.lines[3].endswith(",3.5,x")
 
 
+def test_a_field_that_no_record_has_is_an_error_and_nothing_is_written(
+    crawlfleet, library, tmp_path
+):
+    file = tmp_path / "out.csv"
+    file.write_text("old")
+    command = ("records", BIZ, "--format", "csv", "--fields", "title,prise")
+
+    done = crawlfleet(*command, "--output", str(file))
+    some = crawlfleet(*command, "--limit", "1", "--output", str(tmp_path / "some.csv"))
+
+    assert (done.code, file.read_text()) == (2, "old")
+    assert "no record has the field 'prise'; they have price" in done.err
+    assert (some.code, "no record has the field 'prise'" in some.err) == (0, True)
+    assert "1 record in " in some.err
+
+
 def test_a_failed_export_leaves_the_old_file_alone(crawlfleet, library, tmp_path):
     file = tmp_path / "out.jsonl"
     file.write_text("old")

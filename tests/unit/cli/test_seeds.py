@@ -54,6 +54,50 @@ def test_seeds_are_listed_in_a_table_or_as_lines(crawlfleet, five):
     assert crawlfleet("seeds", "list", BIZ, "--state", "handed").err == "there are none\n"
 
 
+def test_a_url_stands_whole_on_a_line_of_its_own(crawlfleet, api):
+    url = URL.format("long/" * 40)
+    api.seeds.keep(url, state="failed", why="404")
+
+    assert f"  {url}" in crawlfleet("seeds", "list", BIZ).lines
+
+
+def test_a_seed_whose_time_is_to_come_is_waiting_as_in_the_totals(crawlfleet, api):
+    api.seeds.keep(URL.format(1), due_at="2999-03-01T00:00:00.000Z")
+    api.seeds.keep(URL.format(2))
+
+    found = crawlfleet("seeds", "list", BIZ).lines
+    states = [line.split()[1] for line in found if line.startswith(SEGMENT)]
+
+    assert sorted(states) == ["ready", "waiting"]
+
+
+@pytest.mark.parametrize("content", [b"", b"# nothing\n\n"])
+def test_a_file_with_nothing_to_offer_is_a_mistake_of_usage(crawlfleet, api, tmp_path, content):
+    path = tmp_path / "urls.txt"
+    path.write_bytes(content)
+
+    done = crawlfleet("seeds", "offer", BIZ, "-f", str(path))
+
+    assert done.code == 2
+    assert "there was nothing to offer: the file has no entries" in done.err
+
+
+@pytest.mark.parametrize("verb", ["release", "forget"])
+def test_a_segment_without_seeds_is_not_found_and_those_there_are_are_named(crawlfleet, five, verb):
+    done = crawlfleet("seeds", verb, BIZ, "--segment", "foo", *["--yes"][: verb == "forget"])
+
+    assert (done.code, len(five.seeds.kept)) == (4, 5)
+    assert f"no seed is in segment 'foo'; there are {SEGMENT}" in done.err
+
+
+def test_a_segment_whose_seeds_have_not_ended_has_none_to_release(crawlfleet, api):
+    api.seeds.keep(URL.format(1))
+
+    done = crawlfleet("seeds", "release", BIZ, "--segment", SEGMENT)
+
+    assert (done.code, done.out) == (0, "released 0\n")
+
+
 def test_totals_are_shown(crawlfleet, five):
     done = crawlfleet("seeds", "totals", BIZ)
 

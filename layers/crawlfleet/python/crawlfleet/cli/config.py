@@ -118,7 +118,10 @@ def stage_client(
         client: SsmApi = aws.client("ssm", **options)
     except BotoCoreError as error:
         remedy = "set AWS_PROFILE, or AWS_DEFAULT_REGION and credentials"
-        problem = Problem("AWS", f"{str(error).rstrip('.')}: {remedy}")
+        said = f"{str(error).rstrip('.')} to reach the stage {stage[:64]!r}: {remedy}"
+        if stage != LOCAL_STAGE:
+            said += f"; the stage on this machine is called {LOCAL_STAGE!r}"
+        problem = Problem("AWS", said)
         raise ConfigError((problem,)) from error
     return client
 

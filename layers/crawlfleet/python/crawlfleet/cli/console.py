@@ -5,6 +5,7 @@ must not steer a terminal. Rich is imported only where something is drawn.
 """
 
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -98,6 +99,46 @@ def table(
     for row in rows:
         drawn.add_row(*(Text(printable(shown(cell))) for cell in row))
     return drawn
+
+
+def listing(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], below: Sequence[Sequence[str | None]]
+) -> Iterator[str]:
+    """The lines of a table whose long texts, such as URLs, are ``below`` their rows, unbroken.
+
+    Columns that end in ``>`` are set to the right.
+
+    >>> for line in listing(["id", "tries>"], [("7", 12)], [["https://a.example/", None]]):
+    ...     print(line)
+    id  tries
+    ---------
+    7      12
+      https://a.example/
+    """
+    titles = [column.removesuffix(">") for column in columns]
+    cells = [[printable(shown(cell)) for cell in row] for row in rows]
+    widths = [max(map(len, each)) for each in zip(titles, *cells, strict=True)]
+
+    def line(row: Sequence[str]) -> str:
+        padded = (
+            cell.rjust(width) if column.endswith(">") else cell.ljust(width)
+            for column, cell, width in zip(columns, row, widths, strict=True)
+        )
+        return "  ".join(padded).rstrip()
+
+    yield line(titles)
+    yield "-" * (sum(widths) + 2 * (len(widths) - 1))
+    for row, texts in zip(cells, below, strict=True):
+        yield line(row)
+        for text in filter(None, texts):
+            yield from textwrap.wrap(
+                printable(text),
+                _WIDTH,
+                initial_indent="  ",
+                subsequent_indent="  ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
 
 
 def draw(*drawn: Any) -> None:

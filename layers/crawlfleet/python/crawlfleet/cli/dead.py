@@ -11,7 +11,17 @@ import click
 
 from crawlfleet.cli.ages import moment_from
 from crawlfleet.cli.connection import speaks_to_api
-from crawlfleet.cli.console import counted, draw, emit, moment, note, printable, progress, table
+from crawlfleet.cli.console import (
+    counted,
+    draw,
+    emit,
+    listing,
+    moment,
+    note,
+    printable,
+    progress,
+    table,
+)
 from crawlfleet.cli.failures import Exit, judge
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.policy.retry import REASONS
@@ -97,23 +107,13 @@ def list_all(fleet: "Client", biz: str, meant: Meant, limit: int | None, as_json
     if not shown:
         note(f"there are none with {_said(meant)}" if meant else "there are none")
         return Exit.FINE
-    draw(
-        table(
-            ["id", "queued", "reason", "status>", "tries>", "url", "error"],
-            [
-                (
-                    each.id,
-                    moment(each.queued_at),
-                    each.reason,
-                    each.status or None,
-                    each.attempts,
-                    each.url,
-                    each.error,
-                )
-                for each in shown
-            ],
-        )
-    )
+    rows_of = [
+        (each.id, moment(each.queued_at), each.reason, each.status or None, each.attempts)
+        for each in shown
+    ]
+    columns = ["id", "queued", "reason", "status>", "tries>"]
+    below = [(each.url, each.error) for each in shown]
+    click.echo("\n".join(listing(columns, rows_of, below)))
     if len(shown) == rows and next(found, None) is not None:
         note(f"there are more than these {rows}: narrow them by a filter, or set --limit")
     return Exit.FINE

@@ -11,8 +11,9 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from crawlfleet.cli.connection import speaks_to_api
-from crawlfleet.cli.console import note, progress
+from crawlfleet.cli.console import counted, note, progress
 from crawlfleet.cli.failures import Exit
+from crawlfleet.policy.mistakes import named
 
 if TYPE_CHECKING:
     from crawlfleet.cli.formats import Writer
@@ -89,11 +90,27 @@ def records(
         closing(_writer(stream, form, columns, output, follow=follow, grows=grows)) as writer,
     ):
         count = _copy(pages, writer, stream, limit, cursor_file, follow=follow)
+        if (never := _never_seen(writer)) and not grows and limit is None:
+            raise click.UsageError(never)
     if output is not None:
-        note(f"{count} records in {output}")
+        note(f"{counted(count, 'record')} in {output}")
+    if never:
+        note(never)
     if pages.cursor is not None and (output is not None or follow) and cursor_file is None:
         note(f"go on from here with --cursor {pages.cursor}")
     return Exit.FINE
+
+
+def _never_seen(writer: "Writer") -> str:
+    """What was asked for by --fields and is in none of the records; empty where all is well."""
+    from crawlfleet.cli.formats import CsvColumns
+
+    if not isinstance(writer, CsvColumns):
+        return ""
+    return "; ".join(
+        f"no record has the field {field!r}; they have {named(writer.met, field) or 'none'}"
+        for field in writer.missed()
+    )
 
 
 def _copy(

@@ -46,6 +46,10 @@ class UnknownPageError(NotFoundError):
     """Nothing is known of the page that was asked for."""
 
 
+class UnknownSegmentError(NotFoundError):
+    """No seed is in the segment that was asked for."""
+
+
 _SERVICE: Final = (
     "Is it up? `crawlfleet up` starts a local one; --api-url or CRAWLFLEET_API_URL says where "
     "another one is."
@@ -114,6 +118,7 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
                 "`recrawl`: submit it, and ask again when it is done."
             ),
         ),
+        (UnknownSegmentError, Exit.NOT_FOUND, "`crawlfleet seeds totals BIZ` counts them."),
         (
             NotFoundError,
             Exit.NOT_FOUND,

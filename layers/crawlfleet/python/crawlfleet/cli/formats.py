@@ -14,6 +14,8 @@ from crawlfleet.sdk.results import Record
 _FIXED: Final = ("_id", "_request_id", "_url", "_rule", "_stored_at")
 #: A spool above this size goes to disk.
 _SPOOL_BYTES: Final = 16 * 1024 * 1024
+#: More names of fields are not remembered.
+_MET: Final = 10_000
 
 
 class Writer(Protocol):
@@ -51,10 +53,14 @@ class JsonLines:
 
 
 class CsvColumns:
-    """CSV with columns that are known beforehand; other fields are left out."""
+    """CSV with columns that are known beforehand; other fields are left out.
+
+    ``met`` are the fields that records have had.
+    """
 
     def __init__(self, stream: IO[bytes], fields: Sequence[str], *, header: bool = True) -> None:
         self._stream = stream
+        self.met: dict[str, None] = {}
         self._fields = fields
         self._line = io.StringIO(newline="")
         self._csv = csv.writer(self._line)
@@ -63,6 +69,8 @@ class CsvColumns:
 
     def write(self, record: Record) -> None:
         """Write one record."""
+        if len(self.met) < _MET and not self.met.keys() >= record.fields.keys():
+            self.met.update(dict.fromkeys(record.fields))
         stored_at = record.stored_at
         self._put(
             (
@@ -74,6 +82,12 @@ class CsvColumns:
                 *(_cell(record.fields.get(field)) for field in self._fields),
             )
         )
+
+    def missed(self) -> list[str]:
+        """The columns that no record has had a value for; none where there were no records."""
+        if not self.met or len(self.met) >= _MET:
+            return []
+        return [field for field in self._fields if field not in self.met]
 
     def finish(self) -> None:
         """Nothing is held back."""

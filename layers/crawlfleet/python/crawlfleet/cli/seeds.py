@@ -2,18 +2,30 @@
 
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
 from crawlfleet.cli.connection import speaks_to_api
-from crawlfleet.cli.console import counted, draw, emit, moment, note, printable, progress, table
+from crawlfleet.cli.console import (
+    counted,
+    draw,
+    emit,
+    listing,
+    moment,
+    note,
+    printable,
+    progress,
+    table,
+)
 from crawlfleet.cli.entries import Entries
-from crawlfleet.cli.failures import Exit
+from crawlfleet.cli.failures import Exit, UnknownSegmentError
+from crawlfleet.policy.mistakes import named
 
 if TYPE_CHECKING:
-    from crawlfleet.sdk import Changed, Client, SeedOffer
+    from crawlfleet.sdk import Changed, Client, Seed, SeedOffer
 
 #: Seeds that the table shows unless told otherwise; refusals that are shown one by one.
 _ROWS: Final = 50
@@ -80,13 +92,17 @@ def offer(
         note(f"line {refusal.line}: {refusal.message}")
     if not as_json:
         click.echo(f"accepted {accepted}, duplicates {duplicates}, rejected {rejected}")
+    if not accepted + duplicates + rejected:
+        raise click.UsageError("there was nothing to offer: the file has no entries")
     return Exit.BAD_INPUT if rejected else Exit.FINE
 
 
 @seeds.command("list")
 @click.argument("biz")
 @click.option("--segment", help="Of this segment, such as 2026-03-01.")
-@click.option("--state", type=_STATES, help="In this state.")
+@click.option(
+    "--state", type=_STATES, help="In this state; ready ones whose time is to come are waiting."
+)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -103,7 +119,8 @@ def list_all(
 ) -> int:
     """List seeds, by segment and key.
 
-    With --json a line of JSON for each.
+    Ready ones that are due later are shown as waiting, which is what `totals` counts them as. With
+    --json a line of JSON for each, as the API has it.
     """
     rows = limit or (None if as_json else _ROWS)
     size = min(500, rows + 1) if rows else 500
@@ -116,10 +133,10 @@ def list_all(
     if not shown:
         note("there are none")
         return Exit.FINE
-    lines = [
-        (each.id, each.state, moment(each.due_at), each.tries, each.url, each.why) for each in shown
-    ]
-    draw(table(["id", "state", "due", "tries>", "url", "why"], lines))
+    now = datetime.now(UTC)
+    lines = [(each.id, _stands(each, now), moment(each.due_at), each.tries) for each in shown]
+    below = [(each.url, each.why) for each in shown]
+    click.echo("\n".join(listing(["id", "state", "due", "tries>"], lines, below)))
     if len(shown) == rows and next(found, None) is not None:
         note(f"there are more than these {rows}: narrow them by a filter, or set --limit")
     return Exit.FINE
@@ -177,6 +194,8 @@ def release(
         done = fleet.seeds(biz, **meant).release(
             limit=limit, everything=everything, progress=advance
         )
+    if not done.count:
+        _refuse_unknown(fleet, biz, segment)
     return _tell("released", done, as_json)
 
 
@@ -204,6 +223,7 @@ def forget(
     meant = _meant(ids, segment, state, everything=everything, limit=limit)
     if ids:
         return _named("forgot", fleet.forget_seeds(biz, ids), ids, as_json)
+    _refuse_unknown(fleet, biz, segment)
     if not yes and not _sure(biz, meant):
         note("nothing was forgotten")
         return Exit.FAILED
@@ -291,6 +311,24 @@ def _meant(
     if ways > 1 or (ids and limit):
         raise click.UsageError("give SEGMENT/KEY, or a filter, or --all: one of them")
     return meant
+
+
+def _stands(seed: "Seed", now: datetime) -> str:
+    """The state, in the words of `totals`."""
+    later = seed.state == "ready" and seed.due_at is not None and seed.due_at > now
+    return "waiting" if later else seed.state
+
+
+def _refuse_unknown(fleet: "Client", biz: str, segment: str | None) -> None:
+    """Nobody takes it for done if a segment has no seeds, and perhaps another one was meant.
+
+    Raises:
+        UnknownSegmentError: there is no seed in it.
+    """
+    if segment is None or next(iter(fleet.seeds(biz, segment=segment, page_size=1)), None):
+        return
+    there = named((each.segment for each in fleet.seed_totals(biz)), segment)
+    raise UnknownSegmentError(f"no seed is in segment {segment!r}; there are {there or 'none'}")
 
 
 def _sure(biz: str, meant: dict[str, Any]) -> bool:

@@ -7,7 +7,7 @@ import click
 
 from crawlfleet.cli.ages import moment_from
 from crawlfleet.cli.connection import speaks_to_api
-from crawlfleet.cli.console import draw, emit, moment, note, table
+from crawlfleet.cli.console import draw, emit, listing, moment, note, table
 from crawlfleet.cli.failures import Exit
 
 if TYPE_CHECKING:
@@ -85,23 +85,12 @@ def requests(
         which = ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
         note(f"there are none with {which}" if which else "there are none")
         return Exit.FINE
-    draw(
-        table(
-            ["id", "state", "queued", "tries>", "records>", "url", "error"],
-            [
-                (
-                    each.id,
-                    each.state,
-                    moment(each.queued_at),
-                    each.attempts,
-                    each.records,
-                    each.url,
-                    each.error,
-                )
-                for each in shown
-            ],
-        )
-    )
+    lines = [
+        (each.id, each.state, moment(each.queued_at), each.attempts, each.records) for each in shown
+    ]
+    columns = ["id", "state", "queued", "tries>", "records>"]
+    below = [(each.url, each.error) for each in shown]
+    click.echo("\n".join(listing(columns, lines, below)))
     if len(shown) == rows and next(found, None) is not None:
         note(f"there are more than these {rows}: narrow them by --state or --since, or set --limit")
     return Exit.FINE
