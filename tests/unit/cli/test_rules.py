@@ -31,6 +31,23 @@ BIZ = {
         "list": {"follow": [{"css": "a", "rule": "pgae"}], "fields": {"n": {"css": "li"}}},
     },
 }
+#: The same with spiders.
+SPIDERS = {
+    **BIZ,
+    "spiders": {
+        "rows": {
+            "executor": "paginated_list",
+            "parameters": {"items": {"css": "li"}, "fields": {"name": {"css": "a"}}},
+        },
+        "csv": {
+            "executor": "csv",
+            "parameters": {
+                "columns": {"sku": {}, "price": {"type": "number"}},
+                "bad_rows": "skip",
+            },
+        },
+    },
+}
 
 
 @pytest.fixture
@@ -38,6 +55,7 @@ def files(tmp_path):
     (tmp_path / "page.html").write_bytes(PAGE)
     (tmp_path / "rule.yaml").write_text(RULE)
     (tmp_path / "biz.json").write_text(json.dumps(BIZ))
+    (tmp_path / "spiders.json").write_text(json.dumps(SPIDERS))
     place = tmp_path / "stage" / "bizs" / "acme"
     place.mkdir(parents=True)
     (place / "shop.json").write_text(json.dumps(BIZ))
@@ -184,7 +202,7 @@ def test_a_rule_of_a_biz_is_chosen_by_name(crawlfleet, files):
 
     assert "title: Nuts" in done.out
     assert (unsaid.code, unknown.code) == (2, 2)
-    assert "--rule says which rule; it has page, list" in unsaid.err
+    assert "--rule says which rule or spider; it has list, page" in unsaid.err
     assert "there is no rule pge; it has page, list" in unknown.err
 
 
@@ -293,8 +311,100 @@ def test_a_worker_is_not_told_to_ignore_robots_txt(crawlfleet, files):
 def test_a_status_that_a_worker_would_not_take_is_told(crawlfleet, files, site):
     done = crawlfleet("rule", "try", str(files / "rule.yaml"), f"{site.url}/gone")
 
-    assert done.code == 0
+    assert done.code == 1
     assert "answered with 404" in done.err
+
+
+def test_a_record_that_its_schema_does_not_take_ends_with_1_and_says_why(crawlfleet, files):
+    (files / "rule.yaml").write_text(
+        RULE + "schema: {properties: {id: {maximum: 7}}, required: [name]}\n"
+    )
+
+    done = attempt(crawlfleet, files)
+    found = attempt(crawlfleet, files, "--json")
+
+    assert (done.code, found.code) == (1, 1)
+    assert "rule: 1 record" in done.out
+    assert "would not be stored: record 1, id: " in done.err
+    assert [record["id"] for record in found.json()["records"]] == [7]
+    assert found.json()["rejected_count"] == 1
+    assert found.json()["coverage"]["records"] == 2
+
+
+def test_a_schema_that_is_none_is_a_mistake_of_the_rule(crawlfleet, files):
+    (files / "rule.yaml").write_text(RULE + "schema: {properties: {id: {type: nubmer}}}\n")
+
+    done = attempt(crawlfleet, files)
+
+    assert done.code == 2
+    assert "schema.properties.id" in done.err
+    assert "1 mistake in the rule; the page was not looked at" in done.err
+
+
+def test_a_spider_is_tried_as_rules_are(crawlfleet, files):
+    done = attempt(crawlfleet, files, "--rule", "rows", rule="spiders.json")
+
+    assert done.code == 0, done.err
+    assert "rows: 2 records" in done.out
+    assert "name: Hex nut" in done.out
+
+
+def test_a_spider_of_its_own_file_names_its_mistakes(crawlfleet, files):
+    (files / "spider.yaml").write_text("executor: csv\nparameters: {colums: {}}\n")
+
+    done = attempt(crawlfleet, files, rule="spider.yaml")
+
+    assert (done.code, "parameters.colums: " in done.err) == (2, True)
+    assert "in the spider; the page was not looked at" in done.err
+
+
+def test_what_an_executor_left_out_is_told_with_its_reason(crawlfleet, files):
+    (files / "prices.csv").write_text("sku,price\nA,1\nB,cheap\nC,2\n")
+
+    done = attempt(crawlfleet, files, "--rule", "csv", rule="spiders.json", page="prices.csv")
+
+    assert done.code == 0, done.err
+    assert "csv: 2 records" in done.out
+    assert "left out: line 3.price: " in done.err
+    assert "not followed" not in done.err
+
+
+def test_items_that_match_nothing_are_told_and_no_field_is_blamed(crawlfleet, files):
+    (files / "empty.html").write_text("<p>Nothing here</p>")
+
+    done = attempt(crawlfleet, files, page="empty.html")
+
+    assert "rule: no record: `items` matched nothing on this page" in done.err
+    assert "never: does its selector still fit?" not in done.out
+    assert "0 of 0" not in done.out
+
+
+def test_a_spider_that_finds_nothing_says_so(crawlfleet, files):
+    (files / "stock.json").write_text('{"items": [1, 2]}')
+
+    done = attempt(crawlfleet, files, "--rule", "rows", rule="spiders.json", page="stock.json")
+
+    assert "rows: no record, no link" in done.err
+    assert "Is it such a page" in done.err
+
+
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [
+        ("ftp://x/y", "is no address that pages are asked for by: http:// or https://"),
+        ("localhost:8901/list1", "an address begins with http:// or https://"),
+        ("shop.example/list", "an address begins with http:// or https://"),
+    ],
+)
+@pytest.mark.parametrize("remote", [False, True])
+def test_an_address_that_is_not_of_the_web_is_told_as_one(crawlfleet, files, page, told, remote):
+    more = ("--remote", "--biz", "docs", "--api-url", "http://127.0.0.1:1", "--api-key", "k")
+
+    done = crawlfleet("rule", "try", str(files / "rule.yaml"), page, *(more if remote else ()))
+
+    assert done.code == 2
+    assert page in done.err
+    assert told in " ".join(done.err.split())
 
 
 def test_a_page_without_end_is_given_up(site):

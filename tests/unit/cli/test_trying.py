@@ -54,10 +54,31 @@ def test_a_rule_in_force_is_tried_on_a_url_by_its_name(api, crawlfleet):
 
     done = crawlfleet("rule", "try", "article", URL, "--remote", "--biz", BIZ)
 
-    assert (done.code, api.trials.asked) == (0, [{"rule": "article", "depth": 0, "url": URL}])
+    assert (done.code, api.trials.asked) == (1, [{"rule": "article", "depth": 0, "url": URL}])
     assert f"200 from {URL}, by 1 redirect" in done.err
     assert "the answer was cut: 900 records, 1 links" in done.err
     assert "would not be stored: record 3, price: is missing" in done.err
+
+
+def test_what_a_spider_left_out_is_told_with_its_reason(api, crawlfleet):
+    api.trials.changes = {"left_out": ["line 3: price: is no number"], "left_out_count": 12}
+
+    done = crawlfleet("rule", "try", "prices", URL, "--remote", "--biz", BIZ)
+
+    assert done.code == 0
+    assert "left out: line 3: price: is no number" in done.err
+    assert "left out: 11 more" in done.err
+
+
+def test_a_page_that_is_too_large_to_send_is_told_with_the_bound(api, crawlfleet, rule, tmp_path):
+    page = tmp_path / "page.html"
+    page.write_bytes(b"x" * 1_000_001)
+
+    done = crawlfleet("rule", "try", rule, str(page), "--remote", "--biz", BIZ)
+
+    assert (done.code, api.trials.asked) == (2, [])
+    assert "has 1,000,001 bytes; 1,000,000 are the most that is sent along" in done.err
+    assert "without --remote" in done.err
 
 
 def test_json_is_the_answer(api, crawlfleet):

@@ -23,7 +23,7 @@ from crawlfleet.errors import (
 )
 from crawlfleet.extract import check_rule
 from crawlfleet.extract.trial import try_rule as read_by_rule
-from crawlfleet.flows import trials
+from crawlfleet.flows import trial_reading, trials
 from crawlfleet.flows.trials import TrialPorts, tried
 from crawlfleet.flows.trying import TryingPorts, try_rule
 from crawlfleet.model.harvest import Link, Skipped
@@ -323,7 +323,8 @@ def test_a_spider_is_tried_by_its_name():
 
     assert found.records == ({"a": "x", "b": None}, {"a": "y"})
     assert found.links == (Link(url="https://example.org/2", meta={"n": None}),)
-    assert (found.refused, found.coverage.fields) == ({"left out": 1}, {"a": 2})
+    assert (found.refused, found.coverage.fields) == ({}, {"a": 2})
+    assert (found.left_out, found.left_out_count) == (("line 2: is no row",), 1)
     assert (found.version, found.unread) == (SPIDER.version, False)
 
 
@@ -334,7 +335,7 @@ def test_a_spider_that_cannot_read_on_gives_nothing():
 
 
 def test_a_spider_that_goes_on_and_on_is_stopped(monkeypatch):
-    monkeypatch.setattr(trials, "MOST_READ", 3)
+    monkeypatch.setattr(trial_reading, "MOST_READ", 3)
 
     found = Fleet(spiders=[{"n": n} for n in range(9)]).try_rule("rows")
 

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from crawlfleet.cli.choosing import choose, is_url, saved_page, type_of
 from crawlfleet.cli.console import counted, emit, note
 from crawlfleet.cli.failures import Exit
-from crawlfleet.cli.rules import RECORDS, TYPES, advice, choose, show_yield
+from crawlfleet.cli.yields import RECORDS, advice, show_yield
+from crawlfleet.errors import ConfigError, Problem
 from crawlfleet.model.harvest import Coverage, Link, Trial
 from crawlfleet.model.rule import Rule
+from crawlfleet.model.trial import LARGEST_PAGE
 
 if TYPE_CHECKING:
     from crawlfleet.sdk import TriedRule
@@ -42,22 +45,32 @@ def try_remotely(wanted: Wanted, api_url: str | None, api_key: str | None, *, as
     title = str(rule)
     if wanted.rule.exists():
         chosen = choose(wanted.rule, wanted.biz, wanted.name)
-        rule, title = chosen.rule, chosen.name
+        title = chosen.name
+        if isinstance(chosen.reader, Rule):
+            rule = chosen.reader
+        else:
+            note(f"{title} is a spider: the fleet tries it as it is in force there")
+            rule = title
     with Client(api_url, api_key) as fleet:
         tried = fleet.try_rule(biz, rule, depth=wanted.depth, **_page(wanted))
     if as_json:
         emit(tried)
     else:
         _show(tried, title, wanted.limit or RECORDS)
-    return Exit.FAILED if tried.error or tried.problems else Exit.FINE
+    failed = tried.error or tried.problems or tried.rejected_count
+    return Exit.FAILED if failed else Exit.FINE
 
 
 def _page(wanted: Wanted) -> dict[str, Any]:
-    if wanted.page.lower().startswith(("http://", "https://")):
+    if is_url(wanted.page):
         return {"url": wanted.page}
-    file = Path(wanted.page)
-    kind = TYPES.get(file.suffix.lower(), "text/html")
-    return {"page": file.read_bytes(), "page_url": wanted.url, "content_type": kind}
+    file = saved_page(wanted.page)
+    size = file.stat().st_size
+    if size > LARGEST_PAGE:
+        told = f"has {size:,} bytes; {LARGEST_PAGE:,} are the most that is sent along"
+        hint = "without --remote larger ones can be tried"
+        raise ConfigError((Problem(wanted.page, f"{told}: {hint}"),))
+    return {"page": file.read_bytes(), "page_url": wanted.url, "content_type": type_of(file)}
 
 
 def _show(tried: "TriedRule", title: str, records: int) -> None:
@@ -81,10 +94,17 @@ def _show(tried: "TriedRule", title: str, records: int) -> None:
     links = tuple(
         Link(url=link.url, rule=link.rule or "", depth=link.depth) for link in tried.links
     )
-    trial = Trial(records=tried.records, links=links, refused=tried.refused, coverage=coverage)
+    trial = Trial(
+        records=tried.records,
+        links=links,
+        refused=tried.refused,
+        coverage=coverage,
+        rejected=tried.rejected,
+        rejected_count=tried.rejected_count,
+        left_out=tried.left_out,
+        left_out_count=tried.left_out_count,
+    )
     show_yield(trial, title, records, follows=bool(links or tried.refused))
     if tried.cut:
         note(f"the answer was cut: {tried.record_count:,} records, {tried.link_count:,} links")
-    for told in tried.rejected:
-        note(f"would not be stored: {told}")
     note(f"{tried.seconds * 1000:.1f} ms")

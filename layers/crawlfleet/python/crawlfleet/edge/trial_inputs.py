@@ -12,11 +12,9 @@ from crawlfleet.edge.problems import TooLargeBodyError
 from crawlfleet.errors import InvalidRequestError
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.rule import Rule
-from crawlfleet.model.trial import TrialWanted
+from crawlfleet.model.trial import LARGEST_PAGE, TrialWanted
 from crawlfleet.model.words import Words
 
-#: The largest page that may be sent along, in bytes.
-PAGE_LIMIT: Final = 1_000_000
 #: Where a page is taken to be from that does not say so: links are joined with it.
 NOWHERE: Final = "https://page.invalid/"
 
@@ -56,7 +54,7 @@ def trial_in(body: bytes) -> TrialWanted:
 
     Raises:
         InvalidRequestError: names every field that is wrong.
-        TooLargeBodyError: the page is longer than :data:`PAGE_LIMIT` bytes.
+        TooLargeBodyError: the page is longer than :data:`LARGEST_PAGE` bytes.
     """
     given = read(body, TrialInput)
     if given.page is None and given.url is None:
@@ -82,7 +80,7 @@ def _page(given: TrialPageInput) -> Page:
     else:
         body = str(given.body).encode()
         kind = f"{kind.partition(';')[0].strip()}; charset=utf-8"
-    if len(body) > PAGE_LIMIT:
-        message = f"page.body: a page may have {PAGE_LIMIT:,} bytes, this one has {len(body):,}"
+    if len(body) > LARGEST_PAGE:
+        message = f"page.body: a page may have {LARGEST_PAGE:,} bytes, this one has {len(body):,}"
         raise TooLargeBodyError(message)
     return Page(url=given.url, status=200, headers={"content-type": kind}, body=body)

@@ -50,10 +50,11 @@ class TriedView(View, frozen=True, kw_only=True):
     ``error`` says why a URL could not be fetched; ``fetched`` is the site's last answer.
     ``problems`` are what of the page could not be read: a worker would store nothing of it.
     ``rejected`` are records that the rule's schema or key keeps from being stored: the first few of
-    ``rejected_count``. ``records`` and ``links`` are the first 200 and 1,000, fewer where they are
-    large, of ``record_count`` and ``link_count``; ``cut`` says that there are others.
-    ``coverage`` says of how many records each field has a value. ``refused`` counts links that are
-    not followed, by reason. ``seconds`` is what reading took.
+    ``rejected_count``. ``left_out`` are things of the page, such as lines of a file, that a spider
+    could not read: the first few of ``left_out_count``. ``records`` and ``links`` are the first 200
+    and 1,000, fewer where they are large, of ``record_count`` and ``link_count``; ``cut`` says that
+    there are others. ``coverage`` says of how many records each field has a value. ``refused``
+    counts links that are not followed, by reason. ``seconds`` is what reading took.
     """
 
     version: str
@@ -64,6 +65,8 @@ class TriedView(View, frozen=True, kw_only=True):
     record_count: int
     rejected: list[str]
     rejected_count: int
+    left_out: list[str]
+    left_out_count: int
     coverage: list[FieldCoverageView]
     links: list[LinkView]
     link_count: int
@@ -83,6 +86,8 @@ def tried_view(tried: Tried) -> TriedView:
         record_count=tried.record_count,
         rejected=list(tried.rejected),
         rejected_count=tried.rejected_count,
+        left_out=list(tried.left_out),
+        left_out_count=tried.left_out_count,
         coverage=field_views(tried.coverage),
         links=[_link_view(link) for link in tried.links],
         link_count=tried.link_count,

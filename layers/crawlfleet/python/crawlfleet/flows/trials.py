@@ -19,7 +19,6 @@ import msgspec
 
 from crawlfleet.errors import (
     CrawlfleetError,
-    ExtractError,
     FetchError,
     FetchTimeoutError,
     InvalidRequestError,
@@ -30,11 +29,11 @@ from crawlfleet.errors import (
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.courtesy import Courtesy, reason
 from crawlfleet.flows.holding import Held
-from crawlfleet.flows.processing import prepare
 from crawlfleet.flows.robots import RobotsBook
+from crawlfleet.flows.trial_reading import TrialReading, read_page
 from crawlfleet.flows.turns import Turns
 from crawlfleet.model.biz import Biz
-from crawlfleet.model.harvest import Link, Skipped, Trial
+from crawlfleet.model.harvest import Link
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.request import Body, Claim, Entry, Request
@@ -42,7 +41,7 @@ from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.trial import Failure, Question, Seen, Tried
-from crawlfleet.policy.coverage import countable, coverage_of
+from crawlfleet.policy.coverage import countable
 from crawlfleet.policy.document_checks import ReaderCheck
 from crawlfleet.policy.follow_targets import target_problems
 from crawlfleet.policy.normal_form import normal_form
@@ -74,9 +73,6 @@ LINK_BYTES: Final = 250_000
 #: Mistakes, and characters of a message.
 MOST_PROBLEMS: Final = 100
 _LONGEST: Final = 500
-#: A spider is stopped after so many things, or so long.
-MOST_READ: Final = 10_000
-READ_SECONDS: Final = 5.0
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -290,63 +286,29 @@ def _seen(page: Page) -> Seen:
 
 
 def _read(ports: TrialPorts, held: Held, reader: Rule | Spider, page: Page) -> Tried:
+    parts = TrialReading(
+        executors=ports.executors, validator=ports.validator, clock=ports.clock, read=ports.read
+    )
     body = held.claim.request.body
-    if isinstance(reader, Rule):
-        trial, unread = ports.read(reader, page, body.depth), False
-    else:
-        trial, unread = _by_spider(ports, reader, page, body)
+    trial = read_page(parts, reader, page, body, held.lane.tenant, held.lane.biz)
     if trial.problems:
         problems = _told(trial.problems)
         return Tried(version=reader.version, problems=problems, seconds=trial.seconds)
-    now = ports.clock()
-    prepared = prepare(ports.validator, reader, held.claim, page.url, trial.records, now)
-    records = [record.fields for record in prepared.records]
     links = list(_plain(trial.links))
     return Tried(
         version=reader.version,
-        records=_first(records, MOST_RECORDS, RECORD_BYTES),
-        record_count=len(records),
+        records=_first(trial.records, MOST_RECORDS, RECORD_BYTES),
+        record_count=len(trial.records),
         links=_first(links, MOST_LINKS, LINK_BYTES),
         link_count=len(links),
         refused=trial.refused,
         coverage=countable(trial.coverage),
-        rejected=prepared.rejected,
-        rejected_count=prepared.rejected_count,
-        unread=unread,
+        rejected=trial.rejected,
+        rejected_count=trial.rejected_count,
+        left_out=trial.left_out,
+        left_out_count=trial.left_out_count,
+        unread=trial.unread,
         seconds=trial.seconds,
-    )
-
-
-def _by_spider(ports: TrialPorts, spider: Spider, page: Page, body: Body) -> tuple[Trial, bool]:
-    """What a spider gives of the page, and whether it was stopped."""
-    records: list[dict[str, object]] = []
-    links: list[Link] = []
-    skipped = 0
-    unread = False
-    started = time.perf_counter()
-    try:
-        for count, one in enumerate(ports.executors.read(spider, page, body), 1):
-            if isinstance(one, Link):
-                links.append(one)
-            elif isinstance(one, Skipped):
-                skipped += 1
-            else:
-                records.append(one)
-            if count >= MOST_READ or time.perf_counter() - started > READ_SECONDS:
-                unread = True
-                break
-    except ExtractError as error:
-        message = str(error).removeprefix(f"{error.field}: ")
-        return Trial(problems=(Problem(error.field, message),)), False
-    return (
-        Trial(
-            records=tuple(records),
-            links=tuple(links),
-            refused={"left out": skipped} if skipped else {},
-            coverage=coverage_of(records, pages=1),
-            seconds=time.perf_counter() - started,
-        ),
-        unread,
     )
 
 

@@ -49,6 +49,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     ``refused`` counts the links that were found and are not followed, by reason. With ``problems``
     there is nothing else: they are the rule's mistakes, or the field that could not be read.
+
+    Once records are checked (flows.trial_reading), ``rejected`` says of the first of
+    ``rejected_count`` others why they would not be stored. ``left_out`` says of the first of
+    ``left_out_count`` things of the page, such as lines, why a spider could not read them;
+    ``unread``, that it was stopped before the end of the page.
     """
 
     records: tuple[dict[str, object], ...] = ()
@@ -56,6 +61,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     refused: dict[str, int] = {}
     coverage: Coverage = Coverage()
     problems: tuple[Problem, ...] = ()
+    rejected: tuple[str, ...] = ()
+    rejected_count: int = 0
+    left_out: tuple[str, ...] = ()
+    left_out_count: int = 0
+    unread: bool = False
     seconds: float = 0.0
 
 

@@ -3,6 +3,8 @@
 Both travel between functions as JSON.
 """
 
+from typing import Final
+
 import msgspec
 
 from crawlfleet.errors import Problem
@@ -10,6 +12,9 @@ from crawlfleet.model.harvest import Coverage, Link
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
+
+#: The largest page that may be sent along, in bytes.
+LARGEST_PAGE: Final = 1_000_000
 
 
 class TrialWanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,8 +78,9 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     page. ``problems`` are what of the page could not be read: then there are no records, as with a
     worker. ``records`` and ``links`` are the first ones of ``record_count`` and ``link_count``;
     ``refused`` counts links that are not followed, by reason. ``rejected`` says of the first of
-    ``rejected_count`` records why they would not be stored. ``unread`` says that a spider was
-    stopped before the end of the page.
+    ``rejected_count`` records why they would not be stored, ``left_out`` of the first of
+    ``left_out_count`` things of the page why a spider could not read them. ``unread`` says that a
+    spider was stopped before the end of the page.
     """
 
     version: str = ""
@@ -90,5 +96,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     coverage: Coverage = Coverage()
     rejected: tuple[str, ...] = ()
     rejected_count: int = 0
+    left_out: tuple[str, ...] = ()
+    left_out_count: int = 0
     unread: bool = False
     seconds: float = 0.0

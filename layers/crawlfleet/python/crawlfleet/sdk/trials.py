@@ -48,9 +48,10 @@ class TriedRule(msgspec.Struct, frozen=True, kw_only=True):
 
     ``error`` says why a URL could not be fetched, ``problems`` what of the page could not be read;
     with either there are no records. ``rejected`` says of the first of ``rejected_count`` records
-    why they would not be stored. ``records`` and ``links`` are the first ones of ``record_count``
-    and ``link_count``; ``cut`` says that there are others. ``coverage`` says of how many records
-    each field has a value.
+    why they would not be stored, ``left_out`` of the first of ``left_out_count`` things of the
+    page why a spider could not read them. ``records`` and ``links`` are the first ones of
+    ``record_count`` and ``link_count``; ``cut`` says that there are others. ``coverage`` says of
+    how many records each field has a value.
     """
 
     version: str = ""
@@ -61,6 +62,8 @@ class TriedRule(msgspec.Struct, frozen=True, kw_only=True):
     record_count: int = 0
     rejected: tuple[str, ...] = ()
     rejected_count: int = 0
+    left_out: tuple[str, ...] = ()
+    left_out_count: int = 0
     coverage: tuple[FieldCoverage, ...] = ()
     links: tuple[FollowedLink, ...] = ()
     link_count: int = 0
