@@ -135,7 +135,8 @@ def test_a_page_that_cannot_be_fetched_is_an_answer_that_says_why(world):
 
     assert (gone["error"]["reason"], gone["error"]["status"]) == ("PageGone", 404)
     assert (gone["fetched"]["url"], gone["fetched"]["status"]) == (f"{shop.url}/gone", 404)
-    assert (nobody["error"]["reason"], nobody["error"]["status"]) == ("RobotsUnknown", 0)
+    assert (nobody["error"]["reason"], nobody["error"]["status"]) == ("ConnectFailed", 0)
+    assert "while asking for robots.txt" in nobody["error"]["message"]
     assert gone["error"]["retryable"] is False
     assert nobody["error"]["retryable"] is True
     assert gone["records"] == nobody["records"] == []

@@ -11,6 +11,7 @@ from crawlfleet.errors import (
     FetchTimeoutError,
     PageGoneError,
     RobotsDeniedError,
+    RobotsUnknownError,
     StoreUnavailableError,
     ThrottledError,
 )
@@ -269,3 +270,13 @@ def test_of_hosts_that_were_told_of_nothing_is_kept(world):
 )
 def test_a_timeline_tells_what_a_request_waits_for(why, told):
     assert told in reason(why)
+
+
+def test_a_page_that_was_not_asked_for_as_its_robots_txt_was_not_strains_nobody(world):
+    mine = manners(world)
+    error = ConnectFailedError("while asking for robots.txt: refused")
+    error.__cause__ = RobotsUnknownError("could not be had")
+
+    mine.saw(KEY, 0.0, error)
+
+    assert mine.take_reports() == []

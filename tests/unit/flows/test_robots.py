@@ -1,6 +1,7 @@
 """What sites ask of robots, as one worker knows it."""
 
 import asyncio
+import re
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 from crawlfleet.errors import (
     AddressRefusedError,
     ConnectFailedError,
+    FetchTimeoutError,
     PageGoneError,
     RobotsDeniedError,
     RobotsUnknownError,
@@ -18,6 +20,7 @@ from crawlfleet.errors import (
 )
 from crawlfleet.flows import robots
 from crawlfleet.flows.robots import MOST_PORTS, REFUSED_SECONDS, RobotsBook
+from crawlfleet.model.outcome import Answer
 from crawlfleet.model.politeness import Politeness, Robots, RobotsCopy
 from crawlfleet.model.times import to_ms
 from tests.unit.flows.manners import ROBOTS, Web, held_of, obedient
@@ -129,21 +132,24 @@ def test_a_page_that_the_site_does_not_want_is_denied_and_the_line_is_told(world
 
 
 @pytest.mark.parametrize(
-    ("answer", "cause"),
+    ("answer", "kind", "cause"),
     [
-        (ConnectFailedError("refused"), "refused"),
-        (ServerFaultError("answered 500", status=500), "answered 500"),
+        (ConnectFailedError("refused"), ConnectFailedError, "while asking for robots.txt: refused"),
+        (FetchTimeoutError("too long"), FetchTimeoutError, "while asking for robots.txt: too long"),
+        (ServerFaultError("answered 500", status=500), RobotsUnknownError, "answered 500"),
+        (ServerFaultError("hung up"), RobotsUnknownError, "hung up"),
     ],
 )
-def test_nothing_is_asked_of_a_site_whose_rules_cannot_be_read_now(world, answer, cause):
+def test_nothing_is_asked_of_a_site_whose_rules_cannot_be_read_now(world, answer, kind, cause):
     site = Site(world, {ROBOTS: answer})
 
-    with pytest.raises(RobotsUnknownError, match=cause) as caught:
+    with pytest.raises(kind, match=re.escape(cause)) as caught:
         site.check()
+    assert type(caught.value) is kind
     assert caught.value.retryable
 
     site.web.answers[ROBOTS] = NOT_HERE
-    with pytest.raises(RobotsUnknownError):
+    with pytest.raises(kind):
         site.check()
     world.now += timedelta(minutes=5)
     site.check()
@@ -158,6 +164,27 @@ def test_what_another_worker_could_not_read_is_unknown_here_too_without_a_cause(
         site.check()
 
     assert site.web.asked == []
+
+
+def test_a_site_that_another_worker_could_not_reach_is_unreached_here_too(world):
+    with pytest.raises(ConnectFailedError):
+        Site(world, {ROBOTS: ConnectFailedError("the host's name leads nowhere")}).check()
+    other = Site(world)
+
+    with pytest.raises(ConnectFailedError, match="leads nowhere"):
+        other.check()
+
+    assert other.web.asked == []
+
+
+def test_a_robots_txt_that_leads_to_where_nobody_answers_says_nothing_of_the_sites_connection(
+    world,
+):
+    moved = Answer.of(ROBOTS, 302, {"location": "https://b.example/"}, 0.0)
+    site = Site(world, {ROBOTS: ConnectFailedError("refused", answer=moved)})
+
+    with pytest.raises(RobotsUnknownError, match="refused"):
+        site.check()
 
 
 def test_a_site_without_a_robots_txt_allows_everything(world):
@@ -303,10 +330,10 @@ def test_a_worker_remembers_few_hosts_ports_and_causes(world, monkeypatch):
         for n in range(MOST_PORTS + 4):
             await site.book.check(site.held, f"https://a.example:{n + 1000}/")
         site.web.answers = {
-            f"https://h{n}.example/robots.txt": ConnectFailedError("refused") for n in range(9)
+            f"https://h{n}.example/robots.txt": ServerFaultError("hung up") for n in range(9)
         }
         for n in range(9):
-            with pytest.raises(RobotsUnknownError, match="refused"):
+            with pytest.raises(RobotsUnknownError, match="hung up"):
                 await site.book.check(site.held, f"https://h{n}.example/")
 
     asyncio.run(go())

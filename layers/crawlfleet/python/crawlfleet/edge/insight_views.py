@@ -165,7 +165,7 @@ def worker_view(status: WorkerStatus) -> WorkerView:
         worker=status.worker,
         health=status.health.value,
         phi=round(status.phi, 2),
-        silent_seconds=round(status.beat_ms / 1000, 3),
+        silent_seconds=round(max(status.beat_ms, status.silent_ms) / 1000, 3),
         since=at(from_ms(started)) if started else None,
         held=sum(status.card.held.values()),
     )

@@ -17,6 +17,7 @@ from crawlfleet.errors import (
     CrawlfleetError,
     FetchError,
     FetchTimeoutError,
+    RobotsUnknownError,
     ThrottledError,
 )
 from crawlfleet.flows.holding import Held
@@ -172,6 +173,8 @@ class Courtesy:
         """A download that began at a host ended after ``seconds``, with an answer or this error."""
         if error is not None and not isinstance(error, FetchError):
             return
+        if error is not None and isinstance(error.__cause__, RobotsUnknownError):
+            return  # of the page nothing was asked
         silent = isinstance(error, ConnectFailedError | FetchTimeoutError)
         if error is not None and not error.status and not silent:
             return  # nothing was asked for, or nothing about the host was learnt

@@ -17,7 +17,9 @@ from msgspec.structs import replace
 
 from crawlfleet.errors import (
     AddressRefusedError,
+    ConnectFailedError,
     FetchError,
+    FetchTimeoutError,
     RobotsDeniedError,
     RobotsUnknownError,
     StoreError,
@@ -28,6 +30,7 @@ from crawlfleet.model.politeness import Robots
 from crawlfleet.model.request import Body
 from crawlfleet.model.times import to_ms
 from crawlfleet.policy.politeness import host_of
+from crawlfleet.policy.retry import reason_of
 from crawlfleet.policy.robots import (
     MAX_BYTES,
     RulesShelf,
@@ -53,6 +56,12 @@ _MAX_HOPS: Final = 5
 #: robots.txt must not wait for one of those.
 _SLOTS: Final = 1 << 30
 _NONE: Final = 404
+#: What keeps a site from being connected to. Its pages have that for their reason too, and not that
+#: its robots.txt is unknown: no page of it could be had.
+_UNREACHED: Final[dict[str, type[FetchError]]] = {
+    reason_of(kind("")): kind for kind in (ConnectFailedError, FetchTimeoutError)
+}
+_LONGEST_CAUSE: Final = 300
 #: What the fleet asks with, for whichever tenant.
 _FLEET: Final = FetchLimits(
     first_byte_seconds=FETCH_SECONDS,
@@ -147,6 +156,7 @@ class RobotsBook:
         Raises:
             RobotsDeniedError: the site does not want that, and which of its lines says so.
             RobotsUnknownError: its rules cannot be read now.
+            ConnectFailedError, FetchTimeoutError: nor can anything of it, for want of a connection.
             ThrottledError: there is no turn to read them soon. That says nothing of the site.
             StoreError: nobody can say whose turn it is.
         """
@@ -159,6 +169,10 @@ class RobotsBook:
         product = product_of(held.biz.politeness, held.biz.fetch)
         verdict = rules.verdict(url, product)
         if verdict.unknown:
+            kind, message = verdict.unreached or ("", "")
+            if kind in _UNREACHED:
+                told = f"while asking for robots.txt: {message}"
+                raise _UNREACHED[kind](told) from RobotsUnknownError(verdict.why)
             cause = self._causes.get(origin)
             raise RobotsUnknownError(f"{verdict.why} ({cause})" if cause else verdict.why, status=0)
         if not verdict.allowed:
@@ -243,8 +257,11 @@ class RobotsBook:
         except (AddressRefusedError, RobotsUnknownError):
             raise
         except FetchError as error:
-            status = error.status
-            self._blame(origin, error)
+            status, kind = error.status, reason_of(error)
+            if kind in _UNREACHED and not status and error.answer is None:
+                text = f"{kind}\n{str(error)[:_LONGEST_CAUSE]}".encode(errors="replace")
+            else:
+                self._blame(origin, error)
         except TimeoutError as error:
             self._blame(origin, error)
         except Exception as error:  # noqa: BLE001  those who wait for it must not wait for ever

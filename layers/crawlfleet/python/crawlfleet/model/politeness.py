@@ -46,9 +46,7 @@ class Politeness(Document, frozen=True, kw_only=True):
 
     robots: Robots = Robots.OBEY
     product: (
-        Annotated[
-            str, Meta(pattern=r"^[A-Za-z_-]{1,64}\Z"), Words("up to 64 letters, _ and -")
-        ]
+        Annotated[str, Meta(pattern=r"^[A-Za-z_-]{1,64}\Z"), Words("up to 64 letters, _ and -")]
         | None
     ) = None
     per_second: Seconds | None = None
@@ -138,8 +136,9 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True):
 class RobotsCopy(msgspec.Struct, frozen=True, kw_only=True):
     """A site's robots.txt as it was fetched.
 
-    ``status`` is 0 where there was no answer. ``text`` is empty unless it was a 2xx. ``fetched_ms``
-    is by the clock of whoever fetched it.
+    ``status`` is 0 where there was no answer. ``text`` is empty unless it was a 2xx, or there was
+    no connection: then it is the error's kind, a line end and what it says. ``fetched_ms`` is by
+    the clock of whoever fetched it.
     """
 
     status: int

@@ -68,12 +68,14 @@ _PRODUCTS: Final = 4
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a page may be asked for. ``why`` is for people; empty where it may.
 
-    ``unknown`` is that it is not known now, so it may not, but later it may be.
+    ``unknown`` is that it is not known now, so it may not, but later it may be. ``unreached`` is
+    what kept the site from being connected to then, where that is why: the error's kind and text.
     """
 
     allowed: bool
     unknown: bool = False
     why: str = ""
+    unreached: tuple[str, str] | None = None
 
 
 _ALLOWED: Final = Verdict(allowed=True)
@@ -99,6 +101,7 @@ class SiteRules:
         self.origin = origin
         self.fetched_ms = copy.fetched_ms
         self._status = copy.status
+        self._unreached = _unreached(copy.text) if copy.status == 0 else None
         self._text = _text(copy.text) if 200 <= copy.status < 300 else ""
         self._rules: OrderedDict[str, _Rules] = OrderedDict()
         self._lock = threading.Lock()
@@ -114,7 +117,7 @@ class SiteRules:
         if _trouble(self._status):
             said = f"answered {self._status}" if self._status else "could not be had"
             why = f"{self.origin}/robots.txt {said}: nothing is asked for until it can be read"
-            return Verdict(allowed=False, unknown=True, why=why)
+            return Verdict(allowed=False, unknown=True, why=why, unreached=self._unreached)
         if not self._text:
             return _ALLOWED
         rules = self._of(product)
@@ -181,6 +184,11 @@ def kept_seconds(copy: RobotsCopy) -> float:
 
 def _trouble(status: int) -> bool:
     return not 200 <= status < 500 or status == 429
+
+
+def _unreached(text: bytes) -> tuple[str, str] | None:
+    kind, end, message = text.decode("utf-8", "replace").partition("\n")
+    return (kind, message) if end else None
 
 
 def _text(body: bytes) -> str:
