@@ -13,8 +13,13 @@ from benchmarks.__main__ import BENCHMARKS
 from benchmarks.figures import FIGURES
 from crawlfleet import errors, names
 from crawlfleet.edge.routes import ROUTES
+from crawlfleet.executors.chunks import BadRecords
+from crawlfleet.executors.csv_file import CsvParameters
+from crawlfleet.executors.json_file import JsonParameters
+from crawlfleet.executors.url_list import UrlListParameters
 from crawlfleet.extract.follow import CANDIDATES_MAX, META_BYTES_MAX
 from crawlfleet.model.biz import Biz, Stage, Tenant
+from crawlfleet.model.recrawl import RecrawlPolicy
 from crawlfleet.model.rule import Field, Follow, Rule
 from crawlfleet.model.step import DateFormats, Step, Word
 from crawlfleet.policy import retry
@@ -286,3 +291,39 @@ def test_operating_counts_the_attempts_that_are_forgiven_as_the_policy_does():
     words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
     assert f"up to {words[retry.CUT_OFFS]} such attempts beyond `retry.max_attempts`" in page
+
+
+def test_crawling_tells_each_field_of_recrawl_with_its_default():
+    rows = table_after((ROOT / "docs/crawling.md").read_text(), "## Reading pages again")
+
+    told = {row[0].strip("`"): row[2].strip("`") for row in rows}
+
+    assert told == {
+        field.name: str(field.default).lower()
+        if isinstance(field.default, bool)
+        else f"{field.default:,.0f}"
+        for field in msgspec.structs.fields(RecrawlPolicy)
+    }
+
+
+def test_crawling_says_what_becomes_of_what_cannot_be_read_by_each_value():
+    page = (ROOT / "docs/crawling.md").read_text()
+    [line] = [line for line in page.splitlines() if line.startswith("`bad_rows`")]
+
+    assert [value for value in BadRecords if f"`{value}`" not in line] == []
+    assert "unset it is `fail`, and `skip` for `url_list`" in line
+    assert UrlListParameters(rule="r").bad_rows is BadRecords.SKIP
+    others = {CsvParameters().bad_rows, JsonParameters().bad_records}
+    assert others == {BadRecords.FAIL}
+
+
+def test_crawling_names_the_sample_that_allows_private_addresses():
+    page = (ROOT / "docs/crawling.md").read_text()
+    allowing = [
+        stage.parent.name
+        for stage in (ROOT / "samplesconfig").glob("*/stage.yaml")
+        if "allow_private_addresses: true" in stage.read_text()
+    ]
+
+    assert allowing == ["local"]
+    assert "only that of `samplesconfig/local` has it" in page

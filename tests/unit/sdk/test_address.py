@@ -73,6 +73,8 @@ def test_what_is_missing_is_named_at_once_with_a_remedy(tmp_path):
     assert [problem.field for problem in caught.value.problems] == ["api_url", "api_key"]
     assert "CRAWLFLEET_API_URL" in str(caught.value)
     assert "crawlfleet up" in str(caught.value)
+    assert "from its own folder and those below it" in str(caught.value)
+    assert "set CRAWLFLEET_API_URL and CRAWLFLEET_API_KEY" in str(caught.value)
 
 
 @pytest.mark.parametrize(

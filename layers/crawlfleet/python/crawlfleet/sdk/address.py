@@ -21,7 +21,11 @@ ENV_API_URL: Final = "CRAWLFLEET_API_URL"
 ENV_API_KEY: Final = "CRAWLFLEET_API_KEY"
 LOCAL_FILE: Final = Path(".crawlfleet", "local.json")
 
-_REMEDY: Final = f"give it, set {{}}, or start a local cloud with `crawlfleet up` ({LOCAL_FILE})"
+_REMEDY: Final = (
+    f"give it, set {{}}, or start a local cloud with `crawlfleet up`; one that runs is found by "
+    f"its {LOCAL_FILE}, from its own folder and those below it: work there, or set {ENV_API_URL} "
+    f"and {ENV_API_KEY}"
+)
 #: What a header may carry without being folded, encoded or misread.
 _KEY: Final = re.compile(r"[!-~]{1,512}\Z")
 
