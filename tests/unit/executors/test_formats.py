@@ -271,6 +271,18 @@ def test_a_rule_for_links_works_inside_an_executor_too(read):
     assert got.links[1].meta == {"list_page": 5}
 
 
+def test_what_is_no_list_of_urls_gives_no_links_of_its_lines(read):
+    body = page(
+        '<?xml version="1.0"?>\n<urlset>\n<loc>https://a.example/1</loc>\nnot a link\n"/q"\n/right'
+    )
+
+    got = read(spider("url_list", rule="p"), body)
+
+    assert got.urls == ["https://garden.example/right"]
+    assert [one.place for one in got.skipped] == [f"line {n}" for n in range(1, 6)]
+    assert got.skipped[0].why.startswith("is no URL to go on with: '<?xml")
+
+
 def test_a_list_of_urls_says_what_is_a_comment_and_what_is_bad(read):
     body = page("// list\r\nhttps://a.example/1 // one\nhttps://a.example/#2\n\nftp://a.example/\n")
 

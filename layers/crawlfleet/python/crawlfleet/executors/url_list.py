@@ -1,5 +1,6 @@
 """``url_list``: a text file with a URL on each line."""
 
+import re
 from collections.abc import Iterator
 from typing import Annotated, Final
 
@@ -17,6 +18,9 @@ from crawlfleet.policy.target import MAX_URL_LENGTH
 
 #: Longer lines are no URLs; so much of one is read at a time.
 _LINE: Final = MAX_URL_LENGTH + 1_000
+#: What stands in no URL, relative or not (RFC 3986), but on each line of what is no list of them,
+#: such as XML.
+_NO_URL: Final = re.compile(r'[\s<>"]')
 
 
 class UrlListParameters(Parameters, frozen=True, kw_only=True):
@@ -45,7 +49,9 @@ class UrlList(Executor[UrlListParameters]):
             text = self._without_comment(line)
             if not text:
                 continue
-            link = None if len(line) > _LINE else context.link(text, self.parameters.rule)
+            link = None
+            if len(line) <= _LINE and not _NO_URL.search(text):
+                link = context.link(text, self.parameters.rule)
             if link is None:
                 why = f"is no URL to go on with: {text[:80]!r}"
                 if self.parameters.bad_rows is BadRecords.FAIL:
