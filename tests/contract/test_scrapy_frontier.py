@@ -69,6 +69,59 @@ def test_what_is_leased_is_nobody_elses_until_the_lease_ends(part):
     assert part().load().leased == 0
 
 
+def dies_with(part, *, times, number=10, attempts=3):
+    """Processes lease and are never heard of again."""
+    for each in range(times):
+        process, found = part(f"dead{each}", lease_ms=1, attempts=attempts), []
+        eventually(lambda p=process, f=found: f or f.extend(p.lease(number)[0]) or f, 5, "a lease")
+
+
+def test_what_was_begun_too_often_is_given_to_be_put_aside(part, redis_connection):
+    part().push(pushed("a"))
+    dies_with(part, times=3)
+
+    found = []
+    heir = part("heir", attempts=3)
+    eventually(lambda: found or found.extend(heir.lease(10)[0]) or found, 5, "the last has ended")
+
+    assert [(each.content, each.deaths) for each in found] == [(b"a", 3)]
+    assert heir.bury(found[0].id, "deadly")
+    assert not redis_connection.client.exists(heir.keys.deaths, heir.keys.requests)
+
+
+def test_what_is_begun_for_the_last_time_is_alone(part):
+    part().push(pushed("a", "b"))
+    dies_with(part, times=2)
+    heir = part("heir", attempts=3)
+
+    first = []
+    eventually(lambda: first or first.extend(heir.lease(10)[0]) or first, 5, "their lease ends")
+    assert len(first) == 1
+    part().push(pushed("c"))
+    assert heir.lease(10, held=1) == ([], 0)
+    heir.finish([first[0].id])
+    [second] = heir.lease(10)[0]
+    assert {first[0].content, second.content} == {b"a", b"b"}
+    assert {first[0].deaths, second.deaths} == {2}
+    heir.give_back([second.id])
+    assert heir.lease(10, held=1) == ([], 0)
+
+    [again] = heir.lease(10)[0]
+    assert again == second
+    heir.finish([again.id])
+    assert names(heir.lease(10)) == ["c"]
+
+
+def test_a_process_that_was_slow_to_renew_and_takes_its_own_again_is_no_death(part):
+    slow = part("slow", lease_ms=1, attempts=2)
+    slow.push(pushed("a"))
+
+    for _ in range(5):
+        found = []
+        eventually(lambda f=found: f or f.extend(slow.lease(1)[0]) or f, 5, "its own")
+        assert found[0].deaths == 0
+
+
 def test_a_lease_that_is_renewed_does_not_end(part):
     one = part("a", lease_ms=60_000)
     short = part("a", lease_ms=1)
@@ -214,11 +267,17 @@ def test_every_key_is_in_the_dictionary_of_its_type_and_never_expires(
     part("a").enter()
     part("a").push([*marked("x", "y"), Pushed(content=b"s", marks=Marks.STARTS, mark=b"s")])
     part("a").bury(ids(part("a").lease(1))[0], "why")
-    part("a").lease(1)
+    part("gone", lease_ms=1).lease(1)
+    eventually(lambda: part("a").lease(1)[1], 5, "what its process has left is taken over")
+    part("a").push(marked("z"))
     part("a").made_as("scrapy-redis")
 
     rows = dict(
-        re.findall(r"^``cf:\{.*?\}:(\w+)``\s+([A-Z]+)\s+no ", dictionary.__doc__, re.MULTILINE)
+        re.findall(
+            r"^``cf:\{scrapy:tenant:crawl\}:(\w+)``\s+([A-Z]+)\s+no ",
+            dictionary.__doc__,
+            re.MULTILINE,
+        )
     )
     client = redis_connection.client
     found = {key.decode() for key in client.scan_iter(f"cf:{{scrapy:{tenant}:*")}

@@ -1,5 +1,8 @@
 """Follows every link of the site, and one item a page."""
 
+import os
+import signal
+
 import scrapy
 
 from crawlfleet.scrapy import RedisSpider
@@ -22,6 +25,17 @@ class PagesSpider(scrapy.Spider):
         }
         for href in response.css("a::attr(href)").getall():
             yield response.follow(href, self.parse, cb_kwargs={"depth": depth + 1})
+
+
+class DeadlySpider(PagesSpider):
+    """Ends its process at one page, as what takes all memory would: ``-a deadly=7``."""
+
+    name = "deadly"
+
+    def parse(self, response, depth=0):
+        if response.url.endswith(f"/{self.deadly}"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield from super().parse(response, depth)
 
 
 class FedSpider(RedisSpider):

@@ -29,20 +29,36 @@ class Holding:
         # With how many items had been given by then.
         self._done: dict[str, int] = {}
         self._spoiled: set[str] = set()
+        self._alone: str | None = None
 
     def __len__(self) -> int:
         return len(self._ready)
 
-    def lease(self, number: int) -> tuple[list[Taken], int]:
-        """Lease up to ``number``; leaves out what this process is at already."""
-        taken, inherited = self._crawl.lease(number)
+    @property
+    def held(self) -> int:
+        """How many there are, ready, under way or done with."""
+        return len(self._ready) + len(self._handed) + len(self._done)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing may come beside what is held: it may be what ends processes."""
+        return self._alone is not None and self._alone in self._ids()
+
+    def lease(self, number: int, beside: int) -> tuple[list[Taken], int]:
+        """Lease up to ``number``; leaves out what this process is at already.
+
+        ``beside`` is how many requests are under way that are not leased.
+        """
+        taken, inherited = self._crawl.lease(number, self.held + beside)
         # Its lease had ended while this process could not renew it; now it is this process's again.
         own = {*self._handed.values(), *self._done, *(id_ for id_, _ in self._ready)}
         return [each for each in taken if each.id not in own], inherited
 
-    def keep(self, id_: str, request: "Request") -> None:
-        """A leased request is ready for the engine."""
+    def keep(self, id_: str, request: "Request", *, alone: bool = False) -> None:
+        """A leased request is ready for the engine; with ``alone`` nothing comes beside it."""
         self._ready.append((id_, request))
+        if alone:
+            self._alone = id_
 
     def hand_out(self) -> "Request | None":
         """The next one, from now on under way."""

@@ -39,6 +39,7 @@ class Joint:
             settings.crawl,
             uuid.uuid4().hex,
             lease_ms=round(settings.lease_seconds * 1000),
+            attempts=settings.attempts,
             order=settings.order,
         )
         self.fingerprints = ""

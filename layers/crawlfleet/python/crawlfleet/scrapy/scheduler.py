@@ -22,7 +22,7 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from crawlfleet.adapters.redis_queue.crawl import CrawlLoad, Forget, Marks, Taken
+from crawlfleet.adapters.redis_queue.crawl import CrawlLoad, Forget, Marks, Taken, url_in
 from crawlfleet.errors import BacklogFullError, StoreError
 from crawlfleet.executors.scrapy_wire import NotPortableError, load_request
 from crawlfleet.scrapy import engine
@@ -220,12 +220,13 @@ class Scheduler(BaseScheduler):
     def _lease(self) -> bool:
         """Get more work; tells whether there is any."""
         now = time.monotonic()
-        if not self._try_exchange() or now < self._empty_until:
+        if not self._try_exchange() or self._holding.is_closed or now < self._empty_until:
             return False
         try:
             self._take(self._settings.batch)
             wanted = self._settings.batch - len(self._holding)
-            if wanted > 0 and self._settings.start_urls_key and self._absorb(wanted):
+            more = wanted > 0 and self._settings.start_urls_key and not self._holding.is_closed
+            if more and self._absorb(wanted):
                 self._take(wanted)
         except StoreError as error:
             self._note_away(error)
@@ -238,11 +239,14 @@ class Scheduler(BaseScheduler):
         return self._crawl.absorb(self._settings.start_urls_key or "", int(number))
 
     def _take(self, number: int) -> None:
-        taken, inherited = self._holding.lease(number)
+        taken, inherited = self._holding.lease(number, len(self._local))
         if inherited:
             self._say(f"took over {inherited} requests whose process has ended")
             self._count("scheduler/inherited", inherited)
         for each in taken:
+            if each.deaths >= self._settings.attempts:
+                self._put_aside(each)
+                continue
             try:
                 self._take_start(each) if each.start else self._take_request(each)
             except Exception as error:  # noqa: BLE001  the spider's own code may raise anything
@@ -251,7 +255,8 @@ class Scheduler(BaseScheduler):
                 self._crawl.bury(each.id, f"{type(error).__name__}: {error}")
 
     def _take_request(self, taken: Taken) -> None:
-        self._holding.keep(taken.id, load_request(taken.content, self._spider))
+        request = load_request(taken.content, self._spider)
+        self._holding.keep(taken.id, request, alone=self._is_last(taken))
 
     def _take_start(self, taken: Taken) -> None:
         """A start URL: the one request that it stands for is done under its lease."""
@@ -263,12 +268,23 @@ class Scheduler(BaseScheduler):
         if not all(isinstance(each, Request) for each in requests):
             raise TypeError("make_request_from_data gave something that is no request")
         if len(requests) == 1 and requests[0].dont_filter:
-            self._holding.keep(taken.id, requests[0])
+            self._holding.keep(taken.id, requests[0], alone=self._is_last(taken))
             return
         for each in requests:
             if not self.enqueue_request(each) and self._ending:
                 return  # it is whole still, and another process does it when its lease ends
         self._holding.drop(taken.id)
+
+    def _is_last(self, taken: Taken) -> bool:
+        return taken.deaths == self._settings.attempts - 1
+
+    def _put_aside(self, taken: Taken) -> None:
+        """Every process that began it has ended: no other one does."""
+        why = f"was begun {taken.deaths} times, and its process ended each time"
+        url = url_in(taken)
+        _log.error("a request %s; it is put aside in %s: %s", why, self._crawl.keys.dead, url)
+        self._count("scheduler/deadly")
+        self._crawl.bury(taken.id, why)
 
     def _counted(self, request: Request) -> Request:
         self._busy_at = time.monotonic()

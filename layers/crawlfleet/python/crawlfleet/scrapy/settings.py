@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from crawlfleet.adapters.redis_queue.crawl import Forget, Order
+from crawlfleet.adapters.redis_queue.crawl import ATTEMPTS, Forget, Order
 from crawlfleet.errors import ConfigError, Problem
 from crawlfleet.executors.scrapy_wire import MOST_BYTES
 from crawlfleet.names import DEFAULT_TENANT, ENV_REDIS_URL
@@ -34,7 +34,8 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
     is where items go; only the pipeline needs it. ``crawl`` is what processes share, by default
     the spider's name; ``rule`` is what records are filed under, by default that too.
     ``lease_seconds`` after a process has died its requests are done by another. ``batch`` requests
-    are leased at once, by default as many as ``CONCURRENT_REQUESTS``. Of equal priority the
+    are leased at once, by default as many as ``CONCURRENT_REQUESTS``. A request whose processes end
+    while they have it is begun ``attempts`` times, then it is put aside. Of equal priority the
     ``oldest`` is served first, or the ``newest`` by ``order``. With ``start_once`` a start request
     is queued once a run, however many processes take part and however often they are started.
 
@@ -54,6 +55,7 @@ class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     lease_seconds: float = 60.0
     batch: int = 16
+    attempts: int = ATTEMPTS
     order: Order = Order.OLDEST
     start_once: bool = True
     max_request_bytes: int = MOST_BYTES
@@ -83,6 +85,7 @@ def read_settings(given: "BaseSettings", spider: "Spider") -> ProjectSettings:
         rule=given.get("CRAWLFLEET_RULE") or spider.name,
         lease_seconds=given.getfloat("CRAWLFLEET_LEASE_SECONDS", 60.0),
         batch=given.getint("CRAWLFLEET_BATCH") or given.getint("CONCURRENT_REQUESTS", 16),
+        attempts=given.getint("CRAWLFLEET_ATTEMPTS", ATTEMPTS),
         order=Order(given.get("CRAWLFLEET_ORDER", Order.OLDEST)),
         start_once=given.getbool("CRAWLFLEET_START_ONCE", default=True),
         max_request_bytes=given.getint("CRAWLFLEET_MAX_REQUEST_BYTES", MOST_BYTES),
@@ -140,6 +143,7 @@ def _problems(given: "BaseSettings", spider: "Spider") -> Iterator[Problem]:
     numbers = {
         "CRAWLFLEET_LEASE_SECONDS": (1.0, 86_400.0),
         "CRAWLFLEET_BATCH": (0, 10_000),
+        "CRAWLFLEET_ATTEMPTS": (2, 1_000),
         "CRAWLFLEET_MAX_REQUEST_BYTES": (1_000, 50_000_000),
         "SCHEDULER_IDLE_BEFORE_CLOSE": (0, math.inf),
         "MAX_IDLE_TIME_BEFORE_CLOSE": (0, math.inf),

@@ -24,7 +24,10 @@ from crawlfleet.adapters.redis_queue.crawl_keys import CrawlKeys, crawl_keys
 _PUSHED: Final = 500
 #: What was put aside is kept up to this many.
 DEAD_KEPT: Final = 10_000
+#: A request is begun so often, unless the project says it; each time its process has ended.
+ATTEMPTS: Final = 5
 _LONGEST_REASON: Final = 500
+_LONGEST_URL: Final = 2_000
 
 #: What an entry begins with: a request, or a start URL.
 _KIND: Final = (b"r", b"s")
@@ -78,11 +81,34 @@ class Pushed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """A leased request: what it is finished by, whether it is a start URL as pushed, itself."""
+    """A leased request: what it is finished by, whether it is a start URL as pushed, itself.
+
+    ``deaths`` is how many processes have ended, or lost their lease, while they had it.
+    """
 
     id: str
     start: bool
     content: bytes
+    deaths: int = 0
+
+
+def url_in(taken: Taken) -> str:
+    """The URL of a leased request, for people; its beginning where it is long.
+
+    >>> url_in(Taken("1", False, b'{"url":"https://a.example/","priority":1}'))
+    'https://a.example/'
+    >>> url_in(Taken("1", True, b"https://a.example/"))
+    'https://a.example/'
+    """
+    try:
+        url = msgspec.json.decode(taken.content, type=_Url).url
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        url = taken.content[:_LONGEST_URL].decode("utf-8", "replace")
+    return url[:_LONGEST_URL]
+
+
+class _Url(msgspec.Struct):
+    url: str
 
 
 class CrawlLoad(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +135,7 @@ class RedisCrawl:
         crawl: Its name; processes with the same one share it.
         process: Unlike any other process's, without a colon.
         lease_ms: How long a lease lasts that is not renewed.
+        attempts: How often a request is begun whose processes end; the last time it is alone.
         order: Which of equal priority comes first.
     """
 
@@ -120,11 +147,13 @@ class RedisCrawl:
         process: str,
         *,
         lease_ms: int = 60_000,
+        attempts: int = ATTEMPTS,
         order: Order = Order.OLDEST,
     ) -> None:
         self._redis = connection
         self._process = process
         self._lease_ms = lease_ms
+        self._attempts = attempts
         self._order = order
         self.keys: CrawlKeys = crawl_keys(tenant, crawl)
 
@@ -135,7 +164,7 @@ class RedisCrawl:
             _ENTER,
             (
                 *(keys.processes, keys.queue, keys.leases, keys.starts),
-                *(keys.requests, keys.seen, keys.fingerprints, keys.ended),
+                *(keys.requests, keys.seen, keys.fingerprints, keys.ended, keys.deaths),
             ),
             *(self._process, self._lease_ms, int(flush)),
         )
@@ -184,21 +213,28 @@ class RedisCrawl:
         keys = (source, self.keys.queue, self.keys.requests, self.keys.serial)
         return whole(self._redis.once(_ABSORB, keys, self._order, number))
 
-    def lease(self, number: int) -> tuple[list[Taken], int]:
-        """Up to ``number`` requests, and how many of them an ended lease has left."""
+    def lease(self, number: int, held: int = 0) -> tuple[list[Taken], int]:
+        """Up to ``number`` requests, and how many of them an ended lease has left.
+
+        ``held`` is how many the process is at. One that is begun for the last time, as its
+        processes have ended so often, is given alone, and to a process that is at nothing; one
+        that was begun that often is given to be put aside.
+        """
         answer = several(
             self._redis.once(
                 _LEASE,
-                (self.keys.leases, self.keys.queue, self.keys.requests),
-                *(self._process, number, self._lease_ms),
+                (self.keys.leases, self.keys.queue, self.keys.requests, self.keys.deaths),
+                *(self._process, number, self._lease_ms, self._attempts, held),
             )
         )
-        if len(answer) % 2 == 0:
+        if len(answer) % 3 != 1:
             raise nonsense()
         taken = [
-            Taken(text(answer[at]).decode(), content[:1] == b"s", content[1:])
-            for at in range(1, len(answer), 2)
-            for content in (text(answer[at + 1]),)
+            Taken(
+                text(answer[at]).decode(), content[:1] == b"s", content[1:], whole(answer[at + 1])
+            )
+            for at in range(1, len(answer), 3)
+            for content in (text(answer[at + 2]),)
         ]
         return taken, whole(answer[0])
 
@@ -215,7 +251,7 @@ class RedisCrawl:
         """They are done with; returns how many the process held."""
         if not ids:
             return 0
-        keys = (self.keys.leases, self.keys.requests)
+        keys = (self.keys.leases, self.keys.requests, self.keys.deaths)
         return whole(self._redis.again(_FINISH, keys, self._process, "\n".join(ids)))
 
     def give_back(self, ids: Sequence[str]) -> int:
@@ -227,7 +263,7 @@ class RedisCrawl:
 
     def bury(self, id: str, reason: str) -> bool:  # noqa: A002  as the field of Taken
         """Put aside what is no request; tells whether the process held it."""
-        keys = (self.keys.leases, self.keys.requests, self.keys.dead)
+        keys = (self.keys.leases, self.keys.requests, self.keys.dead, self.keys.deaths)
         line = " ".join(reason.split())[:_LONGEST_REASON]
         answer = self._redis.once(_BURY, keys, self._process, id, line, DEAD_KEPT)
         return whole(answer) == 1
@@ -245,7 +281,7 @@ class RedisCrawl:
             _LEAVE,
             (
                 *(keys.processes, keys.queue, keys.leases, keys.requests),
-                *(keys.seen, keys.starts, keys.fingerprints, keys.ended),
+                *(keys.seen, keys.starts, keys.fingerprints, keys.ended, keys.deaths),
             ),
             *(self._process, forget),
         )

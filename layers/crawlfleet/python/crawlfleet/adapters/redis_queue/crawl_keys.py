@@ -10,6 +10,8 @@ key                                             type    TTL  holds
 ``cf:{scrapy:tenant:crawl}:starts``             SET     no   marks of the start requests of this run
 ``cf:{scrapy:tenant:crawl}:dead``               LIST    no   reason and request on two lines, newest
                                                              first, at most 10,000
+``cf:{scrapy:tenant:crawl}:deaths``             HASH   no   id -> how many processes have ended
+                                                             while they had it
 ``cf:{scrapy:tenant:crawl}:processes``          ZSET    no   process by when it is taken to be gone
 ``cf:{scrapy:tenant:crawl}:serial``             STRING  no   ids given so far
 ``cf:{scrapy:tenant:crawl}:fingerprints``       STRING  no   how fingerprints are made, see below
@@ -42,6 +44,7 @@ class CrawlKeys(NamedTuple):
     seen: str
     starts: str
     dead: str
+    deaths: str
     processes: str
     serial: str
     fingerprints: str

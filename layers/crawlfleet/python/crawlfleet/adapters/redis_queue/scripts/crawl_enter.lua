@@ -7,6 +7,7 @@
 -- KEYS[6] seen          SET   fingerprints
 -- KEYS[7] fingerprints  STRING  how fingerprints are made
 -- KEYS[8] ended         STRING  1: to be forgotten when nobody is left
+-- KEYS[9] deaths        HASH  id -> how many processes have ended while they had it
 -- ARGV[1] process
 -- ARGV[2] term    ms until it is taken to be gone
 -- ARGV[3] flush   1 if everything is to be forgotten first, unless others take part
@@ -19,7 +20,7 @@ local flushed = 0
 local under_way = redis.call('ZCARD', KEYS[2]) + redis.call('ZCARD', KEYS[3])
 local ended = redis.call('GET', KEYS[8]) == '1' and under_way == 0
 if others == 0 and (ARGV[3] == '1' or ended) then
-  for i = 2, 8 do redis.call('UNLINK', KEYS[i]) end
+  for i = 2, 9 do redis.call('UNLINK', KEYS[i]) end
   flushed = 1
 end
 if under_way > 0 then redis.call('DEL', KEYS[8]) end

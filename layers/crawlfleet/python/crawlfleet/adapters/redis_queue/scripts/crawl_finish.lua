@@ -1,6 +1,7 @@
 -- crawl_finish: what a process has finished leaves Redis, as far as it still holds it.
 -- KEYS[1] leases    ZSET  process:id -> epoch ms at which the lease ends
 -- KEYS[2] requests  HASH  id -> score and request
+-- KEYS[3] deaths    HASH  id -> how many processes have ended while they had it
 -- ARGV[1] process
 -- ARGV[2] ids       one a line
 -- reply   how many it held
@@ -10,4 +11,5 @@ for _, id in ipairs(lines(ARGV[2])) do
   if redis.call('ZREM', KEYS[1], ARGV[1] .. ':' .. id) == 1 then held[#held + 1] = id end
 end
 apply('HDEL', KEYS[2], held)
+apply('HDEL', KEYS[3], held)
 return #held

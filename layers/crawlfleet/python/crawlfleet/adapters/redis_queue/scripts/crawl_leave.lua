@@ -7,6 +7,7 @@
 -- KEYS[6] starts        SET   marks of the start requests of this run
 -- KEYS[7] fingerprints  STRING  how fingerprints are made
 -- KEYS[8] ended         STRING  1: to be forgotten when nobody is left
+-- KEYS[9] deaths        HASH  id -> how many processes have ended while they had it
 -- ARGV[1] process
 -- ARGV[2] forget   never; finished: if nothing is left to do; always: whatever is left
 -- reply   1 if everything was forgotten
@@ -19,5 +20,5 @@ if redis.call('ZCARD', KEYS[1]) > 0 then
   if left == 0 then redis.call('SET', KEYS[8], '1') end
   return 0
 end
-for i = 2, 8 do redis.call('UNLINK', KEYS[i]) end
+for i = 2, 9 do redis.call('UNLINK', KEYS[i]) end
 return 1
