@@ -254,6 +254,16 @@ def test_a_consumer_that_does_not_answer_is_a_part_that_cannot_be_used_now(world
     refused_for_now(ask(world, "POST", TRY, {"rule": "page", "page": page()}))
 
 
+def test_busy_consumers_are_told_as_such(world):
+    world.lambdas.faults[names.CONSUMER] = throttled()
+
+    answer = ask(world, "POST", TRY, {"rule": "page", "page": page()})
+
+    refused_for_now(answer)
+    assert answer.json["title"] == "All consumers are at work"
+    assert "without --remote" in answer.json["detail"]
+
+
 def test_a_worker_is_not_disturbed_by_what_it_wakes_up_with(world):
     assert world.call(names.CONSUMER, {"detail": {"trial": 1}})["stopped_because"] == "idle"
 

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 from botocore.stub import Stubber
 
 from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaTrials, LambdaWaker
-from crawlfleet.errors import IdsError, StoreUnavailableError
+from crawlfleet.errors import ConsumersBusyError, IdsError, StoreUnavailableError
 from crawlfleet.model.ids import IdKind
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Page
@@ -185,9 +185,17 @@ def test_a_function_that_cannot_be_called_is_an_unavailable_part(clock, error):
     ):
         with pytest.raises(StoreUnavailableError) as caught:
             call()
-        assert caught.value.part == "lambda"
+        assert isinstance(caught.value, ConsumersBusyError) or caught.value.part == "lambda"
         assert caught.value.__cause__ is error
         assert "secret" not in str(caught.value)
+
+
+def test_a_consumer_that_is_not_free_is_told_from_one_that_cannot_be_asked():
+    with pytest.raises(ConsumersBusyError, match="all consumers are at work"):
+        LambdaTrials("f", Broken(client_error("TooManyRequestsException"))).ask(QUESTION)
+    with pytest.raises(StoreUnavailableError) as caught:
+        LambdaTrials("f", Broken(client_error("AccessDeniedException"))).ask(QUESTION)
+    assert not isinstance(caught.value, ConsumersBusyError)
 
 
 def payload(content: bytes, **more: Any) -> dict[str, Any]:

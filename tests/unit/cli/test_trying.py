@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.unit.sdk.api_server import BIZ
+from tests.unit.sdk.api_server import BIZ, Fault
 
 URL = "https://example.org/list"
 RULE = {"fields": {"name": {"css": "b"}}}
@@ -79,6 +79,17 @@ def test_a_page_that_is_too_large_to_send_is_told_with_the_bound(api, crawlfleet
     assert (done.code, api.trials.asked) == (2, [])
     assert "has 1,000,001 bytes; 1,000,000 are the most that is sent along" in done.err
     assert "without --remote" in done.err
+
+
+def test_a_call_that_is_too_large_is_told_with_the_bound_and_the_api_not_doubted(api, crawlfleet):
+    api.faults.append(Fault(413, b'{"message": "Request Too Long"}'))
+
+    done = crawlfleet("rule", "try", "article", URL, "--remote", "--biz", BIZ)
+
+    assert done.code == 2
+    assert "larger than the API takes" in done.err
+    assert "a page to try a rule on may have 1,000,000 bytes" in done.err
+    assert "Is it up?" not in done.err
 
 
 def test_json_is_the_answer(api, crawlfleet):

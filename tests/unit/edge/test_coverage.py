@@ -5,7 +5,8 @@ from tests.unit.edge.test_letters import NoOperations, an_event, ask
 
 
 def test_coverage_is_shown_by_field_with_its_share():
-    counted = Coverage(pages=2, records=3, rejected=2, fields={"title": 3, "price": 2, "b": 0, "wild": 9})
+    fields = {"title": 3, "price": 2, "b": 0, "wild": 9}
+    counted = Coverage(pages=2, records=3, rejected=2, fields=fields)
     found = [
         RuleCoverage(rule="detail", version="v2", current=True, coverage=counted),
         RuleCoverage(rule="detail", version="v1", current=False, coverage=Coverage(pages=1)),

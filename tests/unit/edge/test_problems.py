@@ -9,6 +9,7 @@ from crawlfleet.edge.problems import (
     ProblemDocument,
     TooLargeBodyError,
     document_of,
+    is_fault,
     status_of,
 )
 from crawlfleet.errors import CrawlfleetError, Problem
@@ -30,6 +31,7 @@ TABLE: list[tuple[CrawlfleetError, int, str]] = [
     (TooLargeBodyError("too large"), 413, "too-large-body"),
     (MethodNotAllowedError("not here", ("GET",)), 405, "method-not-allowed"),
     (errors.StoreUnavailableError("mongodb", "10.0.0.7 refuses"), 503, "store-unavailable"),
+    (errors.ConsumersBusyError(), 503, "consumers-busy"),
     (errors.IdsError("redis://10.0.0.7 refuses"), 503, "ids"),
     (errors.WorkerNumbersExhaustedError("10.0.0.7"), 503, "worker-numbers-exhausted"),
     (errors.ClockSteppedBackError("10.0.0.7"), 503, "clock-stepped-back"),
@@ -115,3 +117,12 @@ def test_an_unavailable_part_is_named_and_nothing_more():
 
     said = "mongodb cannot be used now: the call was not done, or not in whole; try again."
     assert document.detail == said
+
+
+def test_busy_consumers_are_no_fault_and_the_caller_is_told_what_else_there_is():
+    document = document_of(errors.ConsumersBusyError())
+
+    assert "all consumers are at work" in document.detail
+    assert "without --remote" in document.detail
+    assert not is_fault(errors.ConsumersBusyError())
+    assert is_fault(errors.StoreUnavailableError("mongodb", "away"))

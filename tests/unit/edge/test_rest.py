@@ -9,6 +9,7 @@ import pytest
 from crawlfleet.edge.rest import RestApi
 from crawlfleet.errors import (
     ConfigError,
+    ConsumersBusyError,
     InvalidRequestError,
     NotFoundError,
     Problem,
@@ -85,8 +86,12 @@ def test_what_is_expected_is_not_logged_and_what_is_not_is():
     def broken(*_: Any) -> None:
         raise ZeroDivisionError
 
+    def busy(*_: Any) -> Any:
+        raise ConsumersBusyError
+
     log: list[Exception] = []
     assert ask(NoOperations(stats=missing), an_event(), log)[0] == 404
+    assert ask(NoOperations(stats=busy), an_event(), log)[0] == 503
     assert log == []
     assert ask(NoOperations(stats=broken), an_event(), log)[0] == 500
     assert [type(error) for error in log] == [ZeroDivisionError]

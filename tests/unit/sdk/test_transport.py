@@ -17,6 +17,7 @@ from crawlfleet.errors import (
 )
 from crawlfleet.sdk import (
     ApiError,
+    CallTooLargeError,
     Client,
     NoApiError,
     Retries,
@@ -152,7 +153,10 @@ def test_refusals_come_back_as_the_errors_they_were(client, api):
     assert type(answered(404, {})) is NotFoundError
     assert type(answered(403, {"message": "Forbidden"})) is UnknownTenantError
     assert type(answered(400, ["what"])) is InvalidRequestError
-    assert type(answered(413, {"title": "Too large"})) is ApiError
+    assert type(answered(413, {"title": "Too large"})) is CallTooLargeError
+    assert "larger than the API takes" in str(answered(413, {"message": "Request Too Long"}))
+    too_large = {"type": "urn:crawlfleet:problem:too-large-body", "detail": "page.body: too long"}
+    assert "page.body: too long" in str(answered(413, too_large))
     assert type(answered(500, {"title": "Oh"})) is ApiError
     api.faults.extend([Fault(429, json.dumps(problem("quota-exceeded", 429, "x")).encode())] * 2)
     assert type(answered(429, problem("quota-exceeded", 429, "x"))) is QuotaExceededError

@@ -29,6 +29,7 @@
     ├─ LeaseLostError         another worker owns the request now: stop, write nothing
     ├─ StoreError             MongoDB, Redis or another part behind a port
     │  ├─ StoreUnavailableError*  no answer in time; trying again may help
+    │  │  └─ ConsumersBusyError*      all consumers are at work, none can be asked
     │  └─ StoreConflictError      the stored state is not the expected one
     ├─ IdsError               no ids can be issued
     │  ├─ WorkerNumbersExhaustedError*  all worker numbers are leased
@@ -235,6 +236,22 @@ class StoreUnavailableError(StoreError):
     def __init__(self, part: str, message: str) -> None:
         self.part = part
         super().__init__(f"{part}: {message}")
+
+
+class ConsumersBusyError(StoreUnavailableError):
+    """Every consumer is at work, so that none can be asked for anything now: no fault, but a wait.
+
+    The message is for the caller, and says what else there is to do.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "consumer",
+            "all consumers are at work, and none could be asked. Try again later; or try the rule "
+            "on a saved page where you are, by `crawlfleet rule try` without --remote; or raise "
+            "the consumers' reserved concurrency above the stage's fleet.max_consumers, which "
+            "leaves room for trials.",
+        )
 
 
 class StoreConflictError(StoreError):

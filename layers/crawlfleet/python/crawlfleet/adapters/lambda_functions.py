@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from crawlfleet.adapters.aws import client as aws_client
-from crawlfleet.errors import IdsError, StoreUnavailableError
+from crawlfleet.errors import ConsumersBusyError, IdsError, StoreUnavailableError
 from crawlfleet.model.block import Block
 from crawlfleet.model.ids import IdKind, RequestId
 from crawlfleet.model.lane import Lane
@@ -122,7 +122,7 @@ class LambdaTrials:
 
     def ask(self, question: Question) -> Tried:
         """See ports.Trials.ask."""
-        with _border():
+        with _border(), _busy():
             if self._client is None:
                 # Once: a second try would find that whoever waits has gone.
                 self._client = aws_client("lambda", timeout_seconds=TRIAL_SECONDS, attempts=1)
@@ -170,10 +170,25 @@ class _Stock:
 
 
 @contextmanager
+def _busy() -> Iterator[None]:
+    """Tell a consumer that is not free from one that cannot be asked at all."""
+    try:
+        yield
+    except Exception as error:
+        from botocore.exceptions import ClientError
+
+        if isinstance(error, ClientError) and _code(error) == "TooManyRequestsException":
+            raise ConsumersBusyError from error
+        raise
+
+
+@contextmanager
 def _border() -> Iterator[None]:
     """Translate what botocore raises."""
     try:
         yield
+    except ConsumersBusyError:
+        raise
     except OSError as error:
         raise StoreUnavailableError(PART, type(error).__name__) from error
     except Exception as error:
@@ -181,12 +196,15 @@ def _border() -> Iterator[None]:
         from botocore.exceptions import BotoCoreError, ClientError
 
         if isinstance(error, ClientError):
-            code = error.response.get("Error", {}).get("Code", "unknown")
-            message = f"the function could not be invoked: {code}"
+            message = f"the function could not be invoked: {_code(error)}"
             raise StoreUnavailableError(PART, message) from error
         if isinstance(error, BotoCoreError):
             raise StoreUnavailableError(PART, type(error).__name__) from error
         raise
+
+
+def _code(error: Any) -> str:
+    return str(error.response.get("Error", {}).get("Code", "unknown"))
 
 
 def _reason(payload: bytes) -> str:

@@ -21,6 +21,7 @@ from crawlfleet.errors import (
     UnknownTenantError,
 )
 from crawlfleet.model.ledger import JOB_LIFE
+from crawlfleet.model.trial import LARGEST_PAGE
 
 
 class Exit(IntEnum):
@@ -81,6 +82,7 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
     """The exit code and the next step for an error."""
     from crawlfleet.sdk.faults import (
         ApiError,
+        CallTooLargeError,
         NoApiError,
         UnavailableError,
         UncertainError,
@@ -91,6 +93,14 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
     meanings: tuple[tuple[type[CrawlfleetError], Exit, str], ...] = (
         (UnreachableError, Exit.UNREACHABLE, _SERVICE),
         (NoApiError, Exit.UNREACHABLE, _ELSEWHERE),
+        (
+            CallTooLargeError,
+            Exit.BAD_INPUT,
+            (
+                f"Send less at once: a page to try a rule on may have {LARGEST_PAGE:,} bytes, and "
+                "larger ones can be tried without --remote; a call has a few megabytes in all."
+            ),
+        ),
         (UnavailableError, Exit.UNREACHABLE, "It asks to come back later: try again in a minute."),
         (
             UncertainError,

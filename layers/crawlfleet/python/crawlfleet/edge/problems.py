@@ -49,6 +49,7 @@ _STATUS: Final[tuple[tuple[type[CrawlfleetError], int, str], ...]] = (
     (errors.BacklogFullError, 429, "Come back later"),
     (errors.QuotaExceededError, 429, "The quota is used up"),
     (errors.RejectedError, 400, "The request is not valid"),
+    (errors.ConsumersBusyError, 503, "All consumers are at work"),
     (errors.StoreUnavailableError, 503, "A part does not answer"),
     (errors.IdsError, 503, "No ids can be issued"),
     (errors.ConfigError, 503, "There is no valid configuration"),
@@ -61,11 +62,18 @@ def status_of(error: Exception) -> int:
     return _known(error)[0]
 
 
+def is_fault(error: Exception) -> bool:
+    """Whether somebody has to look after it: neither the caller's mistake nor a mere wait."""
+    return status_of(error) >= 500 and not isinstance(error, errors.ConsumersBusyError)
+
+
 def document_of(error: Exception) -> ProblemDocument:
     """The problem document of an error. Of what nobody foresaw nothing inside is shown."""
     status, title = _known(error)
     if status == 500:
         detail = "The fault is ours and has been logged; trying again may help."
+    elif isinstance(error, errors.ConsumersBusyError):
+        detail = str(error)
     elif status == 503:
         # What is wrong inside is for the log: it may name addresses, secrets, other tenants.
         told = "the call was not done, or not in whole; try again."

@@ -20,7 +20,7 @@ from crawlfleet.edge.insight import InsightCalls
 from crawlfleet.edge.letters import LetterCalls
 from crawlfleet.edge.openapi import document
 from crawlfleet.edge.operations import Operations, Page
-from crawlfleet.edge.problems import CONTENT_TYPE, MethodNotAllowedError, document_of, status_of
+from crawlfleet.edge.problems import CONTENT_TYPE, MethodNotAllowedError, document_of, is_fault
 from crawlfleet.edge.route import Route
 from crawlfleet.edge.routes import REPLAYED, ROUTES
 from crawlfleet.edge.seeds import SeedCalls
@@ -194,8 +194,8 @@ class RestApi(LetterCalls, InsightCalls, SeedCalls, TrialCalls):
                 tenant = () if route.open else (self._tenant(),)
                 inputs.known_parameters(self._parameters(), route.names)
                 return handler(*tenant, **{name: unquote(value) for name, value in path.items()})
-            except Exception as error:  # noqa: BLE001  becomes an answer; see problems.status_of
-                if status_of(error) >= 500:
+            except Exception as error:  # noqa: BLE001  becomes an answer; see problems.document_of
+                if is_fault(error):
                     self._log(error)
                 return problem_of(error)
 

@@ -24,6 +24,7 @@ from crawlfleet.sdk.address import Address, find_address
 from crawlfleet.sdk.client import Client
 from crawlfleet.sdk.faults import (
     ApiError,
+    CallTooLargeError,
     NoApiError,
     PartlySubmittedError,
     UnavailableError,
@@ -70,6 +71,7 @@ __all__ = [
     "Address",
     "ApiError",
     "BacklogFullError",
+    "CallTooLargeError",
     "Changed",
     "Client",
     "ConfigError",

@@ -66,6 +66,10 @@ class NoApiError(ApiError):
         self.args = (f"no Crawlfleet API answers there ({status}): {problem}",)
 
 
+class CallTooLargeError(RejectedError):
+    """The call's body is larger than the API takes; nothing of it was done."""
+
+
 class UnavailableError(ApiError):
     """The API asks to come back later. ``retry_after_seconds`` when it said how much later."""
 
@@ -138,6 +142,7 @@ _KINDS: Final[Mapping[str, type[RejectedError]]] = {
     "conflict": ConflictError,
     "key-reused": KeyReusedError,
     "quota-exceeded": QuotaExceededError,
+    "too-large-body": CallTooLargeError,
 }
 #: What a status means where the problem's type says nothing we know.
 _BY_STATUS: Final[Mapping[int, type[RejectedError]]] = {
@@ -145,6 +150,7 @@ _BY_STATUS: Final[Mapping[int, type[RejectedError]]] = {
     403: UnknownTenantError,
     404: NotFoundError,
     409: ConflictError,
+    413: CallTooLargeError,
 }
 
 
@@ -207,6 +213,9 @@ def error_of(
     if kind == "backlog-full":
         return BacklogFullError(str(problem), retry_after_seconds=retry_after_seconds or 0.0)
     rejected = _KINDS.get(kind) or _BY_STATUS.get(status)
+    if rejected is CallTooLargeError and not kind.startswith("too-large"):
+        # API Gateway's own word is "Request Too Long", whatever was sent.
+        return CallTooLargeError(f"the call is larger than the API takes: {problem}")
     if rejected is not None:
         return rejected(str(problem))
     if status in LATER:
