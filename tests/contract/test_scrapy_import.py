@@ -13,6 +13,7 @@ from scrapy_redis.queue import FifoQueue, PriorityQueue
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.adapters.redis_queue.crawl import RedisCrawl
 from crawlfleet.cli.main import run
+from crawlfleet.errors import UnknownBizError, UnknownRuleError
 from crawlfleet.executors.scrapy_wire import load_request
 from crawlfleet.scrapy.dupefilter import DupeFilter
 from crawlfleet.scrapy.joint import joint_of
@@ -90,6 +91,7 @@ class Api:
 
     def __init__(self):
         self.entries = {}
+        self.asked = []
 
     def __call__(self, *_):
         return self
@@ -99,6 +101,17 @@ class Api:
 
     def __exit__(self, *_):
         pass
+
+    def stats(self, biz):
+        self.asked.append((biz, None))
+        if biz != "shop":
+            raise UnknownBizError(f"there is no biz called {biz!r}")
+
+    def explain_url(self, biz, url, *, rule):
+        self.stats(biz)
+        self.asked[-1] = (biz, rule)
+        if rule != "lamps":
+            raise UnknownRuleError(f"there is no rule or spider {rule!r}; this biz has lamps")
 
     def submit_each(self, biz, entries, **options):
         self.options = {"biz": biz, **options}
@@ -212,6 +225,10 @@ def test_a_malicious_pickle_is_told_and_left_and_does_nothing(
     assert code == 1
     assert not trace.exists()
     assert told["readable"] == 2
+    first = told["first_unreadable"]
+    assert len(first) == 2
+    assert all(1 <= one["place"] <= 4 for one in first)
+    assert "https://shop.example/" in {one["url"] for one in first}
     assert told["unreadable"] == {
         "asks for posix.system, which is not plain data": 1,
         "is no pickle: error": 1,
@@ -281,10 +298,55 @@ def test_fingerprints_of_an_older_scrapy_are_known_as_such(old, imported, tenant
 
 
 def test_nothing_there_is_said(old, imported, capsys, redis_url):
-    assert (
-        run(["import", "scrapy-redis", redis_url, "--spider", old.name, "--to", "scheduler"]) == 0
-    )
-    assert "there is nothing under" in capsys.readouterr().err
+    old.queue_requests(1)
+    name = f"no{old.name}"
+
+    code = run(["import", "scrapy-redis", redis_url, "--spider", name, "--to", "scheduler"])
+
+    said = capsys.readouterr().err
+    assert code == 2
+    assert f"nothing is under {name}:requests, {name}:dupefilter, {name}:start_urls" in said
+    assert "there are " in said
+    assert ":requests" in said.partition("there are ")[2]
+    assert "--yes takes it over" not in said
+
+
+def test_without_yes_the_biz_and_the_rule_are_asked_for(old, imported, api):
+    old.queue_requests(1)
+
+    right = imported(old, "--biz", "shop", "--rule", "lamps")
+    no_rule = imported(old, "--biz", "shop", "--rule", "lmaps")
+    no_biz = imported(old, "--biz", "nobiz")
+
+    assert (right[0], no_rule[0], no_biz[0]) == (0, 2, 4)
+    assert "there is no rule or spider 'lmaps'; this biz has lamps" in no_rule[1]
+    assert "there is no biz called 'nobiz'" in no_biz[1]
+    assert api.entries == {}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--to", "scheduler", "--biz", "shop"),
+        ("--to", "scheduler", "--rule", "lamps"),
+        ("--biz", "shop", "--crawl", "lamps"),
+        ("--biz", "shop", "--to-redis", "redis://127.0.0.1:1"),
+    ],
+)
+def test_an_option_of_the_other_target_is_refused(old, imported, api, arguments):
+    code, said = imported(old, *arguments)
+
+    assert code == 2
+    assert f"{arguments[-2]} does not go with --to " in said
+
+
+def test_people_are_told_which_requests_cannot_be_read(old, redis_url, capsys):
+    old.client.zadd(f"{old.name}:requests", {b"(junk https://shop.example/7": 1})
+
+    run(["import", "scrapy-redis", redis_url, "--spider", old.name, "--to", "scheduler"])
+
+    said = capsys.readouterr().err
+    assert "request 1 of the queue, https://shop.example/7: is no pickle" in said
 
 
 def test_a_redis_that_is_away_is_said(old, capsys):

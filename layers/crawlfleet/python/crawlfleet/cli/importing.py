@@ -16,7 +16,7 @@ from crawlfleet.names import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from crawlfleet.adapters.redis_queue.connection import RedisConnection
-    from crawlfleet.scrapy.redis_source import Counts, RedisSource
+    from crawlfleet.scrapy.redis_source import Counts, RedisSource, SourceKeys
 
 #: Passwords that are in no address. The second one is the fleet's, where it is another Redis.
 ENV_SOURCE_PASSWORD: Final = "SCRAPY_REDIS_PASSWORD"  # noqa: S105  the variable's name
@@ -24,6 +24,13 @@ ENV_TARGET_PASSWORD: Final = "CRAWLFLEET_REDIS_PASSWORD"  # noqa: S105
 #: Reasons that are shown; the rest is counted.
 _SHOWN: Final = 20
 _API, _SCHEDULER = "api", "scheduler"
+#: Requests that cannot be read and are named; keys of other spiders that are.
+_FIRST: Final = 5
+_KEYS: Final = 12
+#: What a rule is asked about by name; nothing is requested of it.
+_ANY_URL: Final = "https://page.invalid/"
+#: Options that belong to one target only.
+_OF: Final = {_API: ("biz", "rule", "job"), _SCHEDULER: ("to_redis", "crawl")}
 
 
 @click.group("import")
@@ -39,6 +46,8 @@ class Report:
         self.make = make
         self.readable = 0
         self.unreadable: Counter[str] = Counter()
+        #: The first of them: which one of the queue it is, its URL, and why.
+        self.first_unreadable: list[dict[str, Any]] = []
         self.done: dict[str, int] = {}
         self.rejected: Counter[str] = Counter()
         #: The keys that nothing was taken of, as somebody goes on with them where they are.
@@ -51,6 +60,7 @@ class Report:
             "requests": self.found.requests,
             "readable": self.readable,
             "unreadable": dict(self.unreadable),
+            "first_unreadable": self.first_unreadable,
             "fingerprints": self.found.fingerprints,
             "fingerprints_made_by": self.make or None,
             "start_urls": self.found.start_urls,
@@ -69,6 +79,9 @@ class Report:
         ]
         draw(table(["found", "number>"], rows))
         _tell("not readable", self.unreadable)
+        for one in self.first_unreadable:
+            url = one["url"] or "which has no URL that can be seen"
+            note(f"  request {one['place']} of the queue, {url}: {one['why']}")
 
     @property
     def whole(self) -> bool:
@@ -113,7 +126,8 @@ def scrapy_redis(redis_url: str, spider: str, target: str, as_json: bool, **opti
 
     REDIS_URL is where they are; its password may be in SCRAPY_REDIS_PASSWORD. The spider should be
     paused. Nothing of what is pickled there is run: what is more than plain data is told and left.
-    Done again it stores nothing twice, so that it may be repeated after any failure.
+    Done again it stores nothing twice, so that it may be repeated after any failure. Without --yes
+    it asks the API, where one is set, whether there are such a biz and rule.
 
     \b
     crawlfleet import scrapy-redis redis://10.0.0.7 --spider shop --biz shop
@@ -122,7 +136,13 @@ def scrapy_redis(redis_url: str, spider: str, target: str, as_json: bool, **opti
     """  # noqa: D301  click reads this backspace: the lines below it are not to be wrapped
     if target == _API and not options["biz"]:
         raise click.UsageError("--biz says whose requests they become; or give --to scheduler")
+    for name in _OF[_SCHEDULER if target == _API else _API]:
+        if options[name]:
+            said = f"--{name.replace('_', '-')} does not go with --to {target}"
+            raise click.UsageError(said)
     _needs_scrapy()
+    if target == _API:
+        _check_biz(options)
     from crawlfleet.adapters.redis_queue.connection import RedisConnection
     from crawlfleet.scrapy.redis_source import RedisSource, SourceKeys
 
@@ -139,8 +159,10 @@ def scrapy_redis(redis_url: str, spider: str, target: str, as_json: bool, **opti
         if not as_json:
             report.show()
         if not any((report.found.requests, report.found.fingerprints, report.found.start_urls)):
-            note(f"there is nothing under {keys.requests}, {keys.dupefilter}, {keys.start_urls}")
-        elif options["yes"]:
+            if as_json:
+                emit(report.document(acted=False))
+            raise _nothing(source, keys, options)
+        if options["yes"]:
             act = _to_api if target == _API else _to_scheduler
             act(source, connection, spider, report, as_json, options)
             _end(source, report, options["delete"])
@@ -155,6 +177,38 @@ def scrapy_redis(redis_url: str, spider: str, target: str, as_json: bool, **opti
     return Exit.FINE if report.whole or not options["yes"] else Exit.FAILED
 
 
+def _check_biz(options: dict[str, Any]) -> None:
+    """Ask whether there are the biz and its rule, which changes nothing.
+
+    Raises:
+        UnknownBizError: the tenant has no such biz.
+        UnknownRuleError: the biz has no such rule or spider.
+    """
+    from crawlfleet.sdk import Client
+
+    try:
+        fleet = Client(options["api_url"], options["api_key"])
+    except ConfigError:
+        if options["yes"]:
+            raise
+        note("whether there is such a biz was not asked: no API is set (--api-url)")
+        return
+    with fleet:
+        if options["rule"]:
+            fleet.explain_url(options["biz"], _ANY_URL, rule=options["rule"])
+        else:
+            fleet.stats(options["biz"])
+
+
+def _nothing(source: "RedisSource", keys: "SourceKeys", options: dict[str, Any]) -> ConfigError:
+    """What to say where the keys of the spider are not; names those of others."""
+    names = [options[f"{name}_key"] for name in keys.__struct_fields__]
+    found = source.alike([name % {"spider": "*"} for name in names], _KEYS)
+    there = f"there are {', '.join(found)}" if found else "no key of this Redis is named so"
+    looked = ", ".join(getattr(keys, name) for name in keys.__struct_fields__)
+    return ConfigError([Problem("--spider", f"nothing is under {looked}; {there}")])
+
+
 def _survey(source: "RedisSource", as_json: bool) -> Report:
     from crawlfleet.scrapy.redis_source import Asked
 
@@ -166,6 +220,9 @@ def _survey(source: "RedisSource", as_json: bool) -> Report:
                 report.readable += 1
             else:
                 report.unreadable[each.why] += 1
+                if len(report.first_unreadable) < _FIRST:
+                    one = {"place": place, "url": each.url, "why": each.why}
+                    report.first_unreadable.append(one)
             advance(place, report.found.requests)
     return report
 

@@ -4,9 +4,11 @@ Nothing here writes. A request that cannot be read, because what it carries is n
 told with its reason and left where it is.
 """
 
+import fnmatch
 import hashlib
 import json
-from collections.abc import Container, Iterator, Mapping
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +23,12 @@ from crawlfleet.scrapy.unpickling import UnreadablePickleError, loads
 _PAGE: Final = 500
 #: Requests by which it is found out how the fingerprints are made.
 _TRIED: Final = 200
+#: Where a URL is looked for in an entry that cannot be read, and what is shown of it.
+_SEARCHED_BYTES: Final = 100_000
+_URL_SHOWN: Final = 200
+_URL: Final = re.compile(rb"https?://[!#-&(-;=?-~]+")
+#: Keys that are looked through for those of other spiders.
+_LOOKED_THROUGH: Final = 100_000
 
 
 class SourceKeys(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,9 +53,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that cannot be read, and why."""
+    """An entry that cannot be read, and why; ``url`` is what of it looks like one, if anything."""
 
     why: str
+    url: str = ""
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +94,21 @@ class RedisSource:
             start_urls=self._size(self._keys.start_urls),
         )
 
+    def alike(self, patterns: Iterable[str], most: int) -> list[str]:
+        """Up to so many other keys that match one of the patterns, among the first of Redis."""
+        wanted = [re.compile(fnmatch.translate(pattern)) for pattern in patterns]
+        found: list[str] = []
+        cursor = looked = 0
+        while len(found) < most and looked < _LOOKED_THROUGH:
+            with self._redis.translated():
+                page: Any = self._client.scan(cursor, count=_PAGE)
+            cursor, keys = int(page[0]), [key.decode("utf-8", "replace") for key in page[1]]
+            found += [key for key in keys if any(each.match(key) for each in wanted)]
+            looked += _PAGE
+            if not cursor:
+                break
+        return sorted(found)[:most]
+
     def make_of_fingerprints(self) -> str:
         """By which of :data:`MAKES` queued requests are found among the fingerprints.
 
@@ -114,11 +138,11 @@ class RedisSource:
         for raw in self._entries(self._keys.requests):
             fields = _read(raw)
             if isinstance(fields, Unread):
-                yield fields
+                yield Unread(why=fields.why, url=_url_in(raw))
                 continue
             request = _plain_request(fields)
             if request is None:
-                yield Unread(why="its URL is none")
+                yield Unread(why="its URL is none", url=str(fields.get("url", ""))[:_URL_SHOWN])
                 continue
             priority = fields.get("priority", 0)
             yield Asked(
@@ -215,6 +239,12 @@ def _read(raw: bytes) -> dict[str, Any] | Unread:
         return Unread(why=str(error))
     except (ValueError, RecursionError):
         return Unread(why="is neither a pickle nor JSON")
+
+
+def _url_in(raw: bytes) -> str:
+    """What looks like a URL in an entry that is not read: looked for, and nothing is run."""
+    found = _URL.search(raw[:_SEARCHED_BYTES])
+    return found[0].decode("ascii")[:_URL_SHOWN] if found else ""
 
 
 def _plain_request(fields: Mapping[str, Any]) -> Any:
