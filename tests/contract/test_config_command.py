@@ -148,6 +148,17 @@ def test_validate_needs_no_aws(folder, monkeypatch):
     assert result.output == "3 documents, valid\n"
 
 
+def test_a_resolver_that_is_not_installed_here_is_a_warning(folder):
+    file = folder / "bizs/acme/shop.yaml"
+    file.write_text(file.read_text() + "\nseeds:\n  resolvers: {list: of-nobody}\n")
+
+    result = CliRunner().invoke(program, ["config", "validate", str(folder)])
+
+    assert result.exit_code == 0, result.stderr
+    assert "warning: bizs/acme/shop: seeds.resolvers: no package here brings one" in result.stderr
+    assert "'of-nobody' (crawlfleet.seed_keys)" in result.stderr
+
+
 def test_a_mistake_is_told_once_and_validate_speaks_of_no_change(folder):
     wrong = "sku: {json: $.sku, fact: url}"
     edit(folder / "bizs/acme/shop.yaml", "sku: {json: $.sku, required: true}", wrong)

@@ -352,7 +352,7 @@ def test_people_are_told_which_requests_cannot_be_read(old, redis_url, capsys):
 def test_a_redis_that_is_away_is_said(old, capsys):
     arguments = ["import", "scrapy-redis", "redis://127.0.0.1:1", "--spider", "s", "--biz", "b"]
 
-    assert run(arguments) == 1
+    assert run(arguments) == 3
     assert "redis" in capsys.readouterr().err
 
 

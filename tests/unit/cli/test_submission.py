@@ -190,7 +190,7 @@ def test_a_file_waits_for_room_no_longer_than_it_is_told(crawlfleet, api, tmp_pa
     done = crawlfleet("submit", BIZ, "-f", str(file), "--timeout", "0")
 
     assert (done.code, done.out) == (5, "accepted 1000, rejected 0\n")
-    assert f"{BIZ} did not take the rest in time (it is full): 1000 requests accepted" in done.err
+    assert f"{BIZ} did not take the rest in time (it is full): 1,000 requests accepted" in done.err
     assert "Wait longer with --timeout" in done.err
 
 

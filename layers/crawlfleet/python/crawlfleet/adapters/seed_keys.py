@@ -5,6 +5,7 @@ A package names its own under the entry point group ``crawlfleet.seed_keys``; a 
 :func:`crawlfleet.policy.seedkey.seed_key` is, and are code of whoever operates the stage.
 """
 
+from collections.abc import Iterable
 from importlib.metadata import entry_points
 from threading import Lock
 from typing import Final
@@ -39,6 +40,12 @@ class SeedKeys:
             if found is None:
                 found = self._loaded[name] = _load(name, rule)
             return found
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    """Those of the names under which nothing is installed here; loads nothing."""
+    there = {point.name for point in entry_points(group=GROUP)}
+    return sorted(set(names) - there)
 
 
 def _load(name: str, rule: str) -> SeedKeyResolver:

@@ -34,9 +34,11 @@ from crawlfleet.cli.console import counted, note, printable
 from crawlfleet.cli.failures import Exit
 from crawlfleet.cli.folder import file_of, read_folder, render, scan_folder, write_folder
 from crawlfleet.errors import ConfigError, Problem, StoreConflictError, StoreError
+from crawlfleet.model.biz import Biz
 from crawlfleet.names import ENV_STAGE
 from crawlfleet.policy.configuration import adopt, shape_of
 from crawlfleet.policy.document_checks import ReaderCheck
+from crawlfleet.policy.mistakes import decode
 
 #: The stage on one's own machine, and the file in which `crawlfleet up` says where it is.
 LOCAL_STAGE: Final = "local"
@@ -169,7 +171,9 @@ def validate(folder: Path, as_json: bool) -> None:
         problems = validate_folder(folder)
         if problems:
             raise ConfigError(problems)
-        documents = sorted(read_folder(folder))
+        texts = read_folder(folder)
+        documents = sorted(texts)
+        _warn_of_resolvers(texts)
         _say(
             as_json,
             {"valid": True, "documents": documents},
@@ -187,6 +191,7 @@ def push(folder: Path, stage: str, delete: bool, yes: bool, as_json: bool) -> No
     """Put FOLDER in force. All of it is checked first; one mistake refuses the whole."""
     with _told(as_json):
         documents, client, check = _sound_folder(folder), stage_client(stage), reader_check()
+        _warn_of_resolvers(documents)
 
         def prepare() -> Plan:
             now = datetime.now(UTC)
@@ -256,6 +261,19 @@ def diff(folder: Path, stage: str, as_json: bool) -> None:
             _show(lines)
     if lines:
         click.get_current_context().exit(Exit.FAILED)
+
+
+def _warn_of_resolvers(documents: Mapping[str, str]) -> None:
+    """Tell which resolvers are not installed here: the stage's functions may have them."""
+    from crawlfleet.adapters.seed_keys import GROUP, missing
+
+    for path, text in sorted(documents.items()):
+        biz = decode(text, Biz)[0] if shape_of(path) is Biz else None
+        for name in missing(biz.seeds.resolvers.values()) if biz is not None else ():
+            note(
+                f"warning: {path}: seeds.resolvers: no package here brings one called {name!r} "
+                f"({GROUP}); without it the stage's functions refuse the biz's seeds"
+            )
 
 
 def _told_apart(problems: tuple[Problem, ...], documents: Mapping[str, str]) -> Iterator[Problem]:

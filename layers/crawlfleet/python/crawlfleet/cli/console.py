@@ -39,10 +39,10 @@ def note(message: str) -> None:
 def counted(number: int, noun: str) -> str:
     """A number of things.
 
-    >>> counted(1, "document"), counted(2, "document")
-    ('1 document', '2 documents')
+    >>> counted(1, "document"), counted(2_000, "document")
+    ('1 document', '2,000 documents')
     """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def printable(text: str) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from crawlfleet.cli.connection import speaks_to_api
-from crawlfleet.cli.console import draw, emit, note, printable, table
+from crawlfleet.cli.console import counted, draw, emit, note, printable, table
 from crawlfleet.cli.failures import Exit
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def coverage(fleet: "Client", biz: str, name: str | None, old: bool, as_json: bo
 
 def _show(one: "RuleCoverage") -> None:
     state = "in force" if one.current else "not in force any more"
-    amount = f"{one.records:,} records of {one.pages:,} pages"
+    amount = f"{counted(one.records, 'record')} of {counted(one.pages, 'page')}"
     if one.rejected:
         amount += f"; {one.rejected:,} of them rejected, not stored: `status` of a request says why"
     # Not as the table's title: that would be as narrow as the table.

@@ -16,6 +16,7 @@ from crawlfleet.errors import (
     QuotaExceededError,
     RobotsDeniedError,
     RobotsUnknownError,
+    StoreUnavailableError,
     UnknownBizError,
     UnknownRuleError,
     UnknownTenantError,
@@ -180,6 +181,7 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
                 "on a saved page."
             ),
         ),
+        (StoreUnavailableError, Exit.UNREACHABLE, "Is its address right, and is it up?"),
         (ConnectFailedError, Exit.UNREACHABLE, "Is the address right, and is its site up?"),
         (
             FetchTimeoutError,

@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Final
 
-from crawlfleet.scrapy.logs import tell_in_one_line, warn_of_unknown
-
 if TYPE_CHECKING:
     from scrapy.settings import Settings
 
@@ -18,8 +16,6 @@ class Addon:
 
     def update_settings(self, settings: "Settings") -> None:
         """Called by Scrapy before anything is made of the settings."""
-        tell_in_one_line()
-        warn_of_unknown(settings)
         settings.set("SCHEDULER", "crawlfleet.scrapy.Scheduler", _PRIORITY)
         settings.set("DUPEFILTER_CLASS", "crawlfleet.scrapy.DupeFilter", _PRIORITY)
         pipelines = settings.getdict("ITEM_PIPELINES")

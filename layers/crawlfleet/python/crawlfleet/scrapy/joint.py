@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.adapters.redis_queue.crawl import RedisCrawl
+from crawlfleet.scrapy.logs import tell_in_one_line, warn_of_unknown
 from crawlfleet.scrapy.settings import ProjectSettings, read_settings
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def joint_of(crawler: "Crawler") -> Joint:
     if not isinstance(joint, Joint):
         if crawler.spider is None:
             raise RuntimeError("the crawler has no spider yet")
+        tell_in_one_line()
+        warn_of_unknown(crawler.settings)
         joint = holder.crawlfleet = Joint(read_settings(crawler.settings, crawler.spider))
     return joint
 
