@@ -4,6 +4,7 @@ import json
 import sys
 import types
 
+import msgspec
 import pytest
 import scrapy
 from scrapy.linkextractors import LinkExtractor
@@ -15,6 +16,7 @@ from crawlfleet.executors.scrapy_spider import META_KEY
 from crawlfleet.model.harvest import Link, Skipped
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.request import Body
+from crawlfleet.model.seed import LARGEST_OFFER, Offer
 from crawlfleet.model.spider import Spider
 
 HTML = b"""<html><body><h1>Lamps</h1>
@@ -98,6 +100,7 @@ def _shipped(monkeypatch):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     module = sys.modules["spiders.shop"]
     module.ShopSpider, module.RuledSpider, module.Lamp = ShopSpider, RuledSpider, Lamp
+    module.LargeSpider = LargeSpider
 
 
 executors = SpiderExecutors(Registry(installed=False), rules=None)
@@ -130,6 +133,60 @@ def test_a_url_alone_is_read_by_parse_and_its_requests_become_links():
     assert two.url == "https://shop.example/lamp/2"
     carried = json.loads(one.meta[META_KEY])
     assert (carried["callback"], carried["priority"]) == ("parse_lamp", 3)
+
+
+class LargeSpider(scrapy.Spider):
+    name = "large"
+
+    def __init__(self, size="0", letter="x", cookies="0", **options):
+        super().__init__(**options)
+        self.note, self.cookie = letter * int(size), "c" * int(cookies)
+
+    def parse(self, response):
+        cookies = {"seen": self.cookie} if self.cookie else {}
+        yield response.follow("/next", cb_kwargs={"note": self.note}, cookies=cookies)
+
+
+def found_of(**arguments):
+    """The one link of a page, or why it is none."""
+    [one] = read(kind="LargeSpider", arguments=arguments)
+    return one
+
+
+def size_of(link):
+    """The bytes of the offer that a link becomes, its names as long as they may be."""
+    return len(
+        msgspec.msgpack.encode(
+            Offer(
+                url=link.url,
+                rule="r" * 64,
+                depth=link.depth,
+                meta=link.meta,
+                headers=link.headers,
+                job="j" * 64,
+                found_by="f" * 32,
+            )
+        )
+    )
+
+
+def test_a_link_that_is_taken_fits_into_an_offer_and_one_that_does_not_is_told():
+    least, most = 0, LARGEST_OFFER
+    while most - least > 1:  # how much a callback can be given
+        middle = (least + most) // 2
+        taken = isinstance(found_of(size=str(middle)), Link)
+        least, most = (middle, most) if taken else (least, middle)
+
+    assert LARGEST_OFFER - 2_500 < size_of(found_of(size=str(least))) <= LARGEST_OFFER
+    refused = found_of(size=str(most))
+    assert isinstance(refused, Skipped)
+    assert "bytes with its meta and headers; 62,000 is the most" in refused.why
+
+
+def test_what_a_link_has_in_headers_and_other_letters_counts_too():
+    assert isinstance(found_of(size="1000", cookies=str(LARGEST_OFFER - 4_000)), Link)
+    assert isinstance(found_of(size="3000", cookies=str(LARGEST_OFFER - 4_000)), Skipped)
+    assert isinstance(found_of(size="20000", letter="\u3042"), Skipped)
 
 
 def test_a_link_is_read_by_its_callback_with_what_it_was_given():

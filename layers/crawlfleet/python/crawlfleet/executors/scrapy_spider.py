@@ -35,6 +35,7 @@ from crawlfleet.executors.scrapy_wire import (
 )
 from crawlfleet.model.harvest import Link, Skipped
 from crawlfleet.model.outcome import Page
+from crawlfleet.model.seed import LARGEST_OFFER
 from crawlfleet.model.words import Words
 from crawlfleet.names import ENV_SCRAPY_PACKAGES
 
@@ -44,8 +45,9 @@ if TYPE_CHECKING:
 
 #: Under this name a request's ``meta`` holds the Scrapy request that it is, as JSON text.
 META_KEY: Final = "scrapy"
-#: Characters of that; what is longer is left out.
-LONGEST: Final = 100_000
+#: Bytes of a link: its URL, that, and headers; one with more is left out. What this leaves of an
+#: offer is for the names of its fields, its rule and its job.
+LONGEST: Final = LARGEST_OFFER - 2_000
 
 #: A spider by its place: ``package.module:Class``.
 Place = Annotated[
@@ -259,9 +261,12 @@ def _link(request: "Request", spider: "Spider", context: Context) -> Link | Skip
     for name in ("url", "headers", "cookies"):
         fields.pop(name, None)
     text = json.dumps(fields, separators=(",", ":"))
-    if len(text) > LONGEST:
-        return Skipped(url, f"carries {len(text):,} characters of meta; {LONGEST:,} is the most")
     headers = _headers(request)
+    size = sum(len(part.encode()) for part in (request.url, text, *headers, *headers.values()))
+    if size > LONGEST:
+        return Skipped(
+            url, f"has {size:,} bytes with its meta and headers; {LONGEST:,} is the most"
+        )
     link = context.link(request.url, context.rule, meta={META_KEY: text} if fields else {})
     if link is None:
         return Skipped(url, "is no page that can be requested")

@@ -18,7 +18,7 @@ from crawlfleet.model.harvest import Link
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Claim
-from crawlfleet.model.seed import Offer, Offered, Seed, SeedState, Segment
+from crawlfleet.model.seed import LARGEST_OFFER, Offer, Offered, Seed, SeedState, Segment
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.seedkey import ResolverOf, default_resolver
 from crawlfleet.policy.segment import SegmentResolver, segment_of
@@ -27,8 +27,6 @@ from crawlfleet.ports import SeedFilter, SeedStore
 
 #: A seed may be offered for a time as far ahead as this.
 FURTHEST: Final = timedelta(days=366)
-#: Bytes of one offer.
-LARGEST_OFFER: Final = 64_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

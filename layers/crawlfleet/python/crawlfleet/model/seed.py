@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
@@ -84,6 +84,10 @@ class SeedState(IntEnum):
     def label(self) -> str:
         """The state as clients write it: ``ready``."""
         return self.name.lower()
+
+
+#: Bytes of one offer, as it is stored.
+LARGEST_OFFER: Final = 64_000
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
