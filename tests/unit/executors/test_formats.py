@@ -1,10 +1,14 @@
 """Sitemaps, feeds, XML and lists: what sites write, and what they should not."""
 
 import gzip
+from itertools import accumulate
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crawlfleet.errors import ExtractError
+from crawlfleet.executors.xml_mending import mended
 from tests.unit.executors.reading import page, spider
 
 SITEMAP = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{}</urlset>'
@@ -57,6 +61,63 @@ def test_a_sitemap_may_come_with_white_space_and_in_several_gzip_members(read):
     packed = gzip.compress(text[:60], mtime=0) + gzip.compress(text[60:], mtime=0) + b"\0" * 512
 
     assert read(spider("sitemap", rule="p"), page(packed)).urls == ["https://garden.example/1"]
+
+
+SHOP_SITEMAP = """<?xml version="1.0" encoding="UTF-8"?>
+<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
+        xmlns:image="http://www.google.com/schemas/sitemap-image/1.1">
+  <!-- made by a shop that escapes nothing & knows nothing of it -->
+  <url><loc>https://garden.example/index.php?route=product&product_id=41</loc>
+    <lastmod>2026-03-01</lastmod></url>
+  <url><loc>https://garden.example/?a=1&amp;b=2&#38;c=3&copy=4</loc></url>
+  <url><loc><![CDATA[https://garden.example/?x=1&y=2&amp;z=3]]></loc>
+    <image:image><image:loc>https://garden.example/i?w=1&h=2</image:loc>
+      <image:title>Café&eacute; &nbsp;& Bar</image:title></image:image></url>
+  <url><loc>https://garden.example/last?q=a&</loc></url>
+</urlset>
+"""
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_sitemap_with_bare_ampersands_is_read_whole(read, packed):
+    body = SHOP_SITEMAP.encode()
+
+    got = read(
+        spider("sitemap", rule="p", records=True),
+        page(gzip.compress(body, mtime=0) if packed else body),
+    )
+
+    assert got.urls == [
+        "https://garden.example/index.php?route=product&product_id=41",
+        "https://garden.example/?a=1&b=2&c=3&copy=4",
+        "https://garden.example/?x=1&y=2&amp;z=3",
+        "https://garden.example/last?q=a&",
+    ]
+    (image,) = got.records[2]["images"]
+    assert image == {"loc": "https://garden.example/i?w=1&h=2", "title": "Caféé \xa0& Bar"}
+    assert got.skipped == []
+
+
+@given(st.lists(st.integers(1, 40)))
+def test_a_document_is_mended_alike_however_it_is_cut(sizes):
+    whole = SHOP_SITEMAP.encode()
+    cuts = list(accumulate(sizes, initial=0))
+    chunks = [whole[a:b] for a, b in zip(cuts, [*cuts[1:], len(whole)], strict=True)]
+
+    assert b"".join(mended(iter(chunks))) == b"".join(mended(iter([whole])))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8", "shift_jis"])
+def test_what_is_well_formed_stays_as_it_is_when_it_is_mended(encoding):
+    text = "<a>ア&amp;b&#38;&#x26;&lt;<![CDATA[a&b;]]><!-- c --></a>"
+
+    assert b"".join(mended(iter([text.encode(encoding)]))) == text.encode(encoding)
+
+
+def test_a_document_whose_encoding_shifts_is_not_touched():
+    text = "<a>あい&</a>".encode("iso2022_jp")
+
+    assert b"".join(mended(iter([text]))) == text
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ class Sitemap(Executor[SitemapParameters]):
                 raise ExtractError("page", f"is no sitemap: its root is {root[:60]!r}")
             return len(names) == 2 and names[1] == _LISTS[root]
 
-        for count, element in enumerate(elements(page, wanted, context), 1):
+        for count, element in enumerate(elements(page, wanted, context, mend=True), 1):
             if count > self.parameters.max_urls:
                 yield Skipped(f"url {count}", f"follows {self.parameters.max_urls:,} URLs")
                 return

@@ -15,6 +15,7 @@ from crawlfleet.errors import ExtractError
 from crawlfleet.executors.base import Context
 from crawlfleet.executors.bodies import STEP, chunks_of, codec_of
 from crawlfleet.executors.bounds import RECORD_BYTES_MAX, RECORD_ELEMENTS_MAX
+from crawlfleet.executors.xml_mending import mended
 from crawlfleet.model.outcome import Page
 
 if TYPE_CHECKING:
@@ -29,10 +30,13 @@ _DECLARED: Final = re.compile(
 _CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.ASCII)
 
 
-def elements(page: Page, wanted: Wanted, context: Context) -> Iterator[_Element]:
+def elements(
+    page: Page, wanted: Wanted, context: Context, *, mend: bool = False
+) -> Iterator[_Element]:
     """The wanted elements, each complete, and gone when the next one is asked for.
 
-    Inside of a wanted element no other one is looked for.
+    Inside of a wanted element no other one is looked for. With ``mend`` bare ampersands are read as
+    what they mean (xml_mending).
 
     Raises:
         ExtractError: the document is not well-formed, or built to exhaust its reader.
@@ -42,7 +46,7 @@ def elements(page: Page, wanted: Wanted, context: Context) -> Iterator[_Element]
     parser: XMLPullParser | None = None
     reader = _Reader(wanted)
     try:
-        for chunk in chunks_of(page):
+        for chunk in mended(chunks_of(page)) if mend else chunks_of(page):
             context.tick()
             if parser is None:
                 parser = _parser(page, chunk)
