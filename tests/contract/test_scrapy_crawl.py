@@ -86,6 +86,29 @@ def test_killed_again_and_again_a_crawl_loses_nothing(project: Crawls):
     assert project.left() == ["serial"]
 
 
+def test_a_page_that_kills_its_process_is_put_aside_and_the_crawl_goes_on(project: Crawls):
+    deaths, log, client = 0, "", project.connection.client
+    with LinkedSite() as site:
+        for _ in range(5):
+            crawl = project.begin(
+                *("deadly", "-a", f"site={site.url}/0", "-a", "deadly=7"),
+                *("-s", "CRAWLFLEET_ATTEMPTS=3", "-s", "CRAWLFLEET_LEASE_SECONDS=1"),
+            )
+            log = crawl.end()
+            if crawl.code == 0:
+                break
+            deaths += 1
+
+    assert deaths == 3, log[-3000:]
+    assert {item.fields["page"] for item in project.items()} == ALL - {7}
+    keys = project.keys("deadly")
+    (aside,) = client.lrange(keys.dead, 0, -1)
+    assert aside.startswith(b"was begun 3 times, and its process ended each time\n")
+    assert f"it is put aside in {keys.dead}: {site.url}/7" in log
+    assert "'scheduler/deadly': 1" in log
+    assert project.left("deadly") == ["dead", "serial"]
+
+
 def test_what_is_under_way_when_its_process_dies_is_done_by_the_one_beside_it(project: Crawls):
     with LinkedSite() as site:
         first = project.begin("pages", "-a", f"site={site.url}/0")
