@@ -11,6 +11,7 @@ from scrapy.exceptions import DontCloseSpider, DropItem
 from scrapy.http import TextResponse
 from scrapy.utils.test import get_crawler
 
+from crawlfleet.adapters.redis_queue.bizs import RedisBizs
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.adapters.redis_queue.crawl_keys import crawl_keys
 from crawlfleet.adapters.redis_queue.keys import lane_keys
@@ -82,6 +83,8 @@ class Station:
         self.dropped = []
         self.crawler.signals.connect(self._on_dropped, signals.request_dropped)
         self.scheduler = Scheduler.from_crawler(self.crawler)
+        garden = Lane(tenant, given["CRAWLFLEET_BIZ"], "main")
+        RedisBizs(self.scheduler._joint.connection).tell({tenant: [garden]})
         self.pipeline = Pipeline.from_crawler(self.crawler)
         self.scheduler.open(self.spider)
 
