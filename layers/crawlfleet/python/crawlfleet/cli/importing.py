@@ -11,7 +11,7 @@ import click
 
 from crawlfleet.cli.console import draw, emit, note, progress, table
 from crawlfleet.cli.failures import Exit
-from crawlfleet.errors import ConfigError, ConflictError, Problem
+from crawlfleet.errors import ConfigError, ConflictError, Problem, StoreError
 from crawlfleet.names import DEFAULT_TENANT
 
 if TYPE_CHECKING:
@@ -203,8 +203,13 @@ def _check_biz(options: dict[str, Any]) -> None:
 def _nothing(source: "RedisSource", keys: "SourceKeys", options: dict[str, Any]) -> ConfigError:
     """What to say where the keys of the spider are not; names those of others."""
     names = [options[f"{name}_key"] for name in keys.__struct_fields__]
-    found = source.alike([name % {"spider": "*"} for name in names], _KEYS)
-    there = f"there are {', '.join(found)}" if found else "no key of this Redis is named so"
+    try:
+        found = source.alike([name % {"spider": "*"} for name in names], _KEYS)
+    except StoreError:  # who may read one spider's keys may not look at all of them
+        found = []
+    there = (
+        f"there are {', '.join(found)}" if found else "no other key that may be seen is named so"
+    )
     looked = ", ".join(getattr(keys, name) for name in keys.__struct_fields__)
     return ConfigError([Problem("--spider", f"nothing is under {looked}; {there}")])
 
