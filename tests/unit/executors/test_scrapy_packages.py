@@ -28,7 +28,8 @@ from crawlfleet.model.spider import Spider
 carry_spiders(Settings.from_environment().scrapy_packages)
 spider = Spider(executor="scrapy", parameters={"spider": "shop.tools:ToolsSpider"})
 assert check_reader(spider) == []
-print(sorted(name for name in HEAVY if sys.modules.get(name)), sys.path[-1].endswith("consumer/scrapy"))
+loaded = sorted(name for name in HEAVY if sys.modules.get(name))
+print(loaded, sys.path[-1].endswith("consumer/scrapy"))
 for name in ("cryptography", "OpenSSL"):
     del sys.modules[name]
 made = REGISTRY.find("scrapy")
