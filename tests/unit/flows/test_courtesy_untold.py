@@ -7,7 +7,7 @@ import pytest
 
 from crawlfleet.errors import StoreUnavailableError, ThrottledError
 from crawlfleet.flows import courtesy as courtesy_module
-from crawlfleet.flows import execution
+from crawlfleet.flows import execution, settling
 from crawlfleet.flows.courtesy import MOST_UNTOLD, Courtesy
 from crawlfleet.flows.turns import Turns
 from tests.unit.flows.manners import Time, idle, polite, run, submitted, worker
@@ -92,7 +92,7 @@ def test_of_what_cannot_be_told_as_much_is_kept_as_there_is_room_for(world):
 
 
 def test_a_worker_tells_of_a_back_off_when_redis_is_back(world, monkeypatch):
-    monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
+    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
     monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
     polite(world, per_second=1_000)
     submitted(world, "https://a.example/1", "https://b.example/1")

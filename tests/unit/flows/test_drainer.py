@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows import draining, execution
+from crawlfleet.flows import chores, draining, execution
 from crawlfleet.flows.draining import BATCHES, Drainer
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.processing import BATCH
@@ -139,7 +139,7 @@ def test_each_lease_has_a_token_of_its_own(world):
 @pytest.fixture
 def _quick(monkeypatch):
     monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(execution, "DRAIN_SECONDS", 0.01)
+    monkeypatch.setattr(chores, "DRAIN_SECONDS", 0.01)
 
 
 @pytest.mark.usefixtures("_quick")

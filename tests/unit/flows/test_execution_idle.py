@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from crawlfleet.flows import execution
+from crawlfleet.flows import chores, execution
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.submission import Submission
@@ -62,10 +62,10 @@ class HalfHandedOut:
 
 def test_who_leaves_waits_for_the_seeds_that_are_being_handed_out(world, monkeypatch):
     """They are not ready any more and not queued yet: both looks would find nothing to do."""
-    monkeypatch.setattr(execution, "SOW_SECONDS", 0.0)
+    monkeypatch.setattr(chores, "SOW_SECONDS", 0.0)
     world.tree = make_tree(world.biz, idle_seconds=0.0)
     worker = Worker(world.work({"https://example.org/1": b"<title>one</title>"}), "w")
-    worker._sower = HalfHandedOut(world)
+    worker._chores._sower = HalfHandedOut(world)
 
     report = asyncio.run(worker.run())
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.flows import execution, recovery
+from crawlfleet.flows import chores, execution, recovery, settling
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.submission import Submission
@@ -20,8 +20,8 @@ PAGES = {"https://example.org/": b"Title"}
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
-    monkeypatch.setattr(execution, "RECOVER_SECONDS", 0.001)
+    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
+    monkeypatch.setattr(chores, "RECOVER_SECONDS", 0.001)
 
 
 class Slow:
@@ -81,7 +81,7 @@ def is_free(world: World) -> bool:
 
 def test_a_worker_that_ends_in_the_middle_of_a_round_leaves_it_to_others(world, monkeypatch):
     """Lambda freezes what still runs; the turn would be taken for as long as its term is."""
-    monkeypatch.setattr(execution, "ROUND_END_SECONDS", 0.02)
+    monkeypatch.setattr(chores, "ROUND_END_SECONDS", 0.02)
     slow = Slow(world)
 
     report = work(world, slow)

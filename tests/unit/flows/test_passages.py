@@ -12,7 +12,7 @@ from crawlfleet.errors import (
     StoreUnavailableError,
     ThrottledError,
 )
-from crawlfleet.flows import courtesy, execution, passages
+from crawlfleet.flows import courtesy, passages, settling
 from crawlfleet.flows.passages import PATIENCE_SECONDS, Passages
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.politeness import HostReport
@@ -154,7 +154,7 @@ def test_a_request_led_to_a_busy_host_comes_again_and_its_own_host_is_not_blamed
     world, monkeypatch
 ):
     """The host that sent us on has answered: it is not to be left alone for it."""
-    monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
+    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
     polite(world, per_second=1000)
     [an_id] = submitted(world, PAGE)
     leave_alone(world, "b.example", 60)
@@ -169,7 +169,7 @@ def test_a_request_led_to_a_busy_host_comes_again_and_its_own_host_is_not_blamed
 
 
 def test_a_page_is_asked_for_after_its_sites_robots_txt(world, monkeypatch):
-    monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
+    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
     obedient(world)
     submitted(world, PAGE)
     mine = worker(world, {PAGE: b"Title", ROBOTS: b"User-agent: *\nAllow: /\n"})
@@ -180,7 +180,7 @@ def test_a_page_is_asked_for_after_its_sites_robots_txt(world, monkeypatch):
 
 def test_a_redirect_within_a_slow_host_does_not_wait_for_itself(world, monkeypatch):
     """Of a host that takes one at a time it has the one permit already."""
-    monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
+    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
     monkeypatch.setattr(passages, "PATIENCE_SECONDS", 0.0)
     polite(world, per_second=1_000, concurrency=1)
     for _ in range(20):

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawlfleet.errors import ConnectFailedError, PageGoneError, StoreUnavailableError
-from crawlfleet.flows import execution, leasing, sowing
+from crawlfleet.flows import chores, execution, leasing, settling, sowing
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.offering import adopt
 from crawlfleet.flows.sowing import ACTIVE_SECONDS, MARGIN_SECONDS, Sower, tend_seeds
@@ -24,10 +24,11 @@ from tests.unit.flows.world import DOCS, OTHER, START, Failing, Titles, make_biz
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
+    monkeypatch.setattr(settling, "AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(leasing, "REST_SECONDS", 0.01)
     monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(execution, "SETTLE_SECONDS", 0.005)
-    monkeypatch.setattr(execution, "SOW_SECONDS", 0.01)
+    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
+    monkeypatch.setattr(chores, "SOW_SECONDS", 0.01)
 
 
 def submitted(world, *numbers, **facts):
@@ -388,7 +389,7 @@ def test_a_seed_that_cannot_be_ended_does_not_undo_what_is_stored(world, error):
 
 
 def test_a_worker_with_seeds_left_does_not_leave(world, monkeypatch):
-    monkeypatch.setattr(execution, "SOW_SECONDS", 600.0)  # it hands out only when about to leave
+    monkeypatch.setattr(chores, "SOW_SECONDS", 600.0)  # it hands out only when about to leave
     world.tree = make_tree(make_biz(seeds=SeedPolicy(ahead=1)))
     submitted(world, 1)
 

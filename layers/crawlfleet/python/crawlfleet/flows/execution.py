@@ -18,19 +18,19 @@ again. An exception that nobody foresaw costs the request it concerns, never the
 
 import asyncio
 import math
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
-from crawlfleet.errors import StoreError
+from crawlfleet.flows import chores
+from crawlfleet.flows.account import Account
 from crawlfleet.flows.attempting import Attempts
+from crawlfleet.flows.chores import Chores
 from crawlfleet.flows.courtesy import Courtesy, Waiting
-from crawlfleet.flows.draining import Drainer
 from crawlfleet.flows.heart import Heart
 from crawlfleet.flows.holding import Held, Holding, by_lane
 from crawlfleet.flows.leasing import NOTHING, Leasing
@@ -38,21 +38,16 @@ from crawlfleet.flows.owning import Ownership
 from crawlfleet.flows.passages import Passages
 from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.reading import Pace, Reading
-from crawlfleet.flows.recovery import TURN as RECOVERY
-from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.robots import RobotsBook
+from crawlfleet.flows.settling import SETTLED_LANES, Settler
 from crawlfleet.flows.sowing import Sower
 from crawlfleet.flows.turns import Turns
-from crawlfleet.flows.watching import watch
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.biz import FleetLimits
-from crawlfleet.model.harvest import Coverage
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Dead, Done, Outcome, Retry
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.worker import Card, WorkReport
 from crawlfleet.policy.liveness import worth_a_look
-from crawlfleet.policy.retry import UNSTORABLE
 from crawlfleet.policy.robots import origin_of
 
 #: With this much of the Lambda's time left no more is leased and waiting work is handed back.
@@ -61,26 +56,13 @@ HAND_BACK: Final = timedelta(seconds=25)
 GIVE_UP: Final = timedelta(seconds=10)
 #: A worker stays for a retry that is due within this. Without one, the next tick finds it.
 LINGER: Final = timedelta(seconds=10)
-#: Outcomes are stored when there are this many, or the oldest is this old.
-SETTLE_COUNT: Final = 100
-SETTLE_SECONDS: Final = 0.2
-#: Lanes whose outcomes are stored at once.
-SETTLED_LANES: Final = 3
 #: Pauses between looks at an empty queue, and after a part did not answer. Where a look takes long
 #: the pause is as many times as long as it, within these two.
 POLL_SECONDS: Final = 0.1
 TROUBLE_SECONDS: Final = 1.0
 PATIENCE: Final = 10
-#: How often it is looked whether leases are to be renewed, and whether others have died.
+#: How often it is looked whether leases are to be renewed.
 KEEP_SECONDS: Final = 0.5
-WATCH_SECONDS: Final = 1.0
-#: How often a worker asks whether it is its turn to recover; how long one that ends lets the lane
-#: end that it is at.
-RECOVER_SECONDS: Final = 5.0
-ROUND_END_SECONDS: Final = 3.0
-#: How often seeds become requests, and items of the data queue records.
-SOW_SECONDS: Final = 0.5
-DRAIN_SECONDS: Final = 2.0
 #: Hosts that a worker names with each beat, so that others may go on there if it dies.
 CARD_HOSTS: Final = 200
 #: How often the account of the phases is written.
@@ -120,7 +102,6 @@ class Worker:
             ports.hosts, ports.config, self._robots, self._turns, worker, ports.clock
         )
         self._sower = Sower(ports.seeding, ports.clock, ports.warn)
-        self._drainer = Drainer(ports.draining, worker, ports.clock, ports.warn)
         self._leasing = Leasing(
             ports,
             worker,
@@ -162,15 +143,36 @@ class Worker:
             self._reading,
             self._ownership.still,
         )
+        self._account = Account(
+            ports,
+            self._phases,
+            self._reading,
+            self._courtesy,
+            self._report,
+            self._threaded,
+            self._safely,
+        )
+        self._settler = Settler(
+            self._holding,
+            self._leasing,
+            self._phases,
+            self._report,
+            self._limits,
+            self._threaded,
+            self._account.tell_hosts,
+            ports.warn,
+        )
+        self._chores = Chores(
+            ports,
+            worker,
+            self._sower,
+            self._report,
+            lambda: ports.remaining() - HAND_BACK.total_seconds(),
+        )
         self._learning: set[asyncio.Task[None]] = set()
-        self._settled = asyncio.Event()
-        self._settling = asyncio.Semaphore(SETTLED_LANES)
         # Not the loop's own pool: name look-ups wait there, and a slow name server must not keep
         # leases from being renewed.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="parts")
-        self._recovering = threading.Lock()
-        self._sowing = threading.Lock()
-        self._ending = False
         self._started_ms = to_ms(ports.clock())
 
     async def run(self) -> WorkReport:
@@ -178,29 +180,29 @@ class Worker:
         started = time.perf_counter()
         await self._threaded(self._heart.start)
         runners = [asyncio.create_task(self._runner()) for _ in range(self._limits.concurrency)]
-        settler = asyncio.create_task(self._settler())
+        settler = asyncio.create_task(self._settler.run())
         others = [
             asyncio.create_task(self._keeper()),
-            asyncio.create_task(self._repeatedly(WATCH_SECONDS, self._watch)),
-            asyncio.create_task(self._repeatedly(RECOVER_SECONDS, self._recover)),
-            asyncio.create_task(self._repeatedly(SOW_SECONDS, self._sow)),
-            asyncio.create_task(self._repeatedly(DRAIN_SECONDS, self._drain_items)),
+            asyncio.create_task(self._repeatedly(chores.WATCH_SECONDS, self._chores.watch)),
+            asyncio.create_task(self._repeatedly(chores.RECOVER_SECONDS, self._chores.recover)),
+            asyncio.create_task(self._repeatedly(chores.SOW_SECONDS, self._chores.sow)),
+            asyncio.create_task(self._repeatedly(chores.DRAIN_SECONDS, self._chores.drain)),
         ]
         try:
             self._report.stopped_because = await self._feeder()
             await self._drain(runners)
         finally:
-            self._ending = True
+            self._chores.stop()
             tasks = (*runners, *others, *self._learning, settler)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._robots.close()
-            await self._settle(list(self._holding.outcomes()))
+            await self._settler.settle(list(self._holding.outcomes()))
             await self._hand_back(self._holding.all(), "handed back: the worker ends")
-            await self._tell_hosts(last=True)
-            await self._account()
-            await self._call(self._end_round)
+            await self._account.tell_hosts(last=True)
+            await self._account.write()
+            await self._call(self._chores.end)
             await self._threaded(self._heart.stop)
             await self._call(self._ports.workers.leave, self._id)
             self._threads.shutdown(wait=False)
@@ -289,7 +291,7 @@ class Worker:
         await self._call(self._ports.workers.leave, self._id)
         lanes = self._ports.config.current().lanes()
         try:
-            made = await self._threaded(self._sow)
+            made = await self._threaded(self._chores.sow)
             items = await self._threaded(self._ports.draining.queue.waiting, lanes)
             now = self._ports.clock()
             loads = await self._threaded(self._ports.queue.loads, lanes, now)
@@ -314,7 +316,7 @@ class Worker:
                         await self._put_aside(held, end)
                     else:
                         self._holding.end(held, end)
-                        self._settled.set()
+                        self._settler.more()
             finally:
                 self._turns.end(held)
 
@@ -324,80 +326,6 @@ class Worker:
         except Exception as error:  # noqa: BLE001  whoever has it when its lease ends goes on
             self._ports.warn("work could not be put aside; its lease will end", error)
         self._holding.drop(held)
-
-    # ---- settler -------------------------------------------------------------------------------
-
-    async def _settler(self) -> None:
-        while True:
-            await self._settled.wait()
-            if self._holding.ended < SETTLE_COUNT:
-                await asyncio.sleep(SETTLE_SECONDS)
-            self._settled.clear()
-            await self._tell_hosts()
-            if not await self._settle(list(self._holding.outcomes())):
-                await asyncio.sleep(TROUBLE_SECONDS)
-                self._settled.set()
-
-    async def _settle(self, ended: Sequence[tuple[Held, Outcome]]) -> bool:
-        """Store outcomes lane by lane; False when a store did not answer, to be tried again."""
-        outcomes = dict(ended)
-        # At once: a lane whose node is away must not keep the others waiting for its time-out.
-        parts = by_lane(outcomes).values()
-        return all(await asyncio.gather(*(self._settle_lane(part, outcomes) for part in parts)))
-
-    async def _settle_lane(self, part: Sequence[Held], outcomes: dict[Held, Outcome]) -> bool:
-        lane, started = part[0].lane, time.perf_counter()
-        pairs = [(held.claim, outcomes[held]) for held in part]
-        try:
-            async with self._settling:
-                settled = await self._threaded(self._leasing.settle, lane, part[0].biz, pairs)
-        except StoreError as error:
-            if not error.retryable:
-                return await self._settle_apart(part, outcomes, error)
-            self._ports.warn("outcomes could not be stored yet", error)
-            self._leasing.rest(lane)
-            for held in self._holding.park(part, self._limits):
-                self._report.left += self._holding.drop(held)
-            return False
-        except Exception as error:  # noqa: BLE001  one of them must not keep the others waiting
-            return await self._settle_apart(part, outcomes, error)
-        for held, (claim, outcome) in zip(part, pairs, strict=True):
-            if held.claim is not claim:  # it was claimed anew meanwhile: written next time
-                self._settled.set()
-            elif self._holding.drop(held):
-                an_id = claim.request.id
-                self._count(settled.buried.get(an_id, outcome), lost=an_id in settled.lost)
-        self._phases.add(lane, "store", time.perf_counter() - started)
-        return True
-
-    async def _settle_apart(
-        self, part: Sequence[Held], outcomes: dict[Held, Outcome], error: Exception
-    ) -> bool:
-        """Store each outcome alone; the one that cannot be stored becomes a dead letter."""
-        self._ports.warn("outcomes cannot be stored as they are", error)
-        if len(part) > 1:
-            return all([await self._settle([(held, outcomes[held])]) for held in part])
-        (held,) = part
-        if isinstance(outcomes[held], Dead):
-            # Not even that: whoever has it when its lease has ended may be able to.
-            self._report.left += self._holding.drop(held)
-            self._ports.warn(f"request {held.claim.request.id} is left to its lease", error)
-            return True
-        dead = Dead(f"cannot be stored: {type(error).__name__}: {error}"[:500], UNSTORABLE)
-        self._holding.end(held, dead)
-        return await self._settle([(held, dead)])
-
-    def _count(self, outcome: Outcome, *, lost: bool) -> None:
-        report = self._report
-        if lost:
-            report.lost += 1
-        elif isinstance(outcome, Done):
-            report.done += 1
-            report.records += len(outcome.records) + outcome.stored
-        elif isinstance(outcome, Retry):
-            report.retried += 1
-        else:
-            report.dead += 1
 
     # ---- keeper --------------------------------------------------------------------------------
 
@@ -415,9 +343,9 @@ class Worker:
                 await self._hand_back(self._holding.waiting(), why)
             if time.perf_counter() - accounted >= ACCOUNT_SECONDS:
                 accounted = time.perf_counter()
-                await self._account()
+                await self._account.write()
                 # The settler does this too, but not while nothing ends.
-                await self._tell_hosts()
+                await self._account.tell_hosts()
 
     @property
     def _is_cut_off(self) -> bool:
@@ -439,46 +367,6 @@ class Worker:
             await self._pause(seconds)
             await self._call(look)
 
-    def _watch(self) -> None:
-        ports = self._ports
-        found = watch(ports.watching, ports.config.current(), self._id, ports.clock())
-        self._report.buried += len(found.dead)
-
-    def _recover(self) -> None:
-        ports = self._ports
-        left = HAND_BACK.total_seconds()
-
-        def time_left() -> float:
-            return 0.0 if self._ending else ports.remaining() - left
-
-        with self._recovering:
-            recover(ports.recovery, ports.config.current(), self._id, ports.clock(), time_left)
-
-    def _sow(self) -> int:
-        # Who leaves has to see what the round before it has made: seeds that are handed out are
-        # not ready any more, and their requests are queued a moment later.
-        with self._sowing:
-            if self._ending:
-                return 0
-            return self._sower.hand_out(self._ports.config.current())
-
-    def _drain_items(self) -> None:
-        if not self._ending:
-            self._report.items += self._drainer.drain(self._ports.config.current())
-
-    def _end_round(self) -> None:
-        """Recover no more, and keep nobody else from it.
-
-        A round that does not end soon is frozen with this worker, and its turn would be with it.
-        """
-        if self._recovering.acquire(timeout=ROUND_END_SECONDS):
-            self._recovering.release()
-        else:
-            self._ports.recovery.watch.end_turn(RECOVERY, self._id)
-        # Seeds that are handed out here are to have their requests before this is frozen.
-        if self._sowing.acquire(timeout=ROUND_END_SECONDS):
-            self._sowing.release()
-
     # ---- the end -------------------------------------------------------------------------------
 
     async def _drain(self, runners: Sequence[asyncio.Task[None]]) -> None:
@@ -499,36 +387,6 @@ class Worker:
                 self._ports.warn("work could not be handed back; its leases will end", error)
             for one in part:
                 self._holding.drop(one)
-
-    async def _account(self) -> None:
-        """Add the phases of every lane to the shared account."""
-        phases = self._phases.take()
-        await self._threaded(self._add_phases, phases)
-        await self._threaded(self._add_coverage, self._reading.take_coverage())
-        for seconds in phases.values():
-            for phase, value in seconds.items():
-                self._report.phases[phase] = self._report.phases.get(phase, 0.0) + value
-
-    async def _tell_hosts(self, *, last: bool = False) -> None:
-        """Tell the fleet what was seen of hosts; what it does not hear is told the next time.
-
-        The last time there is no next one: permits end by themselves then, and what is lost of a
-        back-off the site will say to whoever comes next.
-        """
-        reports = self._courtesy.take_reports(last=last)
-        try:
-            await self._threaded(self._courtesy.report, reports)
-        except Exception as error:  # noqa: BLE001  whatever it is, the work goes on
-            self._ports.warn("what was seen of hosts could not be told yet", error)
-            self._courtesy.keep(reports)
-
-    def _add_phases(self, phases: Mapping[Lane, Mapping[str, float]]) -> None:
-        for lane, seconds in phases.items():
-            self._safely(self._ports.queue.add_phases, lane, dict(seconds))
-
-    def _add_coverage(self, counted: Mapping[tuple[Lane, str, str], Coverage]) -> None:
-        for (lane, rule, version), coverage in counted.items():
-            self._safely(self._ports.coverages.add, lane, rule, version, coverage)
 
     async def _turn_at(self, held: Held, host: str, *, led: bool) -> None:
         await self._passages.robots_turn_at(held, host, led=led)

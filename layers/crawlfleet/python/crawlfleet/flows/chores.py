@@ -1,0 +1,102 @@
+"""What a worker does for the fleet beside its pages, in rounds: each method blocks, in a thread.
+
+It looks whether others died, recovers what is lost when it is its turn, hands out seeds, and
+stores the items of the data queue.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from crawlfleet.flows.draining import Drainer
+from crawlfleet.flows.recovery import TURN as RECOVERY
+from crawlfleet.flows.recovery import recover
+from crawlfleet.flows.sowing import Sower
+from crawlfleet.flows.watching import watch
+from crawlfleet.flows.work_ports import WorkPorts
+from crawlfleet.model.worker import WorkReport
+
+#: How often each is done.
+WATCH_SECONDS: Final = 1.0
+RECOVER_SECONDS: Final = 5.0
+SOW_SECONDS: Final = 0.5
+DRAIN_SECONDS: Final = 2.0
+#: How long a worker that ends lets a round end that is on its way.
+ROUND_END_SECONDS: Final = 3.0
+
+
+class Chores:
+    """The rounds of one worker.
+
+    Args:
+        ports: What the rounds are done through.
+        worker: Whose they are.
+        sower: Hands out seeds.
+        report: Counts what was done.
+        time_left: How many seconds a round may go on.
+    """
+
+    def __init__(
+        self,
+        ports: WorkPorts,
+        worker: str,
+        sower: Sower,
+        report: WorkReport,
+        time_left: Callable[[], float],
+    ) -> None:
+        self._ports = ports
+        self._id = worker
+        self._sower = sower
+        self._drainer = Drainer(ports.draining, worker, ports.clock, ports.warn)
+        self._report = report
+        self._time_left = time_left
+        self._recovering = threading.Lock()
+        self._sowing = threading.Lock()
+        self._ending = False
+
+    def watch(self) -> None:
+        """Look whether other workers have died."""
+        ports = self._ports
+        found = watch(ports.watching, ports.config.current(), self._id, ports.clock())
+        self._report.buried += len(found.dead)
+
+    def recover(self) -> None:
+        """Bring back what is lost, if it is this worker's turn to."""
+        ports = self._ports
+
+        def time_left() -> float:
+            return 0.0 if self._ending else self._time_left()
+
+        with self._recovering:
+            recover(ports.recovery, ports.config.current(), self._id, ports.clock(), time_left)
+
+    def sow(self) -> int:
+        """Make requests of seeds that are due; how many."""
+        # Who leaves has to see what the round before it has made: seeds that are handed out are
+        # not ready any more, and their requests are queued a moment later.
+        with self._sowing:
+            if self._ending:
+                return 0
+            return self._sower.hand_out(self._ports.config.current())
+
+    def drain(self) -> None:
+        """Make records of the data queue's items."""
+        if not self._ending:
+            self._report.items += self._drainer.drain(self._ports.config.current())
+
+    def stop(self) -> None:
+        """Begin no round any more."""
+        self._ending = True
+
+    def end(self) -> None:
+        """Recover no more, and keep nobody else from it.
+
+        A round that does not end soon is frozen with this worker, and its turn would be with it.
+        """
+        if self._recovering.acquire(timeout=ROUND_END_SECONDS):
+            self._recovering.release()
+        else:
+            self._ports.recovery.watch.end_turn(RECOVERY, self._id)
+        # Seeds that are handed out here are to have their requests before this is frozen.
+        if self._sowing.acquire(timeout=ROUND_END_SECONDS):
+            self._sowing.release()
