@@ -214,10 +214,13 @@ _CORE: Final = VendorGroup(
 )
 #: Kinds of id that the standard library of the runtime does not make.
 _IDS: Final = VendorGroup(name="ids", packages=("uuid-utils",), base=("core",))
-#: What schedules and seeds are made by: cron lines, time zones, URLs. The Lambda image is not
-#: promised to carry the zone database. One layer, as a function may have five.
+#: What schedules and seeds are made by, and explained: cron lines, time zones, URLs, robots.txt.
+#: The Lambda image is not promised to carry the zone database. One layer, as a function may have
+#: five.
 _PLANS: Final = VendorGroup(
-    name="plans", packages=("cronsim", "publicsuffixlist", "tzdata", "w3lib"), base=("core",)
+    name="plans",
+    packages=("cronsim", "idna", "protego", "publicsuffixlist", "tzdata", "w3lib"),
+    base=("core",),
 )
 #: Fetching: the worker's loop, and what executors written by hand use.
 _WEB: Final = VendorGroup(
@@ -228,7 +231,6 @@ _WEB: Final = VendorGroup(
         "brotli",
         "certifi",
         "multidict",
-        "protego",
         "requests",
         "urllib3",
         "yarl",

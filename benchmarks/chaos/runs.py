@@ -158,6 +158,7 @@ class _Run:
         self._dice = Random(plan.seed)
         self._done = 0
         self._harms: Counter[str] = Counter()
+        self._coming = mixture(plan.kinds, plan.harms, self._dice)
         self.truth = stack.enter_context(Truth(world))
         self._parts = ChaosParts(world, "audit")
         stack.callback(self._parts.close)
@@ -177,6 +178,7 @@ class _Run:
             dice=Random(plan.seed),
             wake=self._fleet.wake,
             tell=self._tell,
+            last=lambda: not self._coming,
         )
         self._hands = Hands(self.truth, lambda: servers.site.hits(world.tenant))
         self._ticks = Ticks(world, plan.tick_seconds, self._fleet.wake, self._tell)
@@ -212,8 +214,7 @@ class _Run:
 
     def _until_all_is_done(self) -> list[str]:
         """Do harm as the work gets on, so that a slow machine has no more of it than a fast one."""
-        plan = self._plan
-        coming = mixture(plan.kinds, plan.harms, self._dice)
+        plan, coming, submitter = self._plan, self._coming, self._submitter
         due = [plan.requests * HARMFUL_PART * (n + 0.5) / plan.harms for n in range(plan.harms)]
         moved = time.monotonic()
         while self._done < plan.requests:
@@ -221,11 +222,13 @@ class _Run:
             if done > self._done:
                 moved = time.monotonic()
             self._done = done
-            if self._submitter.error is not None:
-                raise self._submitter.error
+            if submitter.error is not None:
+                raise submitter.error
             if time.monotonic() - moved > STUCK_SECONDS:
                 return [f"stuck: {done} of {plan.requests} done"]
-            if coming and done >= due[len(due) - len(coming)]:
+            # Where harm takes long, or there is little to do, all may be done before harm is due.
+            out_of_work = submitter.waits and done >= len(submitter.accepted)
+            if coming and (out_of_work or done >= due[len(due) - len(coming)]):
                 kind = coming.pop(0)
                 self._harms[kind] += 1
                 self._progress(done, kind)

@@ -35,6 +35,7 @@ class Submitter:
         dice: Decides which batches are sent again.
         wake: What the product's waker does.
         tell: Is told what was refused.
+        last: Whether the last batch may be sent: there is work for as long as harm is to be done.
     """
 
     def __init__(
@@ -47,11 +48,13 @@ class Submitter:
         dice: Random,
         wake: Callable[[int], None],
         tell: Callable[[str], None],
+        last: Callable[[], bool] = lambda: True,
     ) -> None:
         self._world = world
         self._site = site
         self._count = count
         self._window = window
+        self._last = last
         self._done = done
         self._dice = dice
         self._tell = tell
@@ -63,6 +66,8 @@ class Submitter:
         self.accepted: dict[RequestId, int] = {}
         #: How many of them were given the job.
         self.in_job = 0
+        #: It waits with the last batch.
+        self.waits = False
         #: Batches that had to be repeated.
         self.repeated = 0
         self.problems: list[str] = []
@@ -83,6 +88,10 @@ class Submitter:
         try:
             for start in range(0, self._count, BATCH):
                 while len(self.accepted) - self._done() > self._window:
+                    if self._stopping.wait(PAUSE_SECONDS):
+                        return
+                while start + BATCH >= self._count and not self._last():
+                    self.waits = True
                     if self._stopping.wait(PAUSE_SECONDS):
                         return
                 self._submit(start)

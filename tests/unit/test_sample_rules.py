@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.cli.rules import choose
+from crawlfleet.cli.choosing import choose
 from crawlfleet.extract.trial import try_rule
 from crawlfleet.model.outcome import Page
 
@@ -15,7 +15,7 @@ def tried(name, page):
     body = (FOLDER / "pages" / page).read_bytes()
     headers = {"content-type": "text/html"}
     found = Page(url="https://coast.example/local", status=200, headers=headers, body=body)
-    trial = try_rule(choose(FOLDER, None, name).rule, found)
+    trial = try_rule(choose(FOLDER, None, name).reader, found)
     assert trial.problems == ()
     return trial
 

@@ -20,11 +20,11 @@ class InsightCalls(Call):
 
     def _explain_url(self, tenant: str, biz: str) -> Response[str]:
         query = self._query()
+        label = self._operations.label(tenant, biz)  # a biz that there is not is told first
         url = query.get("url")
         if url is None:
             raise InvalidRequestError.of("url", "is missing")
         explained = self._operations.explain_url(tenant, biz, url, query.get("rule"))
-        label = self._operations.label(tenant, biz)
         return shown(200, insight_views.url_explanation_view(explained, biz, label))
 
     def _get_ledger(self, tenant: str, biz: str) -> Response[str]:
