@@ -21,7 +21,7 @@ from crawlfleet.adapters.secrets import Secrets
 from crawlfleet.adapters.ssm_config import SsmConfig
 from crawlfleet.edge.rest import RestApi
 from crawlfleet.flows.issuing import Issuer
-from crawlfleet.model.biz import Biz, Generation, Stage, Tenant, Tree
+from crawlfleet.model.biz import Biz, FetchLimits, Generation, Stage, Tenant, Tree
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import HostLimits
 from crawlfleet.model.rule import Field, PageFact, Rule
@@ -50,15 +50,17 @@ PAGE_RULE: Final = Rule(
 )
 
 
-def tree_of(*, shards: int = 1, databases: tuple[str, ...] = ("docs",)) -> Tree:
-    """A configuration with one biz, all limits as they are by default."""
+def tree_of(
+    *, shards: int = 1, databases: tuple[str, ...] = ("docs",), fetch: FetchLimits | None = None
+) -> Tree:
+    """A configuration with one biz, all limits as they are by default, ``fetch`` excepted."""
     generation = Generation(
         starts_at=datetime(2025, 1, 1, tzinfo=UTC),
         nodes=("main",),
         databases=databases,
         shards=shards,
     )
-    biz = Biz(generations=(generation,), rules={"page": PAGE_RULE})
+    biz = Biz(generations=(generation,), rules={"page": PAGE_RULE}, fetch=fetch or FetchLimits())
     return Tree(
         revision="1",
         stage=Stage(allow_private_addresses=True, hosts=UNBOUND),

@@ -27,6 +27,7 @@ from benchmarks.figures import ratio
 from benchmarks.house import tree_of
 from benchmarks.site import Site, running_site
 from benchmarks.worker import READY
+from crawlfleet.model.biz import FetchLimits, FleetLimits
 
 #: From this part of its time on a core is used up.
 USED_UP: Final = 0.9
@@ -34,6 +35,9 @@ USED_UP: Final = 0.9
 SECONDS: Final = 600
 #: From a request to its answer on a site that is far away, in seconds.
 FAR: Final = 0.25
+#: Connections of a worker to the site: as many as it may have downloads at all. There is one site
+#: here, where a crawl has many.
+PER_HOST: Final = FleetLimits().concurrency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +174,7 @@ def limit_of(cores: Mapping[str, float], available: int, *, workers: int) -> str
 
 def _crawl(bench: Bench, site: Site, urls: list[str], workers: int) -> Round:
     bench.addresses.clear()
-    tree = tree_of()
+    tree = tree_of(fetch=FetchLimits(per_host=PER_HOST))
     submit(bench, tree, urls)
     variables = environment(bench.variables(BENCH_TREE=msgspec.json.encode(tree).decode()))
     before, machine, started = servers_cpu(bench.addresses, site), machine_cpu(), time.monotonic()
