@@ -9,7 +9,7 @@ from crawlfleet.errors import (
     PageGoneError,
     ThrottledError,
 )
-from crawlfleet.flows import execution, leasing, settling
+from crawlfleet.flows import execution, leasing
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.outcome import Page
@@ -21,12 +21,8 @@ from tests.unit.flows.world import DOCS, OTHER, START, Failing, World, make_tree
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
-    monkeypatch.setattr(settling, "AGAIN_SECONDS", 0.01)
+def _quick(quick, monkeypatch):
     monkeypatch.setattr(leasing, "REST_SECONDS", 0.05)
-    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
 
 
 def submitted(world: World, *urls: str, tenant: str = "default") -> list[int]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from crawlfleet.adapters.memory.fetcher import MemoryFetcher
 from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows import execution, leasing, settling
+from crawlfleet.flows import execution, leasing
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.holding import PARKED_BATCHES
 from crawlfleet.flows.submission import submit
@@ -26,12 +26,8 @@ PAGES = dict.fromkeys(URLS, b"Title")
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
-    monkeypatch.setattr(settling, "AGAIN_SECONDS", 0.01)
+def _quick(quick, monkeypatch):
     monkeypatch.setattr(leasing, "REST_SECONDS", 0.02)
-    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
     monkeypatch.setattr(execution, "KEEP_SECONDS", 0.002)
 
 

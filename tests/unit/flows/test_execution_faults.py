@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawlfleet.errors import NoProxyError, StoreUnavailableError
-from crawlfleet.flows import execution, leasing, reading, settling
+from crawlfleet.flows import execution, leasing, reading
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.biz import DetectorLimits
@@ -22,12 +22,8 @@ from tests.waiting import eventually
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
-    monkeypatch.setattr(settling, "AGAIN_SECONDS", 0.01)
+def _quick(quick, monkeypatch):
     monkeypatch.setattr(leasing, "REST_SECONDS", 0.1)
-    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
 
 
 class Raising:

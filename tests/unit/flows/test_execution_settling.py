@@ -6,7 +6,7 @@ import pytest
 
 from crawlfleet.adapters.memory import storable
 from crawlfleet.errors import StoreConflictError, StoreError
-from crawlfleet.flows import chores, execution, leasing, settling
+from crawlfleet.flows import chores
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.offering import offer
 from crawlfleet.flows.seeding import hand_out
@@ -22,12 +22,7 @@ PAGES = dict.fromkeys(URLS, b"x")
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
-    monkeypatch.setattr(settling, "AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(leasing, "REST_SECONDS", 0.01)
-    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
+def _quick(quick, monkeypatch):
     monkeypatch.setattr(chores, "SOW_SECONDS", 0.01)
 
 

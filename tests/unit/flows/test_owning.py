@@ -9,7 +9,7 @@ import pytest
 
 from crawlfleet.adapters.memory.fetcher import MemoryFetcher
 from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows import execution, leasing, owning, settling
+from crawlfleet.flows import execution, leasing, owning
 from crawlfleet.flows.execution import Worker
 from crawlfleet.model.request import State
 from tests.unit.flows.test_execution_cut_off import PAGES, quick_tree, states, submitted
@@ -18,13 +18,9 @@ from tests.waiting import eventually
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch):
+def _quick(quick, monkeypatch):
     monkeypatch.setattr(owning, "AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
-    monkeypatch.setattr(settling, "AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(leasing, "REST_SECONDS", 0.02)
-    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
     monkeypatch.setattr(execution, "KEEP_SECONDS", 10.0)
 
 

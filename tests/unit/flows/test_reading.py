@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawlfleet.errors import ExtractError, StoreError, StoreUnavailableError
-from crawlfleet.flows import execution, leasing, reading, settling
+from crawlfleet.flows import reading
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.holding import Held, Holding
 from crawlfleet.flows.phases import Phases
@@ -29,13 +29,7 @@ PLAIN = Spider(executor="lines")
 STRICT = Spider(executor="lines", schema={"properties": {"line": {"maxLength": 5}}})
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
-    monkeypatch.setattr(settling, "AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(leasing, "REST_SECONDS", 0.01)
-    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture

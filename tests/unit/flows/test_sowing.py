@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawlfleet.errors import ConnectFailedError, PageGoneError, StoreUnavailableError
-from crawlfleet.flows import chores, execution, leasing, settling, sowing
+from crawlfleet.flows import chores, sowing
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.offering import adopt
 from crawlfleet.flows.sowing import ACTIVE_SECONDS, MARGIN_SECONDS, Sower, tend_seeds
@@ -22,12 +22,7 @@ from tests.unit.flows.world import DOCS, OTHER, START, Failing, Titles, make_biz
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
-    monkeypatch.setattr(settling, "AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(leasing, "REST_SECONDS", 0.01)
-    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
+def _quick(quick, monkeypatch):
     monkeypatch.setattr(chores, "SOW_SECONDS", 0.01)
 
 

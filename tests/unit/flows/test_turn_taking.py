@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.flows import execution, leasing, settling
+from crawlfleet.flows import leasing
 from crawlfleet.model.request import State
 from tests.unit.flows.manners import (
     ROBOTS,
@@ -29,12 +29,8 @@ CALM = {"https://b.example/1": b"x"}
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
-    monkeypatch.setattr(settling, "AGAIN_SECONDS", 0.01)
+def _quick(quick, monkeypatch):
     monkeypatch.setattr(leasing, "REST_SECONDS", 0.05)
-    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
 
 
 def test_what_has_no_turn_is_put_aside_with_the_reason_and_counts_no_attempt(world):

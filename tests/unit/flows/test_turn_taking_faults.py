@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows import execution, leasing, settling
+from crawlfleet.flows import leasing
 from crawlfleet.model.politeness import Robots, RobotsCopy
 from crawlfleet.model.recrawl import RecrawlPolicy
 from crawlfleet.model.request import State
@@ -31,12 +31,8 @@ from tests.unit.flows.world import DOCS, Broken, Failing, make_tree
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
-    monkeypatch.setattr(settling, "AGAIN_SECONDS", 0.01)
+def _quick(quick, monkeypatch):
     monkeypatch.setattr(leasing, "REST_SECONDS", 0.05)
-    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
 
 
 def test_work_is_handed_back_when_it_cannot_be_told_whose_turn_it_is(world):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from crawlfleet.adapters.memory.fetcher import MemoryFetcher
 from crawlfleet.errors import RobotsUnknownError, StoreUnavailableError, ThrottledError
-from crawlfleet.flows import courtesy, execution, leasing, passages, robots, settling
+from crawlfleet.flows import courtesy, execution, leasing, passages, robots
 from crawlfleet.flows.passages import LONGEST_INTERVAL_SECONDS, PATIENCE_SECONDS, NoTurnError
 from crawlfleet.model.outcome import Page
 from crawlfleet.model.politeness import Robots, RobotsCopy
@@ -38,12 +38,8 @@ ELSEWHERE = "https://b.example/robots.txt"
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(execution, "TROUBLE_SECONDS", 0.01)
-    monkeypatch.setattr(settling, "AGAIN_SECONDS", 0.01)
+def _quick(quick, monkeypatch):
     monkeypatch.setattr(leasing, "REST_SECONDS", 0.05)
-    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
 
 
 async def ours(held) -> bool:
