@@ -5,9 +5,10 @@ One worker is five kinds of coroutines around one set of held requests::
     feeder    leases batches, claims them in the store, gets each its turn at its host
     runners   take what has its turn, download, extract; one outcome a request
     settler   stores records and outcomes in batches, then finishes, delays or drops the leases;
-              tells the fleet what was seen of hosts
-    keeper    renews leases, gives back what a detached worker must not keep
-    watcher   looks whether other workers died, and recovers what is lost, when it is its turn
+              tells the fleet what was seen of hosts (flows.settling, flows.account)
+    keeper    renews leases (flows.owning), gives back what a detached worker must not keep
+    chores    look whether other workers died, recover what is lost, hand out seeds, store items
+              of the data queue, each in its own rounds (flows.chores)
 
 and a heart that beats in a thread of its own.
 
