@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from html import escape
-from html.entities import html5
 from typing import TYPE_CHECKING, Final
 
 from crawlfleet.errors import ExtractError
 from crawlfleet.executors.base import Context
 from crawlfleet.executors.bodies import open_text
+from crawlfleet.executors.xml_mending import mended
 from crawlfleet.model.outcome import Page
 
 if TYPE_CHECKING:
@@ -44,11 +43,6 @@ _MARKUP_NAMES: Final = frozenset(
      "img", "ins", "kbd", "li", "ol", "p", "pre", "q", "s", "small", "span", "strong", "sub",
      "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "tt", "u", "ul")
 )  # fmt: skip
-_CDATA: Final = re.compile(r"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
-_AMPERSAND: Final = re.compile(
-    r"&(?!#\d{1,7};|#[xX][0-9a-fA-F]{1,6};)(?:([A-Za-z][A-Za-z0-9]{1,31});)?"
-)
-_XML_ENTITIES: Final = frozenset({"amp", "lt", "gt", "quot", "apos"})
 _DECLARATION: Final = re.compile(r"\A\s*<\?xml[^>]{0,500}\?>")
 _ENCODING: Final = re.compile(rb"<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{1,40})")
 _NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
@@ -111,18 +105,9 @@ def _tree(text: str, *, recover: bool) -> _Element | None:
 
 
 def _mended(text: str) -> str:
-    """HTML's entities as characters, bare ampersands as what they mean, no forbidden characters."""
-
-    def mend(found: re.Match[str]) -> str:
-        name = found[1]
-        if name in _XML_ENTITIES:
-            return found[0]
-        character = html5.get(f"{name};") if name else None
-        return escape(character) if character else f"&amp;{found[0][1:]}"
-
-    parts = _CDATA.split(_NO_XML.sub("", text))
-    parts[::2] = [_AMPERSAND.sub(mend, part) for part in parts[::2]]
-    return "".join(parts)
+    """HTML's entities and bare ampersands as what they mean, no forbidden characters."""
+    plain = _NO_XML.sub("", text).encode("utf-8", "replace")
+    return b"".join(mended(iter([plain]))).decode()
 
 
 class _Guard:

@@ -1,4 +1,4 @@
-"""XML with bare ampersands, as many shops write the URLs of a sitemap: mended as it streams."""
+"""XML with bare ampersands, as many write the URLs of a sitemap or a feed: mended as it streams."""
 
 from __future__ import annotations
 
