@@ -147,23 +147,34 @@ class MongoSeeds:
     def ended(
         self, lane: Lane, biz: Biz, ends: Mapping[str, tuple[RequestId, str]], now: datetime
     ) -> int:
-        """See ports.SeedStore.ended."""
+        """See ports.SeedStore.ended.
+
+        Those that ended alike share an update. A request is of one seed, so it needs no saying
+        which of the requests is whose.
+        """
         archived_at = {"$cond": [{"$eq": ["$ends", None]}, "$$REMOVE", {"$max": ["$ends", now]}]}
 
-        def change(seed_id: str) -> UpdateOne:
-            request_id, why = ends[seed_id]
-            state = SeedState.FAILED if why else SeedState.FINISHED
+        def changes(ids: list[str]) -> list[UpdateMany]:
+            alike: dict[str, list[str]] = defaultdict(list)
+            for seed_id in ids:
+                alike[clean(ends[seed_id][1], _LONGEST_WHY)].append(seed_id)
+            return [change(why, part) for why, part in alike.items()]
+
+        def change(why: str, ids: list[str]) -> UpdateMany:
             changed = {
-                "state": int(state),
+                "state": int(SeedState.FAILED if why else SeedState.FINISHED),
                 "due": now,
-                "why": {"$literal": clean(why, _LONGEST_WHY)},
+                "why": {"$literal": why},
                 "archived_at": archived_at,
             }
-            states = [HANDED] if why else [HANDED, int(SeedState.FAILED)]
-            match = {"_id": seed_id, "state": {"$in": states}, "req": request_id}
-            return UpdateOne(match, [{"$set": changed}], hint=BY_ID)
+            match = {
+                "_id": {"$in": ids},
+                "state": {"$in": [HANDED] if why else [HANDED, int(SeedState.FAILED)]},
+                "req": {"$in": [ends[seed_id][0] for seed_id in ids]},
+            }
+            return UpdateMany(match, [{"$set": changed}], hint=BY_ID)
 
-        return self._change(lane, biz, list(ends), lambda ids: [change(one) for one in ids])
+        return self._change(lane, biz, list(ends), changes)
 
     def release(self, lane: Lane, biz: Biz, seeds: Sequence[str], why: str, now: datetime) -> int:
         """See ports.SeedStore.release."""
