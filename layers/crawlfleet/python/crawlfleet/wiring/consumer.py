@@ -28,6 +28,7 @@ from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts
+from crawlfleet.wiring.process import keep_memory
 from crawlfleet.wiring.readers import REGISTRY, carry_spiders, check_reader
 from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
 from crawlfleet.wiring.seeding import seeding_ports
@@ -148,4 +149,6 @@ def consumer() -> Consumer:
     """The consumer of this environment."""
     settings = Settings.from_environment(needs=(Need.REDIS, Need.NODES, Need.ID_ISSUER))
     carry_spiders(settings.scrapy_packages)
-    return Consumer(Parts(settings, "consumer", check_reader))
+    made = Consumer(Parts(settings, "consumer", check_reader))
+    keep_memory()
+    return made
