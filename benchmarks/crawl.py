@@ -11,7 +11,8 @@ import pymongo
 
 from benchmarks.bench import ROOT, Bench, BenchError, Found, ask, peer
 from benchmarks.figures import ratio, rotated
-from benchmarks.house import BIZ, Router, offers, tree_of
+from benchmarks.house import BIZ, tree_of
+from benchmarks.routing import Router, offers
 from benchmarks.site import Site, running_site
 from crawlfleet.adapters.mongo.connection import database_name
 from crawlfleet.model.biz import Tree

@@ -19,7 +19,6 @@ from crawlfleet.adapters.mongo.numbers import FIRST_NUMBER, MongoCounter
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.secrets import Secrets
 from crawlfleet.adapters.ssm_config import SsmConfig
-from crawlfleet.edge.rest import RestApi
 from crawlfleet.flows.issuing import Issuer
 from crawlfleet.model.biz import Biz, FetchLimits, Generation, Stage, Tenant, Tree
 from crawlfleet.model.lane import Lane
@@ -28,7 +27,6 @@ from crawlfleet.model.rule import Field, PageFact, Rule
 from crawlfleet.settings import Settings
 from crawlfleet.wiring.id_issuer import IdIssuer
 from crawlfleet.wiring.parts import Parts, now
-from crawlfleet.wiring.router import RouterOperations
 
 TENANT: Final = "default"
 BIZ: Final = "docs"
@@ -103,66 +101,6 @@ class BenchParts(Parts):
         return LambdaWaker("consumer", _Lambda(None))
 
 
-class Router:
-    """The router's handler object, and events for it."""
-
-    def __init__(self, addresses: Addresses, tree: Tree) -> None:
-        self.parts = BenchParts(addresses, tree, "router")
-        self._api = RestApi(lambda: RouterOperations(self.parts), _fail)
-
-    def call(self, event: dict[str, Any], expected: int) -> str:
-        """Have one event answered; the answer's body."""
-        answer = self._api.answer(event, None)
-        if answer["statusCode"] != expected:
-            raise AssertionError(answer)
-        return str(answer["body"])
-
-    def close(self) -> None:
-        """Close what was opened."""
-        self.parts.nodes.close()
-        self.parts.redis.close()
-
-
-def event(method: str, path: str, body: str | None = None) -> dict[str, Any]:
-    """An API Gateway proxy event, as the REST API sends it."""
-    return {
-        "httpMethod": method,
-        "path": path,
-        "resource": "/{proxy+}",
-        "headers": {"content-type": "application/json"},
-        "multiValueHeaders": {"content-type": ["application/json"]},
-        "queryStringParameters": None,
-        "multiValueQueryStringParameters": None,
-        "requestContext": {
-            "resourcePath": "/{proxy+}",
-            "httpMethod": method,
-            "path": path,
-            "stage": "bench",
-            "identity": {"apiKeyId": API_KEY},
-        },
-        "body": body,
-        "isBase64Encoded": False,
-    }
-
-
-def batch(urls: list[str]) -> dict[str, Any]:
-    """The submission of many pages as one event."""
-    entries = [{"url": url, "rule": "page"} for url in urls]
-    return event("POST", f"/v1/{BIZ}/requests", msgspec.json.encode({"requests": entries}).decode())
-
-
-def offers(urls: list[str]) -> dict[str, Any]:
-    """Many pages offered as seeds in one event: each is crawled once."""
-    entries = [{"url": url, "rule": "page"} for url in urls]
-    return event("POST", f"/v1/{BIZ}/seeds", msgspec.json.encode({"seeds": entries}).decode())
-
-
-def single(url: str) -> dict[str, Any]:
-    """The submission of one page as one event."""
-    body = msgspec.json.encode({"url": url, "rule": "page"}).decode()
-    return event("POST", f"/v1/{BIZ}/requests", body)
-
-
 class _Lambda:
     """Lambda's Invoke: the id-issuer in this process; a wake-up is accepted and goes nowhere."""
 
@@ -174,7 +112,3 @@ class _Lambda:
             return {"StatusCode": 202}
         answer = self._issuer.issue(msgspec.json.decode(arguments["Payload"]))
         return {"StatusCode": 200, "Payload": io.BytesIO(msgspec.json.encode(answer))}
-
-
-def _fail(error: Exception) -> None:
-    raise error

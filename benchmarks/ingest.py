@@ -15,7 +15,8 @@ import redis
 
 from benchmarks.bench import Bench, BenchError, Found, peer
 from benchmarks.figures import ratio, rotated
-from benchmarks.house import LANE, Router, batch, single, tree_of
+from benchmarks.house import LANE, tree_of
+from benchmarks.routing import Router, batch, single
 from benchmarks.site import distinct
 
 BATCH: Final = 1_000

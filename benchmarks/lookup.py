@@ -8,7 +8,8 @@ import msgspec
 
 from benchmarks.bench import Bench, BenchError, Found
 from benchmarks.figures import percentile
-from benchmarks.house import BIZ, LANE, PAGE_RULE, TENANT, Router, event, tree_of
+from benchmarks.house import BIZ, LANE, PAGE_RULE, TENANT, tree_of
+from benchmarks.routing import Router, event
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import IdKind, RequestId
 from crawlfleet.model.request import Body, Request

@@ -17,6 +17,7 @@ from benchmarks.house import BenchParts
 from benchmarks.usage import report
 from crawlfleet.model.biz import Tree
 from crawlfleet.wiring.consumer import Consumer
+from crawlfleet.wiring.process import keep_memory
 
 #: What Lambda would say of the time left: never too little here.
 REMAINING_SECONDS: Final = 900.0
@@ -29,6 +30,7 @@ def main() -> None:
     addresses = Addresses(redis=os.environ["BENCH_REDIS"], mongo=os.environ["BENCH_MONGO"])
     parts = BenchParts(addresses, tree, "consumer")
     consumer = Consumer(parts)
+    keep_memory()
     name = sys.argv[1] if len(sys.argv) > 1 else ""
     if name:
         sys.stdout.write(f"{READY}\n")
