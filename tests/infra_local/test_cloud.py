@@ -211,12 +211,15 @@ def test_a_part_that_was_killed_is_named_with_what_to_do(tmp_path):
 
 
 def test_ctrl_c_during_the_start_leaves_nothing_running(tmp_path):
+    # Where the tests run in a shell's background they are deaf to it, and so were what they start.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(
         [sys.executable, "-m", "infra.local", "up", "--state", str(tmp_path)],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     ) as starting:
+        signal.signal(signal.SIGINT, before)
         eventually((tmp_path / "logs/redis.log").exists, what="Redis was not started")
         starting.send_signal(signal.SIGINT)
         _, said = starting.communicate(timeout=60)
