@@ -286,6 +286,28 @@ def test_a_seed_ends_well_or_with_a_reason_and_once(bed):
     assert found[third.id].state is HANDED
 
 
+def test_seeds_that_end_together_end_each_in_its_own_way(bed):
+    bed.insert(*seeds_of(1, 2, 3, 4, 5))
+    done, gone, slow, refused, stale = bed.hand_out(1, 2, 3, 4, 5)
+    ends = {
+        done.id: (1, ""),
+        gone.id: (2, "PageGone: 404"),
+        slow.id: (3, "FetchTimeout"),
+        refused.id: (4, "PageGone: 404"),
+        stale.id: (99, ""),
+    }
+
+    assert bed.store.ended(bed.lane, bed.biz, ends, NOW) == 4
+
+    assert {seed.id: (seed.state, seed.why) for seed in bed.find()} == {
+        done.id: (FINISHED, ""),
+        gone.id: (FAILED, "PageGone: 404"),
+        slow.id: (FAILED, "FetchTimeout"),
+        refused.id: (FAILED, "PageGone: 404"),
+        stale.id: (HANDED, ""),
+    }
+
+
 def test_a_failed_seed_ends_well_when_its_request_is_replayed_and_does(bed):
     bed.insert(a_seed(1))
     [seed] = bed.hand_out(1)
