@@ -291,6 +291,50 @@ def test_leases_are_renewed_while_a_download_lasts(world, monkeypatch):
     assert any("could not be renewed" in warning for warning in world.warnings)
 
 
+class SlowRelease:
+    """A store that releases when downloads have ended and all runners have looked."""
+
+    def __init__(self, world, fetcher: SlowFetcher) -> None:
+        self._store = world.store
+        self._fetcher = fetcher
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    def release(self, *args):
+        assert self.loop is not None
+        asyncio.run_coroutine_threadsafe(self._runners_look(), self.loop).result(10)
+        return self._store.release(*args)
+
+    async def _runners_look(self) -> None:
+        self._fetcher.go.set()
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+def test_what_is_being_handed_back_is_not_begun_any_more(world):
+    world.tree = make_tree(world.biz, concurrency=2)
+    submitted(world, *(f"https://example.org/{n}" for n in range(6)))
+    fetcher = SlowFetcher()
+    store = SlowRelease(world, fetcher)
+    left = [600.0]
+
+    async def run():
+        store.loop = asyncio.get_running_loop()
+        ports = world.work({}, fetcher=fetcher, store=store, remaining=lambda: left[0])
+        running = asyncio.create_task(Worker(ports, "w").run())
+        await until(lambda: fetcher.asked == 2)
+        left[0] = execution.GIVE_UP.total_seconds() + 10
+        return await asyncio.wait_for(running, 10)
+
+    report = asyncio.run(run())
+
+    assert report.done == 2
+    assert report.handed_back == report.leased - 2 > 0
+    assert fetcher.asked == 2, "what another worker is to have was downloaded here"
+
+
 def test_work_that_cannot_be_handed_back_is_left_to_its_lease(world):
     submitted(world, "https://example.org/a")
     fetcher = SlowFetcher()

@@ -379,6 +379,10 @@ class Worker:
             await asyncio.wait(runners, timeout=left)
 
     async def _hand_back(self, held: Sequence[Held], why: str) -> None:
+        """Give up what has not begun, for others to have at once."""
+        # Before anything is awaited: no runner may begin what is another's a moment later.
+        for one in held:
+            self._holding.drop(one)
         for (lane, _), part in by_lane(held).items():
             claims = [one.claim for one in part]
             try:
@@ -386,8 +390,6 @@ class Worker:
                 self._report.handed_back += len(part)
             except Exception as error:  # noqa: BLE001  the others are to be handed back too
                 self._ports.warn("work could not be handed back; its leases will end", error)
-            for one in part:
-                self._holding.drop(one)
 
     async def _turn_at(self, held: Held, host: str, *, led: bool) -> None:
         await self._passages.robots_turn_at(held, host, led=led)
