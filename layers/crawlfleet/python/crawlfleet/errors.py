@@ -7,6 +7,7 @@
     │  ├─ InvalidRequestError     a field is wrong; ``problems`` names each
     │  ├─ UnknownBizError         no such biz in this tenant's configuration
     │  ├─ UnknownTenantError      the API key belongs to no tenant
+    │  ├─ NotOperatorError        the tenant may not see what concerns all tenants
     │  ├─ UnknownRuleError        the biz has no rule of that name
     │  ├─ NotFoundError           no request, schedule or route under that name
     │  ├─ ConflictError           the thing is in a state that forbids the change
@@ -30,11 +31,14 @@
     ├─ StoreError             MongoDB, Redis or another part behind a port
     │  ├─ StoreUnavailableError*  no answer in time; trying again may help
     │  │  └─ ConsumersBusyError*      all consumers are at work, none can be asked
+    │  ├─ LimitRefusedError       the account has no such concurrency to give
+    │  ├─ MessageRefusedError     the message is not one that can be sent; others may be
     │  └─ StoreConflictError      the stored state is not the expected one
     ├─ IdsError               no ids can be issued
     │  ├─ WorkerNumbersExhaustedError*  all worker numbers are leased
     │  └─ ClockSteppedBackError*        the clock is behind ids already issued
     └─ ConfigError            wrong settings: refused whole, all mistakes at once
+       └─ NoConfigurationError     nothing was pushed yet: there is nothing to do
 
 ``*`` marks what is worth another try: ``retryable`` is true there. Retry policy reads that
 attribute and nothing else; no message is ever searched.
@@ -88,6 +92,10 @@ class UnknownBizError(RejectedError):
 
 class UnknownTenantError(RejectedError):
     """The API key belongs to no tenant."""
+
+
+class NotOperatorError(RejectedError):
+    """What was asked for concerns all tenants, and the key's tenant is no operator."""
 
 
 class UnknownRuleError(RejectedError):
@@ -254,6 +262,14 @@ class ConsumersBusyError(StoreUnavailableError):
         )
 
 
+class LimitRefusedError(StoreError):
+    """The account does not give the workers' function as many invocations as were asked for."""
+
+
+class MessageRefusedError(StoreError):
+    """What sends messages does not take this one, and never will; another one it may."""
+
+
 class StoreConflictError(StoreError):
     """The stored state is not the expected one."""
 
@@ -280,3 +296,7 @@ class ConfigError(CrawlfleetError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(map(str, self.problems)))
+
+
+class NoConfigurationError(ConfigError):
+    """The config centre is empty: nothing was pushed yet, or all of it was taken away."""

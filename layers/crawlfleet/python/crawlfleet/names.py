@@ -26,9 +26,12 @@ METRIC_LEDGER_DIFFERENCE: Final = "LedgerDifference"
 
 # ---- environment variables: they say where things are, never how they behave ------------------
 
-#: Stage name, such as ``local`` or ``prod``.
+#: Stage name, such as ``local`` or ``aws-large``.
 ENV_STAGE: Final = "CRAWLFLEET_STAGE"
-#: ``redis://`` or ``rediss://`` address without a password.
+#: State folder of a local cloud; for the command line.
+ENV_STATE: Final = "CRAWLFLEET_STATE"
+#: ``redis://`` or ``rediss://`` address without a password; of a Redis or Valkey in cluster mode
+#: ``redis+cluster://`` or ``rediss+cluster://`` and a node, or the configuration endpoint.
 ENV_REDIS_URL: Final = "CRAWLFLEET_REDIS_URL"
 #: Secrets Manager id of the Redis AUTH token; unset where Redis asks for none.
 ENV_REDIS_SECRET: Final = "CRAWLFLEET_REDIS_SECRET"  # noqa: S105  the variable's name, not a secret
@@ -39,6 +42,12 @@ ENV_DEFAULT_API_KEY_ID: Final = "CRAWLFLEET_DEFAULT_API_KEY_ID"
 #: Function name or ARN of a function that another one invokes.
 ENV_CONSUMER_FUNCTION: Final = "CRAWLFLEET_CONSUMER_FUNCTION"
 ENV_ID_ISSUER_FUNCTION: Final = "CRAWLFLEET_ID_ISSUER_FUNCTION"
+#: Most invocations of the consumer at once that the stage may be given.
+ENV_CONSUMER_CEILING: Final = "CRAWLFLEET_CONSUMER_CEILING"
+#: ARNs of the SNS topics for people and for machines; unset where nobody is told.
+ENV_PEOPLE_TOPIC: Final = "CRAWLFLEET_PEOPLE_TOPIC"
+ENV_PHONES_TOPIC: Final = "CRAWLFLEET_PHONES_TOPIC"
+ENV_MACHINES_TOPIC: Final = "CRAWLFLEET_MACHINES_TOPIC"
 #: Packages whose Scrapy spiders may be named by configurations: names, commas between them.
 ENV_SCRAPY_PACKAGES: Final = "CRAWLFLEET_SCRAPY_PACKAGES"
 #: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
@@ -48,8 +57,8 @@ ENV_LOG_LEVEL: Final = "CRAWLFLEET_LOG_LEVEL"
 def function_name(stage: str, function: str) -> str:
     """Deployed name of a function.
 
-    >>> function_name("prod", ROUTER)
-    'crawlfleet-prod-router'
+    >>> function_name("aws-large", ROUTER)
+    'crawlfleet-aws-large-router'
     """
     return f"{PRODUCT}-{stage}-{function}"
 
@@ -57,8 +66,8 @@ def function_name(stage: str, function: str) -> str:
 def node_secret(stage: str, node: str) -> str:
     """Secrets Manager name that holds the MongoDB URI of a node (``{node}`` may be the value).
 
-    >>> node_secret("prod", "main")
-    'crawlfleet/prod/nodes/main'
+    >>> node_secret("aws-large", "main")
+    'crawlfleet/aws-large/nodes/main'
     """
     return f"{PRODUCT}/{stage}/nodes/{node}"
 
@@ -66,17 +75,26 @@ def node_secret(stage: str, node: str) -> str:
 def proxy_secret(stage: str, pool: str) -> str:
     """Secrets Manager name below which consumers may read lists of proxies.
 
-    >>> proxy_secret("prod", "europe")
-    'crawlfleet/prod/proxies/europe'
+    >>> proxy_secret("aws-large", "europe")
+    'crawlfleet/aws-large/proxies/europe'
     """
     return f"{PRODUCT}/{stage}/proxies/{pool}"
+
+
+def topic_name(stage: str, listeners: str) -> str:
+    """Name of the SNS topic for ``people`` or ``machines``.
+
+    >>> topic_name("aws-large", "people")
+    'crawlfleet-aws-large-people'
+    """
+    return f"{PRODUCT}-{stage}-{listeners}"
 
 
 def config_root(stage: str) -> str:
     """Root of the stage's parameter tree in SSM.
 
-    >>> config_root("prod")
-    '/crawlfleet/prod'
+    >>> config_root("aws-large")
+    '/crawlfleet/aws-large'
     """
     return f"/{PRODUCT}/{stage}"
 

@@ -17,11 +17,15 @@ import msgspec
 from crawlfleet import names
 from crawlfleet.errors import ConfigError, Problem
 
+_REDIS_SCHEMES: Final = ("redis", "rediss", "redis+cluster", "rediss+cluster")
 LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 _STAGE = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _FUNCTION = re.compile(r"[A-Za-z0-9:_$-]{1,170}\Z")
 _PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
+_TOPIC = re.compile(r"arn:[a-z0-9-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}\Z")
+#: Concurrent executions that any account has, at most.
+_MOST: Final = 100_000
 _SECRET = re.compile(r"[A-Za-z0-9/_+=.@:-]{1,512}\Z")
 
 
@@ -32,6 +36,7 @@ class Need(StrEnum):
     NODES = "nodes"
     CONSUMER = "consumer"
     ID_ISSUER = "id-issuer"
+    CEILING = "ceiling"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,12 +45,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         stage: Name of the stage.
         log_level: One of :data:`LOG_LEVELS`.
-        redis_url: ``redis://`` or ``rediss://``, without a password.
+        redis_url: ``redis://`` or ``rediss://``, without a password; in cluster mode
+            ``redis+cluster://`` or ``rediss+cluster://``, any node or the configuration endpoint.
         redis_secret: Secrets Manager id of the Redis AUTH token; None where Redis asks for none.
         node_secret_template: Secrets Manager id of a node's MongoDB URI, with ``{node}`` in it.
         consumer_function: Name or ARN of the consumer.
+        consumer_ceiling: Most invocations of it at once that the stage may be given.
         id_issuer_function: Name or ARN of the id-issuer.
         default_api_key_id: API key id of the default tenant, if there is such a key.
+        people_topic: ARN of the SNS topic for people; None where nobody is told.
+        phones_topic: ARN of the SNS topic for phones; None likewise.
+        machines_topic: ARN of the SNS topic for machines; None likewise.
         scrapy_packages: Packages of the operator whose Scrapy spiders may be named.
     """
 
@@ -55,8 +65,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     redis_secret: str | None = None
     node_secret_template: str = ""
     consumer_function: str = ""
+    consumer_ceiling: int = 0
     id_issuer_function: str = ""
     default_api_key_id: str | None = None
+    people_topic: str | None = None
+    phones_topic: str | None = None
+    machines_topic: str | None = None
     scrapy_packages: tuple[str, ...] = ()
 
     @classmethod
@@ -83,10 +97,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             consumer_function=reader.read(
                 names.ENV_CONSUMER_FUNCTION, _function_mistake, needed=Need.CONSUMER in wanted
             ),
+            consumer_ceiling=_count(
+                reader.read(
+                    names.ENV_CONSUMER_CEILING, _count_mistake, needed=Need.CEILING in wanted
+                )
+            ),
             id_issuer_function=reader.read(
                 names.ENV_ID_ISSUER_FUNCTION, _function_mistake, needed=Need.ID_ISSUER in wanted
             ),
             default_api_key_id=reader.read(names.ENV_DEFAULT_API_KEY_ID, lambda _: None) or None,
+            people_topic=reader.read(names.ENV_PEOPLE_TOPIC, _topic_mistake) or None,
+            phones_topic=reader.read(names.ENV_PHONES_TOPIC, _topic_mistake) or None,
+            machines_topic=reader.read(names.ENV_MACHINES_TOPIC, _topic_mistake) or None,
             scrapy_packages=_listed(reader.read(names.ENV_SCRAPY_PACKAGES, _packages_mistake)),
         )
         if reader.problems:
@@ -141,12 +163,12 @@ def _redis_url_mistake(value: str) -> str | None:
     # Never quotes the value: it may hold a password in spite of the rule.
     try:
         parts = urlsplit(value)
-        right = parts.scheme in ("redis", "rediss") and bool(parts.hostname)
+        right = parts.scheme in _REDIS_SCHEMES and bool(parts.hostname)
         right = right and (parts.port is None or parts.port > 0)
     except ValueError:
         right = False
     if not right:
-        return "is no redis://HOST:PORT or rediss://HOST:PORT"
+        return "is no redis://HOST:PORT, rediss://HOST:PORT or, of a cluster, rediss+cluster://..."
     if parts.password is not None:
         return f"holds a password; that belongs into the secret that {names.ENV_REDIS_SECRET} names"
     return None
@@ -164,6 +186,21 @@ def _template_mistake(value: str) -> str | None:
 
 def _function_mistake(value: str) -> str | None:
     return None if _FUNCTION.match(value) else f"is no function name or ARN: {value[:60]!r}"
+
+
+def _count(value: str) -> int:
+    """The number; 0 for what is none."""
+    return int(value) if re.fullmatch("[0-9]{1,6}", value) else 0
+
+
+def _count_mistake(value: str) -> str | None:
+    return (
+        None if 1 <= _count(value) <= _MOST else f"is no number from 1 to {_MOST:,}: {value[:20]!r}"
+    )
+
+
+def _topic_mistake(value: str) -> str | None:
+    return None if _TOPIC.match(value) else f"is no ARN of an SNS topic: {value[:60]!r}"
 
 
 def _listed(value: str) -> tuple[str, ...]:

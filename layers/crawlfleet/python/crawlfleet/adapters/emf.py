@@ -1,7 +1,11 @@
-"""Metrics as lines of the embedded metric format, which CloudWatch reads from the log."""
+"""Metrics as lines of the embedded metric format, which CloudWatch reads from the log.
+
+CloudWatch takes 100 metrics and 30 dimensions in a line, and moments from two weeks ago to two
+hours ahead; a line beyond that it drops without a word, so none such is written.
+"""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricResolution, MetricUnit
@@ -12,6 +16,11 @@ from crawlfleet.names import METRIC_NAMESPACE
 
 #: CloudWatch takes 100 metrics in one line; at the hundredth powertools prints by itself.
 _LINE: Final = 99
+#: How far back and ahead a moment may lie, a minute less than CloudWatch says.
+_OLDEST: Final = timedelta(days=14) - timedelta(minutes=1)
+_NEWEST: Final = timedelta(hours=2) - timedelta(minutes=1)
+#: Characters of a dimension's value that are taken.
+_VALUE: Final = 1024
 _UNITS: Final = {
     Unit.COUNT: MetricUnit.Count,
     Unit.SECONDS: MetricUnit.Seconds,
@@ -29,13 +38,16 @@ class EmfMetrics:
 
     def put(self, metrics: Sequence[Metric], dimensions: Mapping[str, str], at: datetime) -> None:
         """See ports.MetricSink.put."""
+        now = datetime.now(UTC)
+        if not now - _OLDEST <= at <= now + _NEWEST:
+            return
         for start in range(0, len(metrics), _LINE):
             line = EphemeralMetrics(namespace=METRIC_NAMESPACE)
             # powertools adds POWERTOOLS_SERVICE_NAME as a dimension; alarms ask for ours alone.
             line.service = ""
             line.add_dimension("stage", self._stage)
             for name, value in dimensions.items():
-                line.add_dimension(name, value)
+                line.add_dimension(name, value[:_VALUE])
             for metric in metrics[start : start + _LINE]:
                 resolution = MetricResolution.High if metric.fine else MetricResolution.Standard
                 line.add_metric(metric.name, _UNITS[metric.unit], metric.value, resolution)

@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final, Protocol
@@ -25,6 +26,8 @@ ISSUER_SECONDS: Final = 10.0
 #: A trial fetches for 20 seconds at most; a cold consumer imports parsers first. Behind this comes
 #: API Gateway, which waits no longer than 29.
 TRIAL_SECONDS: Final = 26.0
+#: Consumers that are called at once; the client keeps ten connections.
+WAKING: Final = 8
 #: Blocks are used this much before their end, so that no id is handed out at its very last moment.
 MARGIN: Final = timedelta(seconds=1)
 
@@ -48,14 +51,23 @@ class LambdaWaker:
         self._client = client
 
     def wake(self, count: int) -> None:
-        """See ports.Waker.wake."""
+        """See ports.Waker.wake. Some calls at once: each takes as long as many a start may."""
         with _border():
             if self._client is None:
                 self._client = aws_client("lambda")
-            for _ in range(count):
-                self._client.invoke(
-                    FunctionName=self._function, InvocationType="Event", Payload=b"{}"
-                )
+            if count == 1:
+                self._call(self._client)
+                return
+            with ThreadPoolExecutor(WAKING, thread_name_prefix="wake") as threads:
+                calls = [threads.submit(self._call, self._client) for _ in range(count)]
+                failed = wait(calls, return_when=FIRST_EXCEPTION).done
+                # Where one has failed others would: those that have not begun are left.
+                threads.shutdown(wait=True, cancel_futures=True)
+                for call in failed:
+                    call.result()
+
+    def _call(self, client: LambdaApi) -> None:
+        client.invoke(FunctionName=self._function, InvocationType="Event", Payload=b"{}")
 
 
 class LambdaIds:

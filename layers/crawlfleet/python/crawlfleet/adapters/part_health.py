@@ -3,26 +3,30 @@
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from crawlfleet.adapters.mongo.connection import MongoNodes, border
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.totals import NodeHealth
 
+if TYPE_CHECKING:
+    from redis import Redis
+
+    from crawlfleet.adapters.figures import Figures
+
 log = logging.getLogger(__name__)
 
-#: How long a node may take for a ping, and for its figures: the others are waiting too.
+#: How long a node may take for a ping: the others are waiting too.
 PING_SECONDS: Final = 2.0
-FIGURES_SECONDS: Final = 5.0
-#: An operation that runs for longer than this is slow.
-SLOW_SECONDS: Final = 1
-#: Replica set members' states that are as they should be: primary, secondary, arbiter.
-_WELL: Final = frozenset({1, 2, 7})
+_REDIS: Final = "redis"
 
 
 class PartHealth:
-    """ports.Health over one Redis and the stage's nodes."""
+    """ports.Health over the stage's Redis and its nodes.
+
+    The router only asks whether they answer: what reads figures is imported by who reads them.
+    """
 
     def __init__(
         self, redis: RedisConnection, nodes: MongoNodes, names: Callable[[], tuple[str, ...]]
@@ -32,79 +36,79 @@ class PartHealth:
         self._names = names
 
     def look(self) -> Iterator[NodeHealth]:
-        """See ports.Health.look."""
-        yield self._look("redis", "redis", self._redis_figures)
-        for node in self._names():
-            yield self._look("mongodb", node, partial(self._node_figures, node))
+        """Each part, one after the other."""
+        for look in self.looks().values():
+            yield look()
+
+    def looks(self) -> dict[tuple[str, str], Callable[[], NodeHealth]]:
+        """See ports.Health.looks."""
+        found = {
+            ("redis", name): partial(_look, "redis", name, figures)
+            for name, figures in self._redis_looks().items()
+        }
+        for node in self._nodes_known():
+            figures = partial(self._node_figures, node)
+            found["mongodb", node] = partial(_look, "mongodb", node, figures)
+        return dict(found)
 
     def answers(self) -> dict[str, str]:
         """``ok`` or not, by part; quick enough for a health check.
 
         Anybody may ask that, so the reason, which names addresses, goes to the log.
         """
-        found = {"redis": _state("redis", lambda: self._redis.together(("PING",)))}
+        found = {"redis": _state("redis", self._redis.ping)}
         for node in self._names():
             found[f"mongodb:{node}"] = _state(f"mongodb:{node}", partial(self._ping, node))
         return found
 
-    @staticmethod
-    def _look(part: str, name: str, figures: Callable[[], dict[str, float]]) -> NodeHealth:
+    def _nodes_known(self) -> tuple[str, ...]:
         try:
-            return NodeHealth(part=part, name=name, up=True, figures=figures())
-        except CrawlfleetError as error:
-            return NodeHealth(part=part, name=name, up=False, error=str(error))
+            return self._names()
+        except CrawlfleetError:  # no configuration yet: nobody knows of nodes, Redis there may be
+            return ()
 
-    def _redis_figures(self) -> dict[str, float]:
-        with self._redis.translated():
-            info: dict[str, Any] = dict(self._redis.client.info())
-        limit = float(info.get("maxmemory") or info.get("total_system_memory") or 0)
-        used = float(info["used_memory"])
-        return {
-            "MemoryBytes": used,
-            "MemoryRatio": used / limit if limit else 0.0,
-            "Connections": float(info.get("connected_clients", 0)),
-            "OperationsPerSecond": float(info.get("instantaneous_ops_per_sec", 0)),
-            "EvictedKeys": float(info.get("evicted_keys", 0)),
-            "Replicas": float(info.get("connected_slaves", 0)),
-        }
+    def _redis_looks(self) -> "dict[str, Callable[[], Figures]]":
+        """One for each server that has keys. A single one is called ``redis``, wherever it is."""
+        try:
+            nodes = self._redis.nodes()
+        except CrawlfleetError as error:
+            return {_REDIS: partial(_raise, error)}
+        if len(nodes) == 1:
+            return {_REDIS: partial(self._redis_figures, nodes[0][1])}
+        return {name: partial(self._redis_figures, client) for name, client in nodes}
+
+    def _redis_figures(self, client: "Redis") -> "Figures":
+        from crawlfleet.adapters.redis_queue import figures as redis_figures
+
+        return redis_figures.look(self._redis, client)
 
     def _ping(self, node: str) -> None:
         with border(PING_SECONDS):
             self._nodes.client(node).admin.command("ping")
 
-    def _node_figures(self, node: str) -> dict[str, float]:
-        with border(FIGURES_SECONDS):
-            admin = self._nodes.client(node).admin
-            server = admin.command("serverStatus")
-            databases = admin.command("listDatabases", nameOnly=False)
-            members = admin.command("replSetGetStatus")["members"]
-            slow = list(
-                admin.aggregate(
-                    [
-                        {"$currentOp": {"allUsers": True, "idleConnections": False}},
-                        {"$match": {"secs_running": {"$gte": SLOW_SECONDS}, "ns": {"$ne": ""}}},
-                        {
-                            "$match": {
-                                "op": {"$in": ["query", "insert", "update", "remove", "command"]}
-                            }
-                        },
-                        {"$match": {"ns": {"$regex": "^cf_"}}},
-                        {"$count": "n"},
-                    ]
-                )
-            )
-        cache = server.get("wiredTiger", {}).get("cache", {})
-        limit = float(cache.get("maximum bytes configured", 0))
-        used = float(cache.get("bytes currently in the cache", 0))
-        return {
-            "StorageBytes": float(databases["totalSize"]),
-            "MemoryBytes": float(server["mem"]["resident"]) * 1024 * 1024,
-            "CacheRatio": used / limit if limit else 0.0,
-            "Connections": float(server["connections"]["current"]),
-            "SlowOperations": float(slow[0]["n"]) if slow else 0.0,
-            "Members": float(len(members)),
-            "MembersUnwell": float(sum(member["state"] not in _WELL for member in members)),
-        }
+    def _node_figures(self, node: str) -> "Figures":
+        from crawlfleet.adapters.mongo import figures as mongo_figures
+
+        return mongo_figures.look(self._nodes.client(node))
+
+
+def _look(part: str, name: str, ask: Callable[[], "Figures"]) -> NodeHealth:
+    try:
+        figures = ask()
+    except CrawlfleetError as error:
+        return NodeHealth(part=part, name=name, up=False, error=str(error))
+    return NodeHealth(
+        part=part,
+        name=name,
+        up=True,
+        figures=figures.found,
+        missing=figures.missing,
+        unread=tuple(sorted(figures.unread)),
+    )
+
+
+def _raise(error: CrawlfleetError) -> "Figures":
+    raise error
 
 
 def _state(part: str, look: Callable[[], object]) -> str:

@@ -11,16 +11,17 @@ A schema comes from a tenant, and the tenant is taken for the attacker:
 * ``pattern`` is matched in linear time, and what a compiled one takes is bounded;
 * size, depth and number of patterns are bounded, and so is what is said of a record.
 
-``format`` is checked where it is a known one; the draft leaves that open.
+``format`` is checked where it is a known one; the draft leaves that open. The library, 10 MB of
+machine code, is loaded by the first schema: many crawls have none.
 """
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 from threading import Lock
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import jsonschema_rs
 import msgspec
 
 from crawlfleet.adapters.schema_bounds import bounds_broken
@@ -28,6 +29,9 @@ from crawlfleet.errors import Problem
 from crawlfleet.model.schema import RecordSchema
 from crawlfleet.policy.mistakes import named
 from crawlfleet.policy.normal_form import path_of
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 #: What is said of one record, or of one schema, at most.
 MOST_PROBLEMS: Final = 10
@@ -40,9 +44,6 @@ KEPT_SCHEMAS: Final = 64
 #: What one compiled pattern may take; ``[^/]{1,200}`` takes about half of it.
 PATTERN_BYTES: Final = 512 * 1024
 
-_PATTERNS: Final = jsonschema_rs.RegexOptions(
-    size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES
-)
 #: Messages say this instead of the value, which may be as large as a page.
 _IT: Final = "it"
 #: Types that a schema may ask for; characters of another one that a message quotes.
@@ -71,6 +72,8 @@ class SchemaValidator:
         """Every mistake of a schema, its place below ``field``; empty for one that can be used."""
         broken = bounds_broken(schema)
         if not broken:
+            import jsonschema_rs
+
             try:
                 _compile(schema)
             except jsonschema_rs.ValidationError as error:
@@ -113,15 +116,26 @@ class SchemaValidator:
         return compiled
 
 
-def _compile(schema: RecordSchema) -> jsonschema_rs.Draft202012Validator:
+@lru_cache(maxsize=1)
+def _patterns() -> "jsonschema_rs.RegexOptions":
+    import jsonschema_rs
+
+    return jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES)
+
+
+def _compile(schema: RecordSchema) -> "jsonschema_rs.Draft202012Validator":
+    import jsonschema_rs
+
     return jsonschema_rs.Draft202012Validator(
-        schema, pattern_options=_PATTERNS, validate_formats=True, mask=_IT, offline=True
+        schema, pattern_options=_patterns(), validate_formats=True, mask=_IT, offline=True
     )
 
 
 def _mistakes(
-    compiled: jsonschema_rs.Draft202012Validator, fields: dict[str, object]
+    compiled: "jsonschema_rs.Draft202012Validator", fields: dict[str, object]
 ) -> Iterator[Problem]:
+    import jsonschema_rs
+
     if len(_encode(fields)) <= THOROUGH_BYTES:
         for error in compiled.iter_errors(fields):
             yield _problem(error)
@@ -132,7 +146,9 @@ def _mistakes(
         yield _problem(error)
 
 
-def _problem(error: jsonschema_rs.ValidationError) -> Problem:
+def _problem(error: "jsonschema_rs.ValidationError") -> Problem:
+    import jsonschema_rs
+
     path = list(error.instance_path)
     if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Required):
         # The field that is missing, not the one that it is missing in.
@@ -140,8 +156,10 @@ def _problem(error: jsonschema_rs.ValidationError) -> Problem:
     return Problem(path_of(path), _message(error)[:LONGEST_MESSAGE])
 
 
-def _message(error: jsonschema_rs.ValidationError) -> str:
+def _message(error: "jsonschema_rs.ValidationError") -> str:
     """What is wrong, where the library speaks of its keywords in words of our own."""
+    import jsonschema_rs
+
     kinds = jsonschema_rs.ValidationErrorKind
     if isinstance(error.kind, kinds.AnyOf | kinds.OneOfNotValid):
         # What each alternative says first, as far as there is room to say it.

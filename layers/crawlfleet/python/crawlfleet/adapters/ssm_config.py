@@ -16,7 +16,13 @@ import msgspec
 
 from crawlfleet.adapters.ssm_tree import SsmApi, read_revision, read_tree
 from crawlfleet.adapters.ssm_writer import Written, write_tree
-from crawlfleet.errors import ConfigError, CrawlfleetError, Problem, StoreUnavailableError
+from crawlfleet.errors import (
+    ConfigError,
+    CrawlfleetError,
+    NoConfigurationError,
+    Problem,
+    StoreUnavailableError,
+)
 from crawlfleet.model.biz import Tree
 from crawlfleet.names import CONFIG_REVISION, config_root
 from crawlfleet.policy.configuration import Reading, adopt
@@ -94,6 +100,7 @@ class SsmConfig:
 
         Raises:
             ConfigError: there has never been a valid tree; names every mistake.
+            NoConfigurationError: nothing was pushed yet.
             StoreUnavailableError: there has never been one because SSM does not answer.
         """
         tree = self._tree
@@ -142,7 +149,7 @@ class SsmConfig:
         revision = read_revision(self._client, self._root)
         if revision is None:
             message = f"there is none; push a configuration below {self._root}"
-            raise ConfigError((Problem(CONFIG_REVISION, message),))
+            raise NoConfigurationError((Problem(CONFIG_REVISION, message),))
         if revision == self._revision and self._tree is not None:
             return
         stored = read_tree(self._client, self._root, self._pause)
@@ -172,7 +179,7 @@ class SsmConfig:
         """A new error each time: one that is raised twice gathers two tracebacks."""
         failure = self._failure
         if isinstance(failure, ConfigError):
-            return ConfigError(failure.problems)
+            return type(failure)(failure.problems)
         if isinstance(failure, StoreUnavailableError):
             return StoreUnavailableError(
                 failure.part, str(failure).removeprefix(f"{failure.part}: ")

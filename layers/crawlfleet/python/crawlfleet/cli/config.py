@@ -6,20 +6,16 @@ mistake is printed, and nothing was changed; 3 the config centre does not answer
 """
 
 import difflib
-import ipaddress
 import json
-import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Final
 
 import click
 
-from crawlfleet.adapters import aws
 from crawlfleet.adapters.ssm_tree import SsmApi
 from crawlfleet.adapters.ssm_writer import (
     Plan,
@@ -33,18 +29,16 @@ from crawlfleet.adapters.ssm_writer import (
 from crawlfleet.cli.console import counted, note, printable
 from crawlfleet.cli.failures import Exit
 from crawlfleet.cli.folder import file_of, read_folder, render, scan_folder, write_folder
+from crawlfleet.cli.stages import UnknownPlaceError, stage_client
 from crawlfleet.errors import ConfigError, Problem, StoreConflictError, StoreError
 from crawlfleet.model.biz import Biz
-from crawlfleet.names import ENV_STAGE
+from crawlfleet.names import CONFIG_STAGE, ENV_STAGE, ENV_STATE
 from crawlfleet.policy.configuration import adopt, shape_of
 from crawlfleet.policy.document_checks import ReaderCheck
 from crawlfleet.policy.mistakes import decode
 
-#: The stage on one's own machine, and the file in which `crawlfleet up` says where it is.
-LOCAL_STAGE: Final = "local"
-LOCAL_FILE: Final = Path(".crawlfleet") / "local.json"
-#: Variables with which one says oneself where AWS is.
-_ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_SSM")
+#: Most documents that a sentence names.
+_NAMED: Final = 10
 
 
 def push_folder(
@@ -71,6 +65,8 @@ def validate_folder(
 ) -> tuple[Problem, ...]:
     """Every mistake of a folder, as far as it can be told without the stage."""
     documents, problems = scan_folder(Path(path))
+    if any(problem.field == str(path) for problem in problems):  # it is another folder altogether
+        return tuple(problems)
     unread = {problem.field for problem in problems}
     readable = {name: text for name, text in documents.items() if name not in unread}
     verdict = adopt("", readable, None, {}, check_reader or reader_check())
@@ -93,65 +89,20 @@ def reader_check() -> ReaderCheck:
     return check_reader
 
 
-def stage_client(
-    stage: str, *, environ: Mapping[str, str] | None = None, start: Path | None = None
-) -> SsmApi:
-    """A client of the stage's Parameter Store, patient enough for its ration of writes.
-
-    The address comes from the usual ``AWS_*`` variables; that of the local stage, unless they name
-    one, from the file that `crawlfleet up` writes, in the working directory or above it.
-
-    Raises:
-        ConfigError: the local stage was never up, or its file leads away from this machine; or
-            the environment does not say where AWS is.
-    """
-    environ = os.environ if environ is None else environ
-    options: dict[str, Any] = {"timeout_seconds": 10.0, "attempts": 10}
-    if stage == LOCAL_STAGE and not any(environ.get(name) for name in _ENDPOINTS):
-        options |= {
-            "endpoint_url": _local_endpoint(start or Path.cwd()),
-            "region_name": "us-east-1",
-            "aws_access_key_id": "local",
-            "aws_secret_access_key": "local",
-        }
-    from botocore.exceptions import BotoCoreError
-
-    try:
-        client: SsmApi = aws.client("ssm", **options)
-    except BotoCoreError as error:
-        remedy = "set AWS_PROFILE, or AWS_DEFAULT_REGION and credentials"
-        said = f"{str(error).rstrip('.')} to reach the stage {stage[:64]!r}: {remedy}"
-        if stage != LOCAL_STAGE:
-            said += f"; the stage on this machine is called {LOCAL_STAGE!r}"
-        problem = Problem("AWS", said)
-        raise ConfigError((problem,)) from error
-    return client
-
-
-def _local_endpoint(start: Path) -> str:
-    file = next(
-        (file for folder in (start, *start.parents) if (file := folder / LOCAL_FILE).is_file()),
-        LOCAL_FILE,
-    )
-    try:
-        endpoint = json.loads(file.read_text(encoding="utf-8"))["aws_endpoint_url"]
-        host = urlsplit(endpoint).hostname
-        sound = host == "localhost" or ipaddress.ip_address(host or "").is_loopback
-    except FileNotFoundError:
-        raise ConfigError((Problem(str(LOCAL_FILE), "is not here; run `crawlfleet up`"),)) from None
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        sound = False
-    if not sound:
-        message = "has no aws_endpoint_url on this machine; run `crawlfleet up`"
-        raise ConfigError((Problem(str(file), message),))
-    return str(endpoint)
-
-
 # ---- the commands ------------------------------------------------------------------------------
 
 _folder = click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 _stage = click.option(
-    "--stage", envvar=ENV_STAGE, required=True, help="Name of the stage, such as local or prod."
+    "--stage",
+    envvar=ENV_STAGE,
+    required=True,
+    help="Name of the stage, such as local or aws-small.",
+)
+_state = click.option(
+    "--state",
+    envvar=ENV_STATE,
+    type=click.Path(file_okay=False, path_type=Path),
+    help=f"For the stage local: the folder that `crawlfleet up --state` was given, or {ENV_STATE}.",
 )
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
@@ -167,7 +118,7 @@ def config() -> None:
 @_json
 def validate(folder: Path, as_json: bool) -> None:
     """Check every file of FOLDER; needs no AWS."""
-    with _told(as_json, changes=False):
+    with _told(as_json, changes=False, folder=True):
         problems = validate_folder(folder)
         if problems:
             raise ConfigError(problems)
@@ -184,13 +135,17 @@ def validate(folder: Path, as_json: bool) -> None:
 @config.command()
 @_folder
 @_stage
+@_state
 @click.option("--delete", is_flag=True, help="Remove documents of the stage that FOLDER lacks.")
 @_yes
 @_json
-def push(folder: Path, stage: str, delete: bool, yes: bool, as_json: bool) -> None:
+def push(
+    folder: Path, stage: str, state: Path | None, delete: bool, yes: bool, as_json: bool
+) -> None:
     """Put FOLDER in force. All of it is checked first; one mistake refuses the whole."""
-    with _told(as_json):
-        documents, client, check = _sound_folder(folder), stage_client(stage), reader_check()
+    with _told(as_json, folder=True):
+        documents, check = _sound_folder(folder), reader_check()
+        client = stage_client(stage, state)
         _warn_of_resolvers(documents)
 
         def prepare() -> Plan:
@@ -215,21 +170,27 @@ def push(folder: Path, stage: str, delete: bool, yes: bool, as_json: bool) -> No
         written = {"revision": done.revision, "written": done.written, "deleted": done.deleted}
         changed = len(done.written) + len(done.deleted)
         sentence = f"revision {done.revision}: {counted(changed, 'document')} changed"
-        _say(as_json, written, sentence if changed else f"nothing to do; {sentence}")
+        if done.deleted:
+            sentence += f", removed {_listed(done.deleted)}"
+        after = f"{sentence}; in force within about five seconds"
+        _say(as_json, written, after if changed else f"nothing to do; {sentence}")
+        if not delete:
+            _tell_of_others(prepared.stored.documents, documents, folder)
 
 
 @config.command()
 @_folder
 @_stage
+@_state
 @_yes
 @_json
-def pull(folder: Path, stage: str, yes: bool, as_json: bool) -> None:
+def pull(folder: Path, stage: str, state: Path | None, yes: bool, as_json: bool) -> None:
     """Write the documents of the stage into FOLDER, where they differ.
 
     Comments are not stored in the config centre: a file that is overwritten loses its own.
     """
     with _told(as_json):
-        stored = read_documents(stage_client(stage), stage)
+        stored = read_documents(stage_client(stage, state), stage)
         here = read_folder(folder) if folder.exists() else {}
         changed = {path: text for path, text in stored.items() if here.get(path) != compact(text)}
         lost = [str(file_of(folder, path)) for path in changed if path in here]
@@ -243,12 +204,13 @@ def pull(folder: Path, stage: str, yes: bool, as_json: bool) -> None:
 @config.command()
 @_folder
 @_stage
+@_state
 @_json
-def diff(folder: Path, stage: str, as_json: bool) -> None:
+def diff(folder: Path, stage: str, state: Path | None, as_json: bool) -> None:
     """Show what pushing FOLDER (with --delete) would change. Exits with 1 when something would."""
     with _told(as_json, changes=False):
         wanted = read_folder(folder)
-        stored = read_documents(stage_client(stage), stage)
+        stored = read_documents(stage_client(stage, state), stage)
         lines = list(_differences(stored, wanted, stage, str(folder)))
         if as_json:
             paths = sorted(
@@ -261,6 +223,22 @@ def diff(folder: Path, stage: str, as_json: bool) -> None:
             _show(lines)
     if lines:
         click.get_current_context().exit(Exit.FAILED)
+
+
+def _tell_of_others(stored: Iterable[str], documents: Mapping[str, str], folder: Path) -> None:
+    """Tell which documents of the stage stay in force though the folder lacks them."""
+    others = sorted(set(stored) - documents.keys() - {CONFIG_STAGE})
+    if others:
+        are = "is" if len(others) == 1 else "are"
+        note(
+            f"{counted(len(others), 'document')} of the stage {are} not in {folder}: "
+            f"{_listed(others)}; `--delete` removes {'it' if len(others) == 1 else 'them'}"
+        )
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = len(paths) - _NAMED
+    return ", ".join(paths[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _warn_of_resolvers(documents: Mapping[str, str]) -> None:
@@ -347,16 +325,26 @@ def _say(as_json: bool, facts: Mapping[str, object], sentence: str) -> None:
 
 
 @contextmanager
-def _told(as_json: bool, *, changes: bool = True) -> Iterator[None]:
-    """Turn our errors into what is printed and the exit code; ``changes`` for those that write."""
+def _told(as_json: bool, *, changes: bool = True, folder: bool = False) -> Iterator[None]:
+    """Turn our errors into what is printed and the exit code.
+
+    ``changes`` for those that write, ``folder`` for those that judge a whole folder.
+    """
     try:
         yield
+    except UnknownPlaceError as error:  # no mistake of the folder
+        if as_json:
+            click.echo(json.dumps({"error": str(error)}))
+        note(f"{error}; nothing was changed" if changes else str(error))
+        click.get_current_context().exit(Exit.BAD_INPUT)
     except ConfigError as error:
         if as_json:
             problems = [{"field": each.field, "message": each.message} for each in error.problems]
             click.echo(json.dumps({"valid": False, "problems": problems}))
         for problem in () if as_json else error.problems:
             note(str(problem))
+        if folder and any(each.field.partition(": ")[0] == CONFIG_STAGE for each in error.problems):
+            note("whether it has the nodes that bizs name is checked once stage.yaml is right")
         mistakes = counted(len(error.problems), "mistake")
         note(f"{mistakes}; nothing was changed" if changes else mistakes)
         click.get_current_context().exit(Exit.BAD_INPUT)

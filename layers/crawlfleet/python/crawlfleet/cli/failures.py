@@ -13,6 +13,7 @@ from crawlfleet.errors import (
     InvalidRequestError,
     KeyReusedError,
     NotFoundError,
+    NotOperatorError,
     QuotaExceededError,
     RobotsDeniedError,
     RobotsUnknownError,
@@ -147,6 +148,11 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
             UnknownTenantError,
             Exit.BAD_INPUT,
             "Check the key: --api-key, CRAWLFLEET_API_KEY or .crawlfleet/local.json.",
+        ),
+        (
+            NotOperatorError,
+            Exit.BAD_INPUT,
+            "Use an operator's key, or ask for a biz: `crawlfleet hosts BIZ`, `stats`, `workers`.",
         ),
         (ConflictError, Exit.FAILED, "`crawlfleet status BIZ ID` shows what became of it."),
         (

@@ -20,13 +20,16 @@ import msgspec
 import yaml
 
 from crawlfleet.errors import ConfigError, Problem
-from crawlfleet.policy.configuration import shape_of
+from crawlfleet.names import CONFIG_BIZS, CONFIG_STAGE, CONFIG_TENANTS
+from crawlfleet.policy.configuration import NAMES, misnamed, shape_of
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 #: Where else than in documents a file may lie.
 _ELSEWHERE: Final = frozenset({"pages", "project", "schedules"})
 #: Largest file; a document has the same limit.
 _MAX_FILE_BYTES: Final = 2_000_000
+#: Most folders that a message offers.
+_OFFERED: Final = 5
 
 _JSON_SCALARS: Final = (
     ("tag:yaml.org,2002:null", r"(?:null|~|)\Z", ["n", "~", ""]),
@@ -129,7 +132,8 @@ def scan_folder(folder: Path) -> tuple[dict[str, str], list[Problem]]:
     A document whose file cannot be read is an empty text, and its path the problem's field.
     """
     if not folder.is_dir():
-        return {}, [Problem(str(folder), "is no folder")]
+        wanted = "expected one with stage.yaml, such as samplesconfig/local"
+        return {}, [Problem(str(folder), f"is no folder; {wanted}")]
     documents: dict[str, str] = {}
     problems: list[Problem] = []
     for file in sorted(folder.rglob("*")):
@@ -138,8 +142,9 @@ def scan_folder(folder: Path) -> tuple[dict[str, str], list[Problem]]:
             continue
         path = relative.with_suffix("").as_posix()
         if file.suffix not in SUFFIXES or shape_of(path) is None:
-            expected = "stage.yaml, tenants/TENANT.yaml or bizs/TENANT/BIZ.yaml"
-            problems.append(Problem(relative.as_posix(), f"is no document: expected {expected}"))
+            problems.append(
+                Problem(relative.as_posix(), f"is no document: {_expected(file, path)}")
+            )
         elif path in documents:
             problems.append(Problem(relative.as_posix(), f"is a second file for {path}"))
         else:
@@ -148,7 +153,34 @@ def scan_folder(folder: Path) -> tuple[dict[str, str], list[Problem]]:
             except (OSError, ValueError) as error:
                 documents[path] = ""
                 problems.append(Problem(path, f"{file.name}: {error}"))
+    if problems and not documents and not _is_begun(folder):
+        return {}, [_another_folder(folder)]
     return documents, problems
+
+
+def _expected(file: Path, path: str) -> str:
+    wrong = misnamed(path) if file.suffix in SUFFIXES else []
+    if wrong:
+        return f"{' and '.join(map(repr, wrong))} will not do, {NAMES}"
+    return "expected stage.yaml, tenants/TENANT.yaml or bizs/TENANT/BIZ.yaml"
+
+
+def _is_begun(folder: Path) -> bool:
+    """Whether somebody has begun to lay out documents here, though all may be wrong as yet."""
+    return _has_stage(folder) or any((folder / n).is_dir() for n in (CONFIG_TENANTS, CONFIG_BIZS))
+
+
+def _has_stage(folder: Path) -> bool:
+    return any((folder / f"{CONFIG_STAGE}{suffix}").is_file() for suffix in SUFFIXES)
+
+
+def _another_folder(folder: Path) -> Problem:
+    """What to say of a folder with files and no document: which of its folders was meant."""
+    there = [each for each in sorted(folder.iterdir()) if each.is_dir() and _has_stage(each)]
+    said = "has no stage.yaml, so it is the configuration of no stage"
+    if there:
+        said += f"; did you mean {' or '.join(map(str, there[:_OFFERED]))}?"
+    return Problem(str(folder), said)
 
 
 def read_file(file: Path) -> str:

@@ -13,6 +13,7 @@ import msgspec
 
 from crawlfleet.cli.console import emit, note
 from crawlfleet.cli.failures import Exit
+from crawlfleet.names import ENV_STATE
 
 _STATE: Final = ".crawlfleet"
 _PACKAGE_ROOT: Final = "layers/crawlfleet/python"
@@ -21,8 +22,10 @@ _passes_on = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 _takes_all: Final = {"ignore_unknown_options": True, "help_option_names": ["-h", "--help"]}
 _state = click.option(
     "--state",
+    envvar=ENV_STATE,
     type=click.Path(file_okay=False, path_type=Path),
-    help=f"Folder of its data. Default: {_STATE} of the checkout, or of the working directory.",
+    help=f"Folder of its data; {ENV_STATE} names it too. "
+    f"Default: {_STATE} of the checkout, or of the working directory.",
 )
 _json = click.option(
     "--json", "as_json", is_flag=True, help="JSON on standard output, for scripts."

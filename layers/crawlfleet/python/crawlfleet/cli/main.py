@@ -23,6 +23,7 @@ _HELP: Final = """Collect web data with Crawlfleet.
 
 Where the API is and its key come from --api-url and --api-key, then from CRAWLFLEET_API_URL and
 CRAWLFLEET_API_KEY, then from the .crawlfleet/local.json that `crawlfleet up` writes.
+CRAWLFLEET_STATE names its folder where `crawlfleet up --state` was given another one.
 
 Every command has --json for scripts: one JSON document on standard output, or JSON lines where it
 is a stream. Errors and progress go to standard error.
@@ -59,6 +60,10 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "stats": Place("figures", "stats", "Show totals, queue, rates and where the time goes."),
     "ledger": Place("insight", "ledger", "Tell where everything is that was ever submitted."),
     "workers": Place("insight", "workers", "List the workers and what they hold of a biz."),
+    "incidents": Place("incidents", "incidents", "Show what is wrong, and what to do next."),
+    "hosts": Place("platform", "hosts", "List the hosts that a biz is at or waits for."),
+    "fleet": Place("platform", "fleet", "Show the whole fleet: workers, bizs, hosts, parts."),
+    "doctor": Place("doctor", "doctor", "Examine a deployment from outside and say what is wrong."),
     "visit": Place("visits", "visit", "Show what is known of a page since it was last read."),
     "schedule": Place("schedules", "schedule", "Manage timed collections."),
     "config": Place(

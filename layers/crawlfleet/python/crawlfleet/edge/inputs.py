@@ -5,6 +5,7 @@ import binascii
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -93,7 +94,7 @@ def submissions_in(body: bytes) -> tuple[list[Submission | InvalidRequestError],
         pass
     top = read(body, dict[str, msgspec.Raw])
     if "requests" not in top:
-        return [read(body, Submission)], False
+        return [_lone(body, top)], False
     problems = [Problem(join("", name), _beside(name)) for name in top.keys() - _BATCH]
     entries, wrong = decode(bytes(top["requests"]), list[msgspec.Raw])
     problems += [Problem("requests", problem.message) for problem in wrong]
@@ -103,6 +104,15 @@ def submissions_in(body: bytes) -> tuple[list[Submission | InvalidRequestError],
         message = f"must have 1 to {BATCH_LIMIT:,} entries, has {len(entries):,}"
         raise InvalidRequestError.of("requests", message)
     return [_entry(entry, index) for index, entry in enumerate(entries)], True
+
+
+def _lone(body: bytes, top: Mapping[str, msgspec.Raw]) -> Submission:
+    """The one entry of a body; where ``requests`` is misspelled, that and nothing else is wrong."""
+    for name in () if "url" in top else top:
+        if name not in Submission.__struct_fields__ and get_close_matches(name[:64], _BATCH):
+            message = 'is no field; a batch is {"requests": [...]}: did you mean requests?'
+            raise InvalidRequestError.of(join("", name), message)
+    return read(body, Submission)
 
 
 def _beside(name: str) -> str:

@@ -23,7 +23,8 @@ _PATH_PARAMETERS: Final = {
 }
 _TITLES: Final = {
     400: "A field is wrong; each is named, nothing of it is stored.",
-    403: "The API key belongs to no tenant. (Without a valid key API Gateway answers by itself.)",
+    403: "The API key belongs to no tenant, or not to an operator where only those may ask."
+    " (Without a valid key API Gateway answers by itself.)",
     404: "There is no such thing.",
     409: "The state forbids it.",
     413: "The body is too large.",

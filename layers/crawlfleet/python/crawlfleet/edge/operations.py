@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Protocol
 
+from crawlfleet.edge.incident_operations import IncidentOperations
 from crawlfleet.edge.seed_operations import SeedOperations
 from crawlfleet.edge.trial_operations import TrialOperations
 from crawlfleet.errors import InvalidRequestError
@@ -13,9 +14,11 @@ from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.letter import LetterFilter
 from crawlfleet.model.recrawl import Visit, VisitTotals
 from crawlfleet.model.request import Tracked
+from crawlfleet.model.sample import HostSample, Sample
 from crawlfleet.model.schedule import Schedule
 from crawlfleet.model.submission import Receipt, Submission
 from crawlfleet.model.totals import Stats
+from crawlfleet.model.vitals import Vitals
 from crawlfleet.model.worker import WorkerStatus
 
 
@@ -62,7 +65,7 @@ class Changes(Protocol):
         ...
 
 
-class Operations(SeedOperations, TrialOperations, Protocol):
+class Operations(IncidentOperations, SeedOperations, TrialOperations, Protocol):
     """What the API can have done, each for the tenant of the call's API key."""
 
     def tenant(self, api_key_id: str | None) -> str:
@@ -197,6 +200,18 @@ class Operations(SeedOperations, TrialOperations, Protocol):
 
     def delete_schedule(self, tenant: str, biz: str, name: str) -> None:
         """Delete a schedule."""
+        ...
+
+    def hosts(self, tenant: str, biz: str) -> list[HostSample]:
+        """Hosts that a biz is at or waits for, the worst first."""
+        ...
+
+    def fleet(self, tenant: str) -> Sample:
+        """One look at the whole fleet, for an operator."""
+        ...
+
+    def vitals(self) -> Vitals:
+        """How the platform is and what it runs, for anybody; it may be some seconds old."""
         ...
 
     def health(self) -> dict[str, str]:

@@ -42,6 +42,7 @@ _STATUS: Final[tuple[tuple[type[CrawlfleetError], int, str], ...]] = (
     (errors.InvalidRequestError, 400, "The request is not valid"),
     (errors.UnknownBizError, 404, "No such biz"),
     (errors.UnknownTenantError, 403, "No tenant"),
+    (errors.NotOperatorError, 403, "Operators only"),
     (errors.UnknownRuleError, 400, "No such rule"),
     (errors.NotFoundError, 404, "Not found"),
     (errors.ConflictError, 409, "The state forbids it"),

@@ -16,6 +16,8 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError as NoRo
 
 from crawlfleet.edge import inputs, views
 from crawlfleet.edge.answers import JSON, page_of, problem_of, shown
+from crawlfleet.edge.fleet import FleetCalls
+from crawlfleet.edge.incidents import IncidentCalls
 from crawlfleet.edge.insight import InsightCalls
 from crawlfleet.edge.letters import LetterCalls
 from crawlfleet.edge.openapi import document
@@ -35,7 +37,7 @@ _PATHS: Final = {
 }
 
 
-class RestApi(LetterCalls, InsightCalls, SeedCalls, TrialCalls):
+class RestApi(LetterCalls, InsightCalls, IncidentCalls, SeedCalls, TrialCalls, FleetCalls):
     """The API over its operations.
 
     Args:
@@ -173,14 +175,6 @@ class RestApi(LetterCalls, InsightCalls, SeedCalls, TrialCalls):
     def _delete_schedule(self, tenant: str, biz: str, name: str) -> Response[str]:
         self._operations.delete_schedule(tenant, biz, name)
         return Response(204, JSON, "")
-
-    def _get_health(self) -> Response[str]:
-        parts = self._operations.health()
-        well = all(state == "ok" for state in parts.values())
-        # Redis alone may be away: submissions are persisted and queued later.
-        able = well or all(state == "ok" for part, state in parts.items() if part != "redis")
-        status = "ok" if well else "degraded" if able else "down"
-        return shown(200 if able else 503, views.HealthView(status=status, parts=parts))
 
     def _get_open_api(self) -> Response[str]:
         return Response(200, JSON, document().decode())

@@ -4,12 +4,14 @@ from typing import Final
 
 from crawlfleet.edge import (
     coverage_views,
+    fleet_views,
     insight_views,
     letter_views,
     trial_views,
     views,
     visit_views,
 )
+from crawlfleet.edge.incident_routes import INCIDENT_ROUTES
 from crawlfleet.edge.inputs import (
     IDEMPOTENCY_KEY,
     Batch,
@@ -56,6 +58,11 @@ _PAGE_URL: Final = Parameter(
     name="url",
     meaning="The page, by any URL that is the same page to the biz.",
     shape={"type": "string", "minLength": 1, "maxLength": 8_000},
+)
+_DEEP: Final = Parameter(
+    name="deep",
+    meaning="1: also what is running, as it was found some seconds ago at most.",
+    shape={"type": "string", "enum": ["0", "1"]},
 )
 _JOB: Final = Parameter(
     name="job",
@@ -236,6 +243,22 @@ ROUTES: Final[tuple[Route, ...]] = (
         problems=ANY,
     ),
     Route(
+        operation="listHosts",
+        method="GET",
+        path="/v1/{biz}/hosts",
+        summary="Hosts that this biz is at or waits for, the worst first: how they answer.",
+        answers={200: fleet_views.HostsView},
+        problems=ANY,
+    ),
+    Route(
+        operation="getFleet",
+        method="GET",
+        path="/v1/fleet",
+        summary="One look at the whole fleet: workers, bizs, hosts, parts. Operators only.",
+        answers={200: fleet_views.FleetView},
+        problems=(400, 403, 503),
+    ),
+    Route(
         operation="getVisits",
         method="GET",
         path="/v1/{biz}/visits",
@@ -294,12 +317,14 @@ ROUTES: Final[tuple[Route, ...]] = (
         answers={204: None},
         problems=ANY,
     ),
+    *INCIDENT_ROUTES,
     Route(
         operation="getHealth",
         method="GET",
         path="/health",
-        summary="Whether the router can do its work.",
-        answers={200: views.HealthView, 503: views.HealthView},
+        summary="Whether the router can do its work, and with deep=1 what is running.",
+        parameters=(_DEEP,),
+        answers={200: fleet_views.HealthView, 503: fleet_views.HealthView},
         problems=(400, 503),
         open=True,
     ),

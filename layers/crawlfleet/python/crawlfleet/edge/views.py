@@ -169,13 +169,6 @@ class SchedulesView(View, frozen=True, kw_only=True):
     schedules: list[ScheduleView]
 
 
-class HealthView(View, frozen=True, kw_only=True):
-    """Whether the router can do its work, and which part keeps it from it."""
-
-    status: str
-    parts: dict[str, str]
-
-
 def at(moment: datetime) -> str:
     """A moment as clients read it.
 
@@ -265,7 +258,7 @@ def stats_view(stats: Stats) -> StatsView:
             delayed=stats.depth.delayed,
             oldest_at=None if oldest is None else at(from_ms(oldest)),
         ),
-        rates=RatesView(submitted=_rates(stats.submitted), processed=_rates(stats.processed)),
+        rates=RatesView(submitted=rates_of(stats.submitted), processed=rates_of(stats.processed)),
         phases={phase: round(seconds, 3) for phase, seconds in stats.phases.items()},
     )
 
@@ -285,5 +278,6 @@ def schedule_view(schedule: Schedule) -> ScheduleView:
     )
 
 
-def _rates(rates: Rates) -> dict[str, float]:
+def rates_of(rates: Rates) -> dict[str, float]:
+    """Rates by their span."""
     return {"1s": rates.per_1s, "5s": rates.per_5s, "60s": rates.per_60s}

@@ -60,10 +60,11 @@ class Account:
         """
         reports = self._courtesy.take_reports(last=last)
         try:
-            await self._threaded(self._courtesy.report, reports)
+            untold = await self._threaded(self._courtesy.report, reports)
         except Exception as error:  # noqa: BLE001  whatever it is, the work goes on
             self._ports.warn("what was seen of hosts could not be told yet", error)
-            self._courtesy.keep(reports)
+            untold = reports
+        self._courtesy.keep(untold)
 
     def _add_phases(self, phases: Mapping[Lane, Mapping[str, float]]) -> None:
         for lane, seconds in phases.items():

@@ -1,19 +1,21 @@
 """What a worker does for the fleet beside its pages, in rounds: each method blocks, in a thread.
 
-It looks whether others died, recovers what is lost when it is its turn, hands out seeds, and
-stores the items of the data queue.
+It looks whether others died and has them replaced, asks whether it is one too many, recovers what
+is lost when it is its turn, hands out seeds, and stores the items of the data queue.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from crawlfleet.flows.draining import Drainer
 from crawlfleet.flows.recovery import TURN as RECOVERY
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.sowing import Sower
+from crawlfleet.flows.staffing import muster, replace_missing
 from crawlfleet.flows.watching import watch
 from crawlfleet.flows.work_ports import WorkPorts
+from crawlfleet.model.staff import Shown
 from crawlfleet.model.worker import WorkReport
 
 #: How often each is done.
@@ -21,6 +23,7 @@ WATCH_SECONDS: Final = 1.0
 RECOVER_SECONDS: Final = 5.0
 SOW_SECONDS: Final = 0.5
 DRAIN_SECONDS: Final = 2.0
+MUSTER_SECONDS: Final = 5.0
 #: How long a worker that ends lets a round end that is on its way.
 ROUND_END_SECONDS: Final = 3.0
 
@@ -53,12 +56,26 @@ class Chores:
         self._recovering = threading.Lock()
         self._sowing = threading.Lock()
         self._ending = False
+        #: Whether this worker is to leave, whatever there is to do.
+        self.is_surplus = False
+        #: How many other workers live, when it was last asked; None before that.
+        self.others: int | None = None
 
     def watch(self) -> None:
-        """Look whether other workers have died."""
+        """Look whether other workers have died; their places are filled at once."""
         ports = self._ports
         found = watch(ports.watching, ports.config.current(), self._id, ports.clock())
         self._report.buried += len(found.dead)
+        if found.dead:
+            replace_missing(ports.staffing, ports.clock)
+
+    def muster(self, pace: Shown | None, paces: Mapping[str, Shown]) -> None:
+        """Tell what this worker can do in a second, and ask whether it is one too many."""
+        ports = self._ports
+        told = muster(ports.staffing, self._id, pace, ports.clock(), paces)
+        if told is not None:
+            self.is_surplus = self.is_surplus or told.leaves
+            self.others = told.others
 
     def recover(self) -> None:
         """Bring back what is lost, if it is this worker's turn to."""

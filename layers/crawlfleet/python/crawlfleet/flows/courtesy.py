@@ -18,6 +18,7 @@ from crawlfleet.errors import (
     FetchError,
     FetchTimeoutError,
     RobotsUnknownError,
+    ServerFaultError,
     ThrottledError,
 )
 from crawlfleet.flows.holding import Held
@@ -39,10 +40,10 @@ _KEEP_SECONDS: Final = PERMIT_SECONDS / 3
 class _Seen:
     """``alone_until`` is until when a host that could not be told of wants to be left alone."""
 
-    __slots__ = ("alone_until", "answered", "retry_after", "seconds", "strained")
+    __slots__ = ("alone_until", "answered", "failed", "retry_after", "seconds", "strained")
 
     def __init__(self) -> None:
-        self.answered = self.strained = 0
+        self.answered = self.failed = self.strained = 0
         self.seconds = self.retry_after = self.alone_until = 0.0
 
 
@@ -186,6 +187,7 @@ class Courtesy:
             seen.retry_after = max(seen.retry_after, after)
         else:
             seen.answered += 1
+            seen.failed += isinstance(error, ServerFaultError)
             seen.seconds += seconds
 
     def take_reports(self, *, last: bool = False) -> list[HostReport]:
@@ -209,6 +211,7 @@ class Courtesy:
                     tenant=key[1],
                     running=running,
                     answered=seen.answered,
+                    failed=seen.failed,
                     seconds=seen.seconds / max(1, seen.answered),
                     strained=seen.strained,
                     retry_after_seconds=max(seen.retry_after, seen.alone_until - now),
@@ -228,16 +231,16 @@ class Courtesy:
             key = one.host, one.tenant
             seen = self._seen[key]
             seen.answered += one.answered
+            seen.failed += one.failed
             seen.seconds += one.seconds * one.answered
             seen.strained += one.strained
             seen.alone_until = max(seen.alone_until, now + one.retry_after_seconds)
         while len(self._seen) > MOST_UNTOLD:
             del self._seen[next(iter(self._seen))]
 
-    def report(self, reports: Sequence[HostReport]) -> None:
-        """Tell the fleet. Blocks."""
-        if reports:
-            self._hosts.report(reports, self._worker)
+    def report(self, reports: Sequence[HostReport]) -> list[HostReport]:
+        """Tell the fleet; returns what could not be told of some hosts. Blocks."""
+        return self._hosts.report(reports, self._worker) if reports else []
 
 
 def _failed_at(error: FetchError) -> str:
@@ -282,6 +285,7 @@ _WHY: Final = {
     "concurrency": "as many pages of its host are being fetched as may be",
     "share": "other tenants have their turn at its host",
     "back-off": "its host asked for fewer requests",
+    "away": "the part of Redis that knows of its host is away",
     "robots": "its site's robots.txt is read first",
 }
 

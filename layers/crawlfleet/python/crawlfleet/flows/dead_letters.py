@@ -148,7 +148,7 @@ def replay_one(
     entries = ports.letters.replay(lane, biz, [found.request.id], versions, by, now)
     if not entries:  # somebody else was quicker
         _dead(ports, lane, biz, text_id, "replayed")
-    _serve(ports, lane, entries, now)
+    _serve(ports, lane, entries)
     return ports.store.get(lane, biz, found.request.id) or found
 
 
@@ -207,7 +207,7 @@ def replay(
     versions = _present(ports, lane, biz, found) if current_rule else {}
     ids = [one.request.id for one in found]
     entries = ports.letters.replay(lane, biz, ids, versions, by, now) if ids else []
-    _serve(ports, lane, entries, now)
+    _serve(ports, lane, entries)
     return Changed(len(entries), skipped, resume)
 
 
@@ -293,13 +293,13 @@ def _present(
     return {name: reader.version for name, reader in readers.items()}
 
 
-def _serve(ports: DeadLetterPorts, lane: Lane, entries: list[Entry], now: datetime) -> None:
+def _serve(ports: DeadLetterPorts, lane: Lane, entries: list[Entry]) -> None:
     """Put pending requests where they are served next, and see that somebody works."""
     if not entries:
         return
     try:
         ports.queue.requeue(lane, entries)
-        wake_if_idle(ports.workers, ports.waker, ports.warn, now)
+        wake_if_idle(ports.workers, ports.waker, ports.warn)
     except StoreUnavailableError as error:
         ports.warn("replayed, to be queued by recovery", error)
 

@@ -12,15 +12,14 @@ One worker is five kinds of coroutines around one set of held requests::
 
 and a heart that beats in a thread of its own.
 
-It runs until there has been nothing to do for a while, or the Lambda's time is nearly out; then it
-hands back what it holds. Whatever it fails to write, its leases end and another worker does it
-again. An exception that nobody foresaw costs the request it concerns, never the coroutine.
+It runs until there has been nothing to do for a while, it is one too many, or the Lambda's time is
+nearly out; then it hands back what it holds. Whatever it fails to write, its leases end and another
+worker does it again. An exception that nobody foresaw costs the request it concerns, never the
+coroutine.
 """
 
 import asyncio
-import math
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -30,11 +29,13 @@ from typing import Final, ParamSpec, TypeVar
 from crawlfleet.flows import chores
 from crawlfleet.flows.account import Account
 from crawlfleet.flows.attempting import Attempts
+from crawlfleet.flows.beginning import Beginning
 from crawlfleet.flows.chores import Chores
 from crawlfleet.flows.courtesy import Courtesy, Waiting
 from crawlfleet.flows.heart import Heart
 from crawlfleet.flows.holding import Held, Holding, by_lane
 from crawlfleet.flows.leasing import NOTHING, Leasing
+from crawlfleet.flows.leaving import Leaving
 from crawlfleet.flows.owning import Ownership
 from crawlfleet.flows.passages import Passages
 from crawlfleet.flows.phases import Phases
@@ -42,25 +43,26 @@ from crawlfleet.flows.reading import Pace, Reading
 from crawlfleet.flows.robots import RobotsBook
 from crawlfleet.flows.settling import SETTLED_LANES, Settler
 from crawlfleet.flows.sowing import Sower
+from crawlfleet.flows.staffing import replace_missing
+from crawlfleet.flows.tempo import Tempo
 from crawlfleet.flows.turns import Turns
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.biz import FleetLimits
-from crawlfleet.model.lane import Lane
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.worker import Card, WorkReport
 from crawlfleet.policy.liveness import worth_a_look
-from crawlfleet.policy.robots import origin_of
+from crawlfleet.policy.staggering import early_seconds
 
 #: With this much of the Lambda's time left no more is leased and waiting work is handed back.
 HAND_BACK: Final = timedelta(seconds=25)
 #: With this much left downloads that still run are given up.
 GIVE_UP: Final = timedelta(seconds=10)
-#: A worker stays for a retry that is due within this. Without one, the next tick finds it.
-LINGER: Final = timedelta(seconds=10)
 #: Pauses between looks at an empty queue, and after a part did not answer. Where a look takes long
 #: the pause is as many times as long as it, within these two.
 POLL_SECONDS: Final = 0.1
 TROUBLE_SECONDS: Final = 1.0
+#: Between two looks of a worker that is kept while there is nothing to do.
+KEPT_SECONDS: Final = 0.5
 PATIENCE: Final = 10
 #: How often it is looked whether leases are to be renewed.
 KEEP_SECONDS: Final = 0.5
@@ -70,8 +72,15 @@ CARD_HOSTS: Final = 200
 ACCOUNT_SECONDS: Final = 5.0
 
 #: Calls of the parts that run at once beside: lease and claim, renew, account, watch, recover,
-#: sow, drain.
-THREADS: Final = SETTLED_LANES + 7
+#: sow, drain, muster.
+THREADS: Final = SETTLED_LANES + 8
+
+#: What a request's timeline says of the worker that stopped because of this.
+_WHY_HANDED_BACK: Final = {
+    "time": "the worker's time is up",
+    "surplus": "its worker is one too many",
+    "cut off": "its worker is cut off from Redis",
+}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -88,6 +97,7 @@ class Worker:
         self._detached_seconds = stage.detector.detached_seconds
         self._report = WorkReport(worker=worker)
         self._phases = Phases()
+        self._tempo = Tempo(self._limits.concurrency)
         self._holding = Holding()
         self._turns = Turns()
         self._robots = RobotsBook(
@@ -170,15 +180,20 @@ class Worker:
             self._report,
             lambda: ports.remaining() - HAND_BACK.total_seconds(),
         )
-        self._learning: set[asyncio.Task[None]] = set()
+        self._leaving = Leaving(ports, worker, self._heart, self._chores, self._threaded)
+        self._beginning = Beginning(
+            self._holding, self._turns, self._robots, self._leasing, self._threaded, ports.warn
+        )
         # Not the loop's own pool: name look-ups wait there, and a slow name server must not keep
         # leases from being renewed.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="parts")
         self._started_ms = to_ms(ports.clock())
+        self._hand_back_at = HAND_BACK.total_seconds()
 
     async def run(self) -> WorkReport:
         """Work until idle or nearly out of time; returns what was done."""
         started = time.perf_counter()
+        self._hand_back_at += early_seconds(self._id, self._ports.remaining())
         await self._threaded(self._heart.start)
         runners = [asyncio.create_task(self._runner()) for _ in range(self._limits.concurrency)]
         settler = asyncio.create_task(self._settler.run())
@@ -188,13 +203,14 @@ class Worker:
             asyncio.create_task(self._repeatedly(chores.RECOVER_SECONDS, self._chores.recover)),
             asyncio.create_task(self._repeatedly(chores.SOW_SECONDS, self._chores.sow)),
             asyncio.create_task(self._repeatedly(chores.DRAIN_SECONDS, self._chores.drain)),
+            asyncio.create_task(self._mustered()),
         ]
         try:
-            self._report.stopped_because = await self._feeder()
-            await self._drain(runners)
+            why = self._report.stopped_because = await self._feeder()
+            await self._drain(runners, _WHY_HANDED_BACK.get(why, why))
         finally:
             self._chores.stop()
-            tasks = (*runners, *others, *self._learning, settler)
+            tasks = (*runners, *others, *self._beginning.tasks, settler)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -206,6 +222,8 @@ class Worker:
             await self._call(self._chores.end)
             await self._threaded(self._heart.stop)
             await self._call(self._ports.workers.leave, self._id)
+            if self._report.stopped_because == "time":
+                await self._call(replace_missing, self._ports.staffing, self._ports.clock)
             self._threads.shutdown(wait=False)
         self._report.seconds = time.perf_counter() - started
         return self._report
@@ -215,13 +233,15 @@ class Worker:
     async def _feeder(self) -> str:
         """Keep the runners busy; returns why no more is taken."""
         idle_since: float | None = None
-        while self._ports.remaining() > HAND_BACK.total_seconds():
+        while self._ports.remaining() > self._hand_back_at:
+            if self._chores.is_surplus:
+                return "surplus"
             if self._turns.waiting >= self._limits.batch or self._holding.full(self._limits):
                 await self._pause(POLL_SECONDS / 10)
                 continue
             if self._is_cut_off and not self._holding:
                 return "cut off"
-            looked = time.perf_counter()
+            looked, least = time.perf_counter(), POLL_SECONDS
             try:
                 # One that cannot be heard is taken for dead sooner or later: it begins nothing.
                 taken = NOTHING if self._is_cut_off else await self._threaded(self._leasing.take)
@@ -229,7 +249,7 @@ class Worker:
                 self._ports.warn("no work could be leased", error)
                 await self._pause(TROUBLE_SECONDS)
                 continue
-            self._begin(taken.held)
+            self._beginning.begin(taken.held)
             if taken.entries:
                 idle_since = None
                 continue
@@ -238,73 +258,16 @@ class Worker:
             elif idle_since is None:
                 idle_since = time.perf_counter()
             elif time.perf_counter() - idle_since >= self._limits.idle_seconds:
-                if await self._may_leave():
+                if self._leaving.is_kept:
+                    least = KEPT_SECONDS
+                elif await self._leaving.may_leave():
                     return "idle"
-                idle_since = None
+                else:
+                    idle_since = None
             # A look costs by the lanes: a large fleet must not keep Redis busy with looking.
             patience = PATIENCE * (time.perf_counter() - looked)
-            await self._pause(max(POLL_SECONDS, min(patience, TROUBLE_SECONDS)))
+            await self._pause(max(least, min(patience, TROUBLE_SECONDS)))
         return "time"
-
-    def _begin(self, held: Sequence[Held]) -> None:
-        """Take charge: of what has its turn, and of what waits until its site's rules are known."""
-        unknown: dict[tuple[Lane, int, str], list[Held]] = defaultdict(list)
-        for one in held:
-            if not self._holding.add(one):
-                continue
-            if one.turn_at is None or one.to_learn:
-                key = one.lane, id(one.biz), origin_of(one.claim.request.body.url)
-                unknown[key].append(one)
-            else:
-                self._turns.add(one)
-        for part in unknown.values():
-            task = asyncio.create_task(self._learn(part))
-            self._learning.add(task)
-            task.add_done_callback(self._learning.discard)
-
-    async def _learn(self, held: Sequence[Held]) -> None:
-        """Learn the rules of the site that all these are of, then get them their turns.
-
-        One that has its turn gives it for the robots.txt, if that must be fetched.
-        """
-        first = min(held, key=lambda one: math.inf if one.turn_at is None else one.turn_at)
-        try:
-            await self._robots.learn(first)
-        except Exception as error:  # noqa: BLE001  each finds that out for itself in its turn
-            self._ports.warn("a site's rules could not be learnt", error)
-        held = [one for one in held if self._holding.holds(one)]
-        granted = [one for one in held if one.turn_at is not None]
-        rest = [one for one in held if one.turn_at is None]
-        try:
-            granted += await self._threaded(self._leasing.admit, first.lane, first.biz, rest)
-        except Exception as error:  # noqa: BLE001  they were handed back, or their leases end
-            self._ports.warn("work could not get its turn", error)
-            self._leasing.rest(first.lane)
-        for one in set(held).difference(granted):
-            self._holding.drop(one)
-        for one in granted:
-            if self._holding.holds(one):
-                self._turns.add(one)
-
-    async def _may_leave(self) -> bool:
-        # Leave first, then look again: a submission that saw this worker alive is then seen here.
-        await self._threaded(self._heart.stop)
-        await self._call(self._ports.workers.leave, self._id)
-        lanes = self._ports.config.current().lanes()
-        try:
-            made = await self._threaded(self._chores.sow)
-            items = await self._threaded(self._ports.draining.queue.waiting, lanes)
-            now = self._ports.clock()
-            loads = await self._threaded(self._ports.queue.loads, lanes, now)
-        except Exception as error:  # noqa: BLE001  the tick finds what this one cannot see
-            self._ports.warn("whether there is more work is not known", error)
-            return True
-        soon = to_ms(now + LINGER)
-        more = made or any(items)
-        if not more and not any(load.ready or (load.next_ts or soon) < soon for load in loads):
-            return True
-        await self._threaded(self._heart.start)
-        return False
 
     # ---- runners -------------------------------------------------------------------------------
 
@@ -312,7 +275,7 @@ class Worker:
         while (held := await self._turns.ready.get()) is not None:
             try:
                 if self._holding.start(held):
-                    end = await self._attempts.attempt(held)
+                    end = await self._tempo.timed(held.lane, self._attempts.attempt(held))
                     if isinstance(end, Waiting):
                         await self._put_aside(held, end)
                     else:
@@ -368,11 +331,16 @@ class Worker:
             await self._pause(seconds)
             await self._call(look)
 
+    async def _mustered(self) -> None:
+        while True:
+            await self._pause(chores.MUSTER_SECONDS)
+            await self._call(self._chores.muster, self._tempo.pace(), self._tempo.paces())
+
     # ---- the end -------------------------------------------------------------------------------
 
-    async def _drain(self, runners: Sequence[asyncio.Task[None]]) -> None:
+    async def _drain(self, runners: Sequence[asyncio.Task[None]], why: str) -> None:
         """Hand back what has not begun, let downloads end while there is time."""
-        await self._hand_back(self._holding.waiting(), "handed back: the worker's time is up")
+        await self._hand_back(self._holding.waiting(), f"handed back: {why}")
         self._turns.close(len(runners))
         left = self._ports.remaining() - GIVE_UP.total_seconds()
         if left > 0:

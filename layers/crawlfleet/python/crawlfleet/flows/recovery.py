@@ -25,8 +25,8 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.liveness import worth_a_look
+from crawlfleet.policy.queue_order import queued_before
 from crawlfleet.policy.rounds import from_elsewhere
-from crawlfleet.policy.scaling import queued_before
 from crawlfleet.policy.tokens import worker_of
 
 #: The turn's name, how often it comes round, and after what a holder that vanished loses it.

@@ -1,145 +1,416 @@
-"""A metric (SPEC.md A10, A11): sample rates, backlog and the health of the nodes, and emit them.
+"""The metric journey (SPEC.md A10, A11, C6): look at everything once, as one sample.
+
+Everything is asked at the same time and nothing is waited for beyond the look's own time: a part
+that is dead, slow, refuses or answers nonsense is named among what was not read, and the others
+are read all the same. What is made of a sample, metrics, incidents, workers, is for others.
 
 Rates are kept per second where they happen, so one look a minute still gives every second of it.
-Deciding and acting on what is emitted (alarms, concurrency) is CloudWatch's part.
 """
 
-from collections.abc import Callable
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from typing import Any, Final, TypeAlias
 
-from crawlfleet.errors import StoreError
+import msgspec
+
 from crawlfleet.flows.configuration import biz_of
-from crawlfleet.model.biz import Biz, Thresholds, Tree
+from crawlfleet.flows.gathering import Gathered, Sharing, gather, in_words
+from crawlfleet.model.alarms import Thresholds, own_or
+from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.metric import Metric, Unit
-from crawlfleet.model.request import State
-from crawlfleet.model.totals import NodeHealth
-from crawlfleet.policy.health import breaches, is_late
-from crawlfleet.policy.scaling import wanted_consumers
-from crawlfleet.ports import Health, Ledgers, MetricSink, RequestQueue, RequestStore, Workers
+from crawlfleet.model.ledger import Ledger
+from crawlfleet.model.sample import (
+    HostSample,
+    LaneSample,
+    Sample,
+    Unread,
+    WorkersSample,
+)
+from crawlfleet.model.staff import Staff
+from crawlfleet.model.tick import Ticked
+from crawlfleet.model.times import to_ms
+from crawlfleet.model.totals import Depth, Load, NodeHealth
+from crawlfleet.model.worker import Pulse
+from crawlfleet.policy import auditing, hosts, lanes
+from crawlfleet.policy.findings import comparable
+from crawlfleet.policy.headcount import headcount
+from crawlfleet.policy.health import is_late
+from crawlfleet.policy.part_findings import judged, unwatched
+from crawlfleet.policy.plans import latest_first
+from crawlfleet.policy.rates import before, rates
+from crawlfleet.policy.rotation import rotated
+from crawlfleet.ports import (
+    Health,
+    Hosts,
+    Ledgers,
+    Overview,
+    RequestQueue,
+    RequestStore,
+    Watch,
+    Workers,
+)
+
+#: How long the look at everything may take, by when audits have to have ended since it began, and
+#: how long the look at hosts may take after that. Together they leave the monitor nearly half of
+#: its minute for what it makes of it.
+LOOK_SECONDS: Final = 16.0
+AUDITED_BY_SECONDS: Final = 26.0
+HOSTS_SECONDS: Final = 6.0
+#: What is asked at the same time, and how much of that the same nodes of MongoDB may be asked for:
+#: one that hangs or is slow holds no others up.
+THREADS: Final = 16
+OF_THE_SAME_NODES: Final = 3
+
+#: An audit that begins just before the end of the look has so long; nobody hears of it.
+_SHORTEST_SECONDS: Final = 0.1
+
+#: What is asked: a part of Redis or MongoDB by its name, a lane's ledger, or one of these.
+Asked: TypeAlias = "tuple[str, str] | Lane | str"
+_WORKERS: Final = "workers"
+_QUEUES: Final = "queues"
+_STRAYS: Final = "strays"
+_TICKS: Final = "ticks"
+_HOSTS: Final = "hosts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingPorts:
-    """What sampling needs of the world."""
+    """What sampling needs of the world.
+
+    ``decided`` tells the decision on workers that is in force, if one is; ``strays`` how many
+    items and requests wait for bizs that there are not; ``ticked`` the scheduler's latest tick.
+    """
 
     queue: RequestQueue
+    overview: Overview
     store: RequestStore
     ledgers: Ledgers
     workers: Workers
+    watch: Watch
+    hosts: Hosts
     health: Health
-    metrics: MetricSink
+    decided: Callable[[], Staff | None]
+    strays: Callable[[Tree, datetime], tuple[int, int]]
+    ticked: Callable[[], Ticked]
     warn: Callable[[str, Exception], None]
 
 
-def sample(ports: SamplingPorts, tree: Tree, now: datetime) -> list[NodeHealth]:
-    """Emit everything once; returns the health of the parts, the sick ones with their reasons."""
-    looks = [_judged(look, tree.stage.thresholds) for look in ports.health.look()]
-    for look in looks:
-        ports.metrics.put(_node_metrics(look), {"part": look.part, "node": look.name}, now)
+class _Queue(msgspec.Struct, frozen=True):
+    depth: Depth
+    load: Load
+    submitted: dict[int, int]
+    processed: dict[int, int]
+
+
+class _Fleet(msgspec.Struct, frozen=True):
+    pulses: list[Pulse]
+    sample: WorkersSample
+
+
+class _Shown(msgspec.Struct, frozen=True):
+    """Hosts worth showing, of so many, of which so many are throttled."""
+
+    hosts: list[HostSample] = []
+    seen: int = 0
+    throttled: int = 0
+
+
+class _Book(msgspec.Struct, frozen=True):
+    """A lane's ledger. Why its records could not be counted, if so; the rest is there."""
+
+    totals: Ledger
+    records: int | None = None
+    why_no_records: Exception | None = None
+
+
+def sample(
+    ports: SamplingPorts,
+    tree: Tree | None,
+    now: datetime,
+    *,
+    config_refused: str | None = None,
+    watched: Sequence[str] = (),
+    before: Sample | None = None,
+    audits: bool = True,
+    seconds: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Sample:
+    """Look at everything once. Never fails, and takes no longer than its time.
+
+    Without a configuration only the parts are looked at that need none: nobody knows of the others.
+
+    Args:
+        ports: The world.
+        tree: The configuration in force; None where there has never been one.
+        now: The moment that it is about.
+        config_refused: Why the newest configuration is not in force.
+        watched: Hosts that are looked at and shown in any case, a few hundred at most.
+        before: The look before, for what rises between the two.
+        audits: Whether ledgers are audited where that is due, which costs the nodes the most.
+        seconds: How long the look may take without audits and without that at hosts, if not
+            :data:`LOOK_SECONDS`.
+        clock: Measures that.
+    """
+    began = clock()
+    nodes = {} if tree is None else {lane: _nodes(tree, lane) for lane in tree.lanes()}
+    sharing = Sharing(nodes, OF_THE_SAME_NODES)
+    calls = {} if tree is None else _calls(ports, tree, now)
+    found = gather(
+        {**ports.health.looks(), **calls},
+        threads=THREADS,
+        seconds=LOOK_SECONDS if seconds is None else seconds,
+        sharing=sharing,
+        clock=clock,
+    )
+    audited: Gathered[Asked, Ledger] = Gathered({}, {})
+    if tree is not None and audits:
+        opened = {lane: found.answers[lane].totals.open for lane in nodes if lane in found.answers}
+        due = auditing.due(opened, nodes, now)
+        ends_at = began + AUDITED_BY_SECONDS
+        audited = gather(
+            {lane: partial(_audit, ports, tree, lane, now, ends_at, clock) for lane in due},
+            threads=THREADS,
+            seconds=ends_at - clock(),
+            sharing=sharing,
+            clock=clock,
+        )
+    samples = () if tree is None else _lanes(tree, found, audited.answers, now)
+    fleet: _Fleet | None = found.answers.get(_WORKERS)
+    shown = _Shown()
+    failures = _failures(found, audited, tree)
+    if tree is not None and fleet is not None:
+        waiting = [one.lane for one in samples if one.depth is not None and one.depth.parked]
+        look: Callable[[], _Shown] = partial(
+            _hosts, ports, waiting, fleet.pulses, rotated(sorted(tree.bizs), now), watched, now
+        )
+        asked = gather({_HOSTS: look}, threads=1, seconds=HOSTS_SECONDS, clock=clock)
+        shown = asked.answers.get(_HOSTS, shown)
+        failures += asked.failures.items()
+    items, requests = found.answers.get(_STRAYS, (None, None))
+    parts = _parts(
+        found, comparable(now, before), Thresholds() if tree is None else tree.stage.thresholds
+    )
+    borne = () if tree is None else tree.stage.monitor.unwatched
+    return Sample(
+        at=now,
+        took_seconds=max(0.0, clock() - began),
+        revision="" if tree is None else tree.revision,
+        lanes=samples,
+        hosts=tuple(shown.hosts),
+        hosts_seen=shown.seen,
+        hosts_throttled=shown.throttled,
+        workers=None if fleet is None else fleet.sample,
+        fleet=lanes.fleet_of(samples),
+        parts=parts,
+        config_refused=config_refused,
+        stray_items=items,
+        stray_requests=requests,
+        ticked=found.answers.get(_TICKS),
+        unread=(
+            *(_unread(ports, what, failure) for what, failure in failures),
+            *(each for part in parts for each in unwatched(part, borne)),
+        ),
+    )
+
+
+def _calls(ports: SamplingPorts, tree: Tree, now: datetime) -> dict[Asked, Callable[[], Any]]:
+    """What is asked, the most telling first: what there is no time for is left out from the end.
+
+    Of lanes those are at the end that another minute begins with, so it is never the same ones.
+    """
+    calls: dict[Asked, Callable[[], Any]] = {
+        _WORKERS: partial(_workers, ports, tree),
+        _QUEUES: partial(_queues, ports, tree, now),
+        _STRAYS: partial(ports.strays, tree, now),
+        _TICKS: ports.ticked,
+    }
+    beside: defaultdict[frozenset[str], list[Lane]] = defaultdict(list)
     for lane in tree.lanes():
-        _, biz = biz_of(tree, lane.tenant, lane.biz)
-        try:
-            _sample_lane(ports, lane, biz, tree.stage.thresholds, now)
-        except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-            ports.warn(f"{lane.tenant}/{lane.biz} could not be sampled", error)
-    _audit(ports, tree, now)
+        beside[_nodes(tree, lane)].append(lane)
+    for lanes_there in beside.values():
+        for lane in rotated(lanes_there, now):
+            _, biz = biz_of(tree, lane.tenant, lane.biz)
+            calls[lane] = partial(_book, ports, lane, biz, now)
+    return calls
+
+
+def _nodes(tree: Tree, lane: Lane) -> frozenset[str]:
+    """The nodes of MongoDB that its ledger is on."""
+    _, biz = biz_of(tree, lane.tenant, lane.biz)
+    return frozenset(node for generation in biz.generations for node in generation.nodes)
+
+
+def _workers(ports: SamplingPorts, tree: Tree) -> _Fleet:
+    pulses = ports.watch.pulses()
+    present = len(ports.workers.live())
+    count = headcount(pulses, tree.stage.detector, present=present, staff=ports.decided())
+    return _Fleet(pulses, count)
+
+
+def _queues(ports: SamplingPorts, tree: Tree, now: datetime) -> dict[Lane, _Queue]:
+    """Of each lane; those whose part of Redis is away are not in it."""
+    each = tree.lanes()
+    depths, loads = ports.queue.depths(each), ports.queue.loads(each, now)
+    counts = ports.overview.counts(each)
+    return {
+        lane: _Queue(depth, load, *counted)
+        for lane, depth, load, counted in zip(each, depths, loads, counts, strict=True)
+        if counted is not None and not (depth.away or load.away)
+    }
+
+
+def _book(ports: SamplingPorts, lane: Lane, biz: Biz, now: datetime) -> _Book:
+    totals = ports.ledgers.totals(lane, biz, now)
     try:
-        _sample_fleet(ports, tree, now)
-    except StoreError as error:
-        ports.warn("the fleet could not be sampled", error)
-    return looks
+        return _Book(totals, ports.store.record_count(lane, biz))
+    except Exception as error:  # noqa: BLE001  the ledger tells more
+        return _Book(totals, why_no_records=error)
 
 
-def _sample_lane(
-    ports: SamplingPorts, lane: Lane, biz: Biz, thresholds: Thresholds, now: datetime
-) -> None:
-    dimensions = {"tenant": lane.tenant, "biz": lane.biz}
-    depth = ports.queue.depth(lane)
-    submitted, processed = ports.queue.rates(lane, now)
-    ledger = ports.ledgers.totals(lane, biz, now)
-    oldest = 0.0 if depth.oldest_ts is None else max(0.0, now.timestamp() - depth.oldest_ts / 1000)
-    metrics = [
-        Metric("Backlog", depth.queued, fine=True),
-        Metric("Leased", depth.leased),
-        Metric("Delayed", depth.delayed),
-        Metric("OldestWaiting", oldest, Unit.SECONDS),
-        Metric("Records", ports.store.record_count(lane, biz)),
+def _audit(
+    ports: SamplingPorts,
+    tree: Tree,
+    lane: Lane,
+    now: datetime,
+    ends_at: float,
+    clock: Callable[[], float],
+) -> Ledger:
+    """The ledger with every term counted, or nothing once the look is over."""
+    _, biz = biz_of(tree, lane.tenant, lane.biz)
+    left = max(_SHORTEST_SECONDS, ends_at - clock())
+    return ports.ledgers.audit(lane, biz, now, within_seconds=left)
+
+
+def _hosts(
+    ports: SamplingPorts,
+    waiting: Sequence[Lane],
+    pulses: Sequence[Pulse],
+    tenants: Sequence[str],
+    watched: Sequence[str],
+    now: datetime,
+) -> _Shown:
+    """Hosts worth showing. Each minute others in trouble come first, and the watched besides."""
+    parked = ports.overview.waiting_hosts(waiting, hosts.WAITING_EACH) if waiting else []
+    known, asked_of = set(watched), tenants[: hosts.TROUBLED_PLACES]
+    troubled = ports.hosts.troubled(asked_of, hosts.TROUBLED_EACH + len(known))
+    waits = [one for of_lane in parked for one in of_lane]
+    new = [[one for one in rotated(names, now) if one not in known] for names in troubled]
+    names, counts = hosts.candidates(pulses, waits, new)
+    asked = list(dict.fromkeys([*names, *watched]))
+    states = ports.hosts.states(asked) if asked else []
+    met_by = {host: tenant for tenant, met in zip(asked_of, troubled, strict=True) for host in met}
+    samples = [
+        hosts.host_sample(state, counts[state.host], met_by.get(state.host, "")) for state in states
     ]
-    for span in ("1s", "5s", "60s"):
-        field = f"per_{span}"
-        metrics.append(Metric(f"SubmittedRate{span}", getattr(submitted, field), Unit.PER_SECOND))
-        metrics.append(Metric(f"ProcessedRate{span}", getattr(processed, field), Unit.PER_SECOND))
-    if processed.per_60s:
-        metrics.append(Metric("TimeToFinish", depth.queued / processed.per_60s, Unit.SECONDS))
+    return _Shown(
+        hosts.shown(samples, watched=known),
+        len(samples),
+        sum(one.throttled for one in samples),
+    )
+
+
+def _lanes(
+    tree: Tree, found: Gathered[Asked, Any], audited: Mapping[Asked, Ledger], now: datetime
+) -> tuple[LaneSample, ...]:
+    queues: Mapping[Lane, _Queue] = found.answers.get(_QUEUES, {})
+    return tuple(
+        _lane(tree, lane, queues.get(lane), found.answers.get(lane), audited.get(lane), now)
+        for lane in tree.lanes()
+    )
+
+
+def _lane(
+    tree: Tree,
+    lane: Lane,
+    queue: _Queue | None,
+    book: _Book | None,
+    audited: Ledger | None,
+    now: datetime,
+) -> LaneSample:
+    _, biz = biz_of(tree, lane.tenant, lane.biz)
+    totals = None if book is None else book.totals
+    seen = LaneSample(
+        lane=lane,
+        ledger=audited or totals,
+        difference=None if audited is None else audited.difference,
+        records=None if book is None else book.records,
+        planned_seconds=biz.planned_seconds,
+    )
+    if queue is None:
+        return seen
+    second, depth = to_ms(now) // 1000, queue.depth
+    oldest = 0.0 if depth.oldest_ts is None else max(0.0, (to_ms(now) - depth.oldest_ts) / 1000)
+    processed = rates(queue.processed, second)
+    longest = own_or(
+        biz.thresholds.oldest_waiting_seconds, tree.stage.thresholds.oldest_waiting_seconds
+    )
     late = is_late(
         oldest_seconds=oldest,
-        longest_seconds=thresholds.oldest_waiting_seconds,
+        longest_seconds=longest,
         queued=depth.queued,
         per_second=processed.per_60s,
         planned_seconds=biz.planned_seconds,
+        submitted=latest_first(queue.submitted, second),
     )
-    metrics.append(Metric("Late", int(late)))
-    metrics += [Metric(f"State{s.label.title()}", getattr(ledger, s.label)) for s in State]
-    ports.metrics.put(metrics, dimensions, now)
-
-    # One value for each second in which something happened: 1 s resolution, from one look a minute.
-    for name, seconds in zip(
-        ("Submitted", "Processed"), ports.queue.per_second(lane, now), strict=True
-    ):
-        for second, count in sorted(seconds.items()):
-            at = datetime.fromtimestamp(second, tz=now.tzinfo)
-            ports.metrics.put([Metric(name, count, fine=True)], dimensions, at)
-
-
-def _audit(ports: SamplingPorts, tree: Tree, now: datetime) -> None:
-    """What was submitted and is in no state (SPEC.md H1). It must be 0; an alarm watches it.
-
-    Where a lane's ledger cannot be read, the fleet's figure is about the others.
-    """
-    total, read = 0, False
-    for lane in tree.lanes():
-        _, biz = biz_of(tree, lane.tenant, lane.biz)
-        try:
-            difference = abs(ports.ledgers.audit(lane, biz, now).difference)
-        except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-            ports.warn(f"{lane.tenant}/{lane.biz} could not be audited", error)
-            continue
-        dimensions = {"tenant": lane.tenant, "biz": lane.biz}
-        ports.metrics.put([Metric("LedgerDifference", difference)], dimensions, now)
-        total, read = total + difference, True
-    if read:
-        ports.metrics.put([Metric("LedgerDifference", total)], {}, now)
-
-
-def _sample_fleet(ports: SamplingPorts, tree: Tree, now: datetime) -> None:
-    lanes = tree.lanes()
-    depths, loads = ports.queue.depths(lanes), ports.queue.loads(lanes, now)
-    ports.metrics.put(
-        [
-            Metric("Consumers", len(ports.workers.live(now))),
-            Metric("WantedConsumers", wanted_consumers(loads, tree.stage.fleet)),
-            Metric("FleetBacklog", sum(depth.queued for depth in depths), fine=True),
-        ],
-        {},
-        now,
+    return msgspec.structs.replace(
+        seen,
+        depth=depth,
+        load=queue.load,
+        oldest_seconds=oldest,
+        submitted=rates(queue.submitted, second),
+        processed=processed,
+        submitted_seconds=before(queue.submitted, second),
+        processed_seconds=before(queue.processed, second),
+        retries=depth.delayed,
+        finish_seconds=lanes.finish_seconds(depth.queued, processed.per_60s),
+        late=late,
     )
 
 
-def _judged(look: NodeHealth, thresholds: Thresholds) -> NodeHealth:
-    reasons = breaches(look, thresholds)
-    if not reasons:
-        return look
-    return NodeHealth(
-        part=look.part,
-        name=look.name,
-        up=look.up,
-        figures=look.figures,
-        error="; ".join(filter(None, (look.error, *reasons))),
-    )
+def _parts(
+    found: Gathered[Asked, Any], before: Sample | None, thresholds: Thresholds
+) -> tuple[NodeHealth, ...]:
+    """Redis and the nodes; one that took too long is down, for whoever waits for it."""
+    looks = [look for look in found.answers.values() if isinstance(look, NodeHealth)]
+    for key, failure in found.failures.items():
+        if isinstance(key, tuple):
+            part, name = key
+            looks.append(NodeHealth(part=part, name=name, up=False, error=in_words(failure)))
+    # Redis first, then the nodes by name: a stable order.
+    looks.sort(key=lambda look: (look.part != "redis", look.name))
+    earlier = {} if before is None else {(each.part, each.name): each for each in before.parts}
+    return tuple(judged(look, earlier.get((look.part, look.name)), thresholds) for look in looks)
 
 
-def _node_metrics(look: NodeHealth) -> list[Metric]:
-    found = [Metric("NodeUp", int(look.up)), Metric("NodeHealthy", int(look.error is None))]
-    return found + [Metric(name, value) for name, value in sorted(look.figures.items())]
+def _failures(
+    found: Gathered[Asked, Any], audited: Gathered[Asked, Ledger], tree: Tree | None
+) -> list[tuple[str, Exception | str]]:
+    """What could not be read; parts that are down have their own entries."""
+    failures: list[tuple[str, Exception | str]] = []
+    each = () if tree is None else tree.lanes()
+    queues = found.answers.get(_QUEUES)
+    away = 0 if queues is None else len(each) - len(queues)
+    if away:
+        failures.append((f"queues of {away} bizs", "their node of the Redis cluster is away"))
+    failures += [(key, why) for key, why in found.failures.items() if isinstance(key, str)]
+    for what, said in (("ledger", found), ("audit", audited)):
+        failures += [
+            (f"{what} of {lane.tenant}/{lane.biz}", said.failures[lane])
+            for lane in each
+            if lane in said.failures
+        ]
+    for lane in each:
+        book: _Book | None = found.answers.get(lane)
+        if book is not None and book.why_no_records is not None:
+            failures.append((f"records of {lane.tenant}/{lane.biz}", book.why_no_records))
+    return failures
+
+
+def _unread(ports: SamplingPorts, what: str, failure: Exception | str) -> Unread:
+    error = failure if isinstance(failure, Exception) else TimeoutError(failure)
+    ports.warn(f"the monitor could not read {what}", error)
+    return Unread(what=what, why=in_words(failure))

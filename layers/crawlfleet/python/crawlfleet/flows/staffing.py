@@ -1,28 +1,102 @@
-"""Keeping the wanted number of consumers running: the scheduler's half of scaling."""
+"""A worker's part in how many there are (SPEC.md C1): it calls for whoever is missing.
 
-from crawlfleet.model.biz import Tree
-from crawlfleet.model.totals import Load
-from crawlfleet.policy.scaling import wanted_consumers
-from crawlfleet.ports import Clock, DataQueue, RequestQueue, Waker, Workers
+Capacity that dies is not to wait for the next tick. Whoever buries a worker, or ends because its
+time is up, has those started that the standing decision wants and that are not there.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.model.staff import FLEET_POOL, Mustered, Shown, Staff
+from crawlfleet.policy.scaling import is_fresh
+from crawlfleet.ports import Clock, Staffing, Waker, Workers
+
+#: Workers that are reserved, and called for, at once: a reservation counts for some seconds only.
+AT_ONCE: Final = 40
+
+_NONE: Final[Mapping[str, Shown]] = MappingProxyType({})
 
 
-def staff(
-    queue: RequestQueue,
-    data: DataQueue,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaffingPorts:
+    """What a worker needs for it; ``warn`` is told what is wrong but not fatal."""
+
+    staffing: Staffing
+    workers: Workers
+    waker: Waker
+    warn: Callable[[str, Exception], None]
+
+
+def replace_missing(ports: StaffingPorts, clock: Clock) -> int:
+    """Start those that are missing; returns how many. Never more than were decided to be needed.
+
+    Nor more than there is room for: calls for others would be refused, and be worth nothing when
+    there is. A decision that is out of date is not acted by: the next tick makes a new one.
+    """
+    try:
+        standing = ports.staffing.read(FLEET_POOL)
+        if not is_fresh(standing):
+            return 0
+        wanted = standing.staff.startable
+        return start_missing(ports.workers, ports.waker, wanted, clock, ports.warn)
+    except StoreUnavailableError as error:
+        ports.warn("missing workers could not be started; the next tick starts them", error)
+        return 0
+
+
+def start_missing(
     workers: Workers,
     waker: Waker,
-    tree: Tree,
+    wanted: int,
     clock: Clock,
+    warn: Callable[[str, Exception], None],
 ) -> int:
-    """Start as many consumers as are missing; returns how many were started.
+    """Start those of ``wanted`` that are missing; returns how many.
 
-    Consumers end by themselves when there is nothing to do, so nothing is ever stopped from here.
+    Some are reserved and called for before the next are, so that however many there are no
+    reservation ends before its worker can be there.
+
+    Raises:
+        StoreUnavailableError: Redis did not answer.
     """
-    lanes = tree.lanes()
-    loads = queue.loads(lanes, clock())
-    items = sum(data.waiting(lanes)) if lanes else 0
-    wanted = wanted_consumers([*loads, Load(ready=items, leased=0)], tree.stage.fleet)
-    missing = workers.reserve_wake(clock(), wanted)
-    if missing:
-        waker.wake(missing)
-    return missing
+    started = 0
+    while started < wanted:
+        missing = workers.reserve_wake(clock(), wanted, AT_ONCE)
+        if not missing:
+            break
+        try:
+            waker.wake(missing)
+        except StoreUnavailableError as error:
+            # Some may have been started. What was reserved for the others is free in some seconds.
+            warn("workers could not be started; the next tick starts them", error)
+            break
+        started += missing
+    return started
+
+
+def muster(
+    ports: StaffingPorts,
+    worker: str,
+    pace: Shown | None,
+    now: datetime,
+    paces: Mapping[str, Shown] = _NONE,
+) -> Mustered | None:
+    """Tell what the worker can do, at all and by ``tenant/biz``; what it is told, if Redis answers.
+
+    While it is away nobody leaves.
+    """
+    try:
+        return ports.staffing.muster(FLEET_POOL, worker, pace, now, paces)
+    except StoreUnavailableError as error:
+        ports.warn("whether this worker is still wanted is not known", error)
+        return None
+
+
+def decided(staffing: Staffing) -> Staff | None:
+    """The decision that is in force; None where none is."""
+    standing = staffing.read(FLEET_POOL)
+    return standing.staff if is_fresh(standing) else None

@@ -5,11 +5,13 @@ while something is queued for it. Nothing of that is dropped: when there is a bi
 again its work goes on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from crawlfleet import metric_names
+from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.biz import Tree
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.metric import Metric
@@ -34,18 +36,15 @@ class StrayPorts:
 
 def tell_bizs(ports: StrayPorts, tree: Tree, now: datetime) -> int:
     """Tell which bizs there are; returns how many items and requests wait for others."""
-    gone = sorted(ports.bizs.tell(_lanes(tree)))
-    items = ports.data.waiting(gone)
-    depths = ports.queue.depths(gone) if gone else []
-    waiting = {
-        lane: (count, depth.queued + depth.leased + depth.delayed)
-        for lane, count, depth in zip(gone, items, depths, strict=True)
-    }
-    waiting = {lane: counts for lane, counts in waiting.items() if any(counts)}
-    stray_items = sum(count for count, _ in waiting.values())
-    stray_requests = sum(count for _, count in waiting.values())
-    metrics = [Metric("StrayItems", stray_items), Metric("StrayRequests", stray_requests)]
-    ports.metrics.put(metrics, {}, now)
+    gone = sorted(ports.bizs.tell(lanes_by_tenant(tree)))
+    waiting, away = _waiting_in(gone, ports.data, ports.queue)
+    stray_items, stray_requests = sums(waiting)
+    if waiting or not away:
+        metrics = [
+            Metric(metric_names.STRAY_ITEMS, stray_items),
+            Metric(metric_names.STRAY_REQUESTS, stray_requests),
+        ]
+        ports.metrics.put(metrics, {}, now)
     if waiting:
         named = "; ".join(
             f"{lane.tenant}/{lane.biz}: {count} items, {requests} requests"
@@ -58,7 +57,44 @@ def tell_bizs(ports: StrayPorts, tree: Tree, now: datetime) -> int:
     return stray_items + stray_requests
 
 
-def _lanes(tree: Tree) -> dict[str, list[Lane]]:
+def count_strays(gone: Sequence[Lane], data: DataQueue, queue: RequestQueue) -> tuple[int, int]:
+    """Items and requests that wait in lanes that there are not, as far as they can be counted.
+
+    Raises:
+        StoreUnavailableError: nothing is found, and nobody can say it of all of them.
+    """
+    waiting, away = _waiting_in(gone, data, queue)
+    if away and not waiting:
+        said = f"of {away} of {len(gone)} bizs that there are not nobody can say what waits"
+        raise StoreUnavailableError("redis", said)
+    return sums(waiting)
+
+
+def _waiting_in(
+    gone: Sequence[Lane], data: DataQueue, queue: RequestQueue
+) -> tuple[dict[Lane, tuple[int, int]], int]:
+    """What waits in lanes that there are not, by lane; and how many of these are away."""
+    items = data.waiting(gone)
+    depths = queue.depths(gone) if gone else []
+    waiting = {
+        lane: (count, depth.queued + depth.leased + depth.delayed)
+        for lane, count, depth in zip(gone, items, depths, strict=True)
+    }
+    away = sum(depth.away for depth in depths)
+    return {lane: counts for lane, counts in waiting.items() if any(counts)}, away
+
+
+def sums(waiting: Mapping[Lane, tuple[int, int]]) -> tuple[int, int]:
+    """All items and all requests that wait.
+
+    >>> sums({Lane("acme", "gone", "main"): (2, 3), Lane("acme", "old", "main"): (1, 0)})
+    (3, 3)
+    """
+    items = sum(count for count, _ in waiting.values())
+    return items, sum(count for _, count in waiting.values())
+
+
+def lanes_by_tenant(tree: Tree) -> dict[str, list[Lane]]:
     """All lanes by tenant. What waits for a biz whose document is wrong waits for its mending."""
     lanes: dict[str, list[Lane]] = {tenant: [] for tenant in (*tree.tenants, *tree.bizs)}
     for lane in tree.lanes():

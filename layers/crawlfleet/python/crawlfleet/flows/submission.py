@@ -194,17 +194,16 @@ def persist_and_enqueue(
         waiting = ports.queue.enqueue(lane, entries, now)
         if entries and waiting <= len(entries):
             # Where others waited before these, somebody works already, or the tick sees to it.
-            wake_if_idle(ports.workers, ports.waker, ports.warn, now)
+            wake_if_idle(ports.workers, ports.waker, ports.warn)
     except StoreUnavailableError as error:
         ports.warn("persisted, to be queued by recovery", error)
     return [_receipt(r.id, inserted, repeatable) for r in requests]
 
 
-def wake_if_idle(
-    workers: Workers, waker: Waker, warn: Callable[[str, Exception], None], now: datetime
-) -> None:
+def wake_if_idle(workers: Workers, waker: Waker, warn: Callable[[str, Exception], None]) -> None:
     """Start one consumer if none lives. If that fails, the scheduler's next tick does it."""
-    wanted = workers.reserve_wake(now, 1)
+    # Who lives is judged by the clock that workers go by, and not by this machine's.
+    wanted = workers.reserve_wake(None, 1)
     if wanted:
         try:
             waker.wake(wanted)

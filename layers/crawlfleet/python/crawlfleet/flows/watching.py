@@ -76,7 +76,7 @@ def stand_watch(
     for _ in range(min(MOST_LOOKS, MORE_LOOKS + math.ceil(sure_after / EVERY))):
         found = watch(ports, tree, by, clock())
         dead += found.dead
-        if not any(depth.leased for depth in ports.queue.depths(tree.lanes())):
+        if not any(depth.leased or depth.away for depth in ports.queue.depths(tree.lanes())):
             break
         watched = clock() - began
         # The turn may be that of one who was killed with it. Who beats meanwhile looks on as well.
@@ -94,7 +94,7 @@ def _bury(
     returned = 0
     lanes = tree.lanes()
     for lane, depth in zip(lanes, ports.queue.depths(lanes), strict=True):
-        if not depth.leased:
+        if not depth.leased and not depth.away:
             continue
         try:
             for worker, held in _holders(ports.book, lane, tuple(dead)).items():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
 from crawlfleet.flows.seeding import SeedingPorts
+from crawlfleet.flows.staffing import StaffingPorts
 from crawlfleet.ports import (
     Clock,
     ConfigCentre,
@@ -39,6 +40,7 @@ class WorkPorts:
     rules: RuleStore
     workers: Workers
     book: LeaseBook
+    staffing: StaffingPorts
     watching: WatchPorts
     recovery: RecoveryPorts
     hosts: Hosts

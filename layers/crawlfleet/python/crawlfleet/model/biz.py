@@ -2,11 +2,12 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
+from crawlfleet.model.alarms import AlarmLimits, BizThresholds, Thresholds
 from crawlfleet.model.document import (
     Count,
     DatabaseName,
@@ -32,6 +33,22 @@ MediaRange = Annotated[
     str,
     Meta(pattern=r"^[a-z0-9.+-]{1,64}/(?:[a-z0-9.+-]{1,96}|\*)\Z"),
     Words("a type in lower case without parameters, such as text/html or image/*"),
+]
+
+
+#: Figures of Redis and MongoDB that findings need, named as their metrics are.
+FigureName = Literal[
+    "CacheRatio",
+    "ConnectionsRatio",
+    "EvictedKeys",
+    "LagSeconds",
+    "Latency",
+    "LinkDown",
+    "MembersUnwell",
+    "MemoryRatio",
+    "Replicas",
+    "SlowOperations",
+    "StorageBytes",
 ]
 
 
@@ -109,6 +126,7 @@ class Biz(Document, frozen=True, kw_only=True):
     A request not processed ``ttl_seconds`` after it was queued is counted as expired and never
     worked on; MongoDB removes it, and finished ones, ``expiry_grace_seconds`` later. A backlog that
     will take longer than ``planned_seconds`` at the present rate is reported as late.
+    ``thresholds`` are those of the stage that this biz has its own of.
 
     A request names one of the ``rules`` or ``spiders``, whose names differ from each other.
     """
@@ -121,6 +139,7 @@ class Biz(Document, frozen=True, kw_only=True):
     records_ttl_seconds: Annotated[int, Meta(ge=60)] | None = None
     id_kind: IdKind = IdKind.SNOWFLAKE
     planned_seconds: Seconds | None = None
+    thresholds: BizThresholds = BizThresholds()
     generations: Annotated[tuple[Generation, ...], Meta(min_length=1, max_length=64)]
     rules: Annotated[dict[RuleName, Rule], Meta(max_length=500)] = {}
     spiders: Annotated[dict[RuleName, Spider], Meta(max_length=500)] = {}
@@ -150,11 +169,16 @@ class Tenant(Document, frozen=True, kw_only=True):
 
 
 class FleetLimits(Document, frozen=True, kw_only=True):
-    """How many workers there are and how they behave."""
+    """How many workers there are and how they behave.
+
+    A lane without a plan wants one for every ``requests_per_consumer``. Before any is sent away,
+    fewer must have done for ``quiet_seconds`` (policy.scaling).
+    """
 
     min_consumers: Annotated[int, Meta(ge=0, le=1000)] = 0
     max_consumers: Annotated[int, Meta(ge=1, le=1000)] = 2
     requests_per_consumer: Count = 2000
+    quiet_seconds: Seconds = 90.0
     concurrency: Annotated[int, Meta(ge=1, le=2000)] = 64
     batch: Annotated[int, Meta(ge=1, le=1000)] = 100
     lease_seconds: Seconds = 60.0
@@ -176,13 +200,17 @@ class DetectorLimits(Document, frozen=True, kw_only=True):
     detached_seconds: Seconds = 60.0
 
 
-class Thresholds(Document, frozen=True, kw_only=True):
-    """Beyond these the monitor calls a node unhealthy, or a biz late (SPEC.md A11)."""
+class MonitorLimits(Document, frozen=True, kw_only=True):
+    """Of how many bizs and hosts there are metrics of their own in an hour (policy.series).
 
-    storage_bytes: Count = 400_000_000_000
-    memory_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.85
-    slow_operations: Count = 100
-    oldest_waiting_seconds: Seconds = 3600.0
+    Each biz more is at most 3.30 USD a month, each host 1.20 (crawlfleet.metric_names).
+    ``unwatched`` are figures of parts that nobody is to read, for want of a right that is not
+    given: that they are missing is no finding.
+    """
+
+    bizs: Annotated[int, Meta(ge=0, le=1000)] = 50
+    hosts: Annotated[int, Meta(ge=0, le=100)] = 10
+    unwatched: Annotated[tuple[FigureName, ...], Meta(max_length=32)] = ()
 
 
 class Stage(Document, frozen=True, kw_only=True):
@@ -194,7 +222,8 @@ class Stage(Document, frozen=True, kw_only=True):
     ``maxmemory``. ``hosts`` is how any host is treated by all workers and tenants together, but for
     those of which ``host_limits`` says otherwise, subdomains not included. ``proxies`` are pools by
     name, ``default_proxies`` the one of bizs that name none. ``user_agent`` asks for robots.txt,
-    whose copy serves all tenants.
+    whose copy serves all tenants. ``operators`` are the tenants whose keys also read what concerns
+    the platform and other tenants' bizs, such as incidents; where none is named, the default one.
     """
 
     home_node: Slug = "main"
@@ -209,6 +238,9 @@ class Stage(Document, frozen=True, kw_only=True):
     default_proxies: Slug | None = None
     user_agent: Annotated[str, Meta(min_length=1, max_length=256)] = "Crawlfleet"
     thresholds: Thresholds = Thresholds()
+    alarms: AlarmLimits = AlarmLimits()
+    monitor: MonitorLimits = MonitorLimits()
+    operators: Annotated[tuple[Slug, ...], Meta(max_length=64)] = ()
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True):

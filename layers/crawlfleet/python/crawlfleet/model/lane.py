@@ -13,3 +13,12 @@ class Lane(msgspec.Struct, frozen=True, order=True):
     tenant: str
     biz: str
     queue: str
+
+    @property
+    def path(self) -> str:
+        """Which biz it is, for people and for keys of figures: a queue's name may change.
+
+        >>> Lane("acme", "docs", "main").path
+        'acme/docs'
+        """
+        return f"{self.tenant}/{self.biz}"

@@ -1,5 +1,6 @@
 """A measured value on its way to CloudWatch."""
 
+from datetime import datetime
 from enum import StrEnum
 
 import msgspec
@@ -16,9 +17,17 @@ class Unit(StrEnum):
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """One value. ``fine`` asks for 1 s resolution, which costs more: for what needs it."""
+    """One value. ``fine`` asks for 1 s resolution: for what is counted by the second."""
 
     name: str
     value: float
     unit: Unit = Unit.COUNT
     fine: bool = False
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """Values of one moment under the same dimensions, of which the stage is always one more."""
+
+    at: datetime
+    metrics: tuple[Metric, ...]
+    dimensions: dict[str, str] = {}

@@ -77,7 +77,7 @@ class HostGrant(msgspec.Struct, frozen=True, kw_only=True):
     The worker may have ``permits`` downloads under way there at once, for
     :data:`PERMIT_SECONDS` or until it asks or reports again. What got no turn may ask again in
     ``ready_seconds``; ``why`` says what it waits for: ``rate``, ``concurrency``, ``share`` (other
-    tenants) or ``back-off``; empty where all got one.
+    tenants), ``back-off`` or ``away`` (nobody can say now); empty where all got one.
     """
 
     host: str
@@ -93,15 +93,17 @@ class HostReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker has seen of a host since its last report.
 
     ``running`` is how many downloads of ``tenant`` it has under way or turns for; ``answered`` how
-    many ended with an answer that did not ask for less, after ``seconds`` each on average;
-    ``strained`` how many with a 429, a 503 or without a connection, of which the longest wait that
-    was asked for is ``retry_after_seconds``. ``limits`` are the host's.
+    many ended with an answer that did not ask for less, after ``seconds`` each on average, of which
+    ``failed`` say that the server is at fault; ``strained`` how many with a 429, a 503 or without a
+    connection, of which the longest wait that was asked for is ``retry_after_seconds``. ``limits``
+    are the host's.
     """
 
     host: str
     tenant: str
     running: int
     answered: int = 0
+    failed: int = 0
     seconds: float = 0.0
     strained: int = 0
     retry_after_seconds: float = 0.0
@@ -113,6 +115,10 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
 
     ``interval_seconds`` is what lies between two turns by adaption alone (0 for none), ``strain``
     how many strained answers in a row count, ``back_off_until`` until when it is left alone.
+    ``answered``, ``failed`` and ``strained`` are those of the last ``window_seconds`` (60 to 120; 0
+    where nothing ended), ``spent_seconds`` is how long the answers took together. ``intervals`` are
+    what lies between two turns of a tenant, in seconds, by what it last asked for: a crawl-delay of
+    the site is in it. Tenants that do not count and whose next turn is due are left out.
     """
 
     host: str
@@ -123,6 +129,12 @@ class HostState(msgspec.Struct, frozen=True, kw_only=True):
     back_off_until: datetime | None = None
     next_at: datetime | None = None
     tenants: tuple[str, ...] = ()
+    window_seconds: float = 0.0
+    answered: int = 0
+    failed: int = 0
+    strained: int = 0
+    spent_seconds: float = 0.0
+    intervals: dict[str, float] = {}
 
 
 class Parked(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,5 +162,9 @@ class RobotsCopy(msgspec.Struct, frozen=True, kw_only=True):
 HORIZON_SECONDS = 2.0
 #: A worker that is not heard of for so long has no downloads under way any more.
 PERMIT_SECONDS = 30.0
+#: Hosts that a tenant has met with strain or failures: how many are kept, and for how long that is
+#: worth telling.
+TROUBLED = 500
+TROUBLED_SECONDS = 600.0
 #: A tenant that others kept from what it asked for counts at a host for this long.
 DEMAND_SECONDS = 10.0

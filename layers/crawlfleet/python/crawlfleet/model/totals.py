@@ -9,7 +9,8 @@ class Depth(msgspec.Struct, frozen=True, kw_only=True):
     """A lane's queue: entries to be served, leased, delayed.
 
     ``parked`` of the ``queued`` wait for their host. Nothing that is queued or parked has a ``ts``
-    below ``oldest_ts``, unless it was put before the queue's next entry's.
+    below ``oldest_ts``, unless it was put before the queue's next entry's. ``away``: nobody
+    can say, as the lane's node of a cluster is away and others are not; all counts are 0 then.
     """
 
     queued: int
@@ -17,6 +18,7 @@ class Depth(msgspec.Struct, frozen=True, kw_only=True):
     delayed: int
     oldest_ts: int | None = None
     parked: int = 0
+    away: bool = False
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,12 +26,14 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
     Retries that are not due yet, and what waits for a host that is not to be looked at yet, are in
     neither; ``next_ts`` is when the next of these is. Of a host that is due at most
-    ``policy.parking.READY_EACH`` are ready: no more can be had of it at once.
+    ``policy.parking.READY_EACH`` are ready: no more can be had of it at once. ``away`` is as of
+    :class:`Depth`: nothing can be had there now.
     """
 
     ready: int
     leased: int
     next_ts: int | None = None
+    away: bool = False
 
 
 class Pressure(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,10 +78,17 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """One look at Redis or a MongoDB node. ``figures`` are plain numbers by metric name."""
+    """One look at Redis or a MongoDB node. ``figures`` are plain numbers by metric name.
+
+    ``missing`` says by figure why it is not among them: a right that our user has not, an answer
+    that was none, a server that has no such thing. ``unread`` are those of them that there may well
+    be and nobody sees. ``error`` is what is wrong with the part itself.
+    """
 
     part: str
     name: str
     up: bool
     figures: dict[str, float] = {}
+    missing: dict[str, str] = {}
+    unread: tuple[str, ...] = ()
     error: str | None = None

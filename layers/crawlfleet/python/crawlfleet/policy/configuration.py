@@ -31,7 +31,7 @@ from crawlfleet.policy.route_change import change_problems
 
 Document: TypeAlias = Stage | Tenant | Biz
 _SLUG = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
-_NAMES: Final = "names are up to 32 of a-z, 0-9 and -, a letter first"
+NAMES: Final = "names are up to 32 of a-z, 0-9 and -, a letter first"
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ def read_document(path: str, text: str, check: ReaderCheck) -> Reading:
     shape = shape_of(path)
     if shape is None:
         where = f"expected {CONFIG_STAGE}, {CONFIG_TENANTS}/TENANT or {CONFIG_BIZS}/TENANT/BIZ"
-        problem = Problem(path, f"is no place for a document: {where}; {_NAMES}")
+        problem = Problem(path, f"is no place for a document: {where}; {NAMES}")
         return Reading(text=text, value=None, problems=(problem,))
     value: Document | None
     value, problems = decode(text, shape)
@@ -161,6 +161,18 @@ def shape_of(path: str) -> type[Stage | Tenant | Biz] | None:
         (CONFIG_BIZS, 2): Biz,
     }
     return shapes.get((kind, len(place)))
+
+
+def misnamed(path: str) -> list[str]:
+    """What of a path is no name, where but for that a document might stand there.
+
+    >>> misnamed("bizs/acme/Shop"), misnamed("biz/acme/Shop")
+    (['Shop'], [])
+    """
+    kind, *place = path.split("/")
+    if shape_of("/".join((kind, *("x" for _ in place)))) is None:
+        return []
+    return [name for name in place if not _SLUG.match(name)]
 
 
 def placed(path: str, problems: list[Problem] | tuple[Problem, ...]) -> list[Problem]:

@@ -20,6 +20,15 @@ def full_minute(counts: Mapping[int, int], second: int) -> dict[int, int]:
     return {at: counts[at] for at in sorted(counts) if second - LONGEST_SECONDS <= at < second}
 
 
+def before(counts: Mapping[int, int], second: int, since: int = 0) -> dict[int, int]:
+    """The counts of the seconds from ``since`` on that are over at ``second``, in order.
+
+    >>> before({39: 1, 99: 3, 100: 4}, 100, 40)
+    {99: 3}
+    """
+    return {at: counts[at] for at in sorted(counts) if since <= at < second and counts[at]}
+
+
 def rates(counts: Mapping[int, int], second: int) -> Rates:
     """Per second over the last full 1, 5 and 60 seconds; ``second`` itself is not over yet.
 

@@ -30,6 +30,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from crawlfleet.model.politeness import HostLimits, HostReport
+from crawlfleet.policy.host_counts import counted
 from crawlfleet.policy.turns import (
     GRACE_US,
     PERMIT_US,
@@ -51,6 +52,8 @@ _MOST_STRAIN: Final = 32
 def reported(host: HostTurns, report: HostReport, worker: str, now: int) -> HostTurns:
     """The host after a report."""
     host = _told(swept(host, now, report.tenant), report, worker, now)
+    counts = counted(host.counts, report, micros(report.seconds), now)
+    host = replace(host, counts=counts)
     limits = report.limits
     if report.answered:
         host = _measured(host, report, limits)

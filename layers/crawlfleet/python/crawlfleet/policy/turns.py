@@ -43,6 +43,7 @@ from crawlfleet.model.politeness import (
     HostState,
 )
 from crawlfleet.model.times import from_ms
+from crawlfleet.policy.host_counts import HostCounts, lately
 
 MILLION: Final = 1_000_000
 HORIZON_US: Final = round(HORIZON_SECONDS * MILLION)
@@ -95,7 +96,7 @@ class HostTurns(msgspec.Struct, frozen=True, kw_only=True):
 
     ``last`` is the latest turn of all and ``gap`` its interval. ``answer`` is how long an answer
     takes, ``pace`` the interval that comes of it (0 for none), ``slow`` up to what interval the
-    strain doubles it. policy.strain tells where these come from.
+    strain doubles it. policy.strain tells where these come from. ``counts`` are for people alone.
     """
 
     last: int = 0
@@ -105,6 +106,7 @@ class HostTurns(msgspec.Struct, frozen=True, kw_only=True):
     answer: int = 0
     pace: int = 0
     slow: int = 0
+    counts: HostCounts = HostCounts()
     tenants: dict[str, TenantTurns] = {}
     permits: dict[tuple[str, str], Permit] = {}
 
@@ -338,6 +340,12 @@ def state_of(host: HostTurns, name: str, now: int) -> HostState:
     host = swept(host, now)
     holding = {tenant for _, tenant in host.permits}
     following = host.last + host.gap
+    found, window = lately(host.counts, now)
+    counting = {
+        tenant
+        for tenant, one in host.tenants.items()
+        if tenant in holding or one.unmet_at + DEMAND_US > now
+    }
     return HostState(
         host=name,
         running=sum(one.count for one in host.permits.values()),
@@ -346,13 +354,17 @@ def state_of(host: HostTurns, name: str, now: int) -> HostState:
         strain=host.strain,
         back_off_until=from_ms(host.back_off_until // 1_000) if host.back_off_until > now else None,
         next_at=from_ms(following // 1_000) if following > now else None,
-        tenants=tuple(
-            sorted(
-                tenant
-                for tenant, one in host.tenants.items()
-                if tenant in holding or one.unmet_at + DEMAND_US > now
-            )
-        ),
+        tenants=tuple(sorted(counting)),
+        window_seconds=window,
+        answered=found.answered,
+        failed=found.failed,
+        strained=found.strained,
+        spent_seconds=found.spent / MILLION,
+        intervals={
+            tenant: one.interval / MILLION
+            for tenant, one in sorted(host.tenants.items())
+            if tenant in counting or one.last + one.interval > now
+        },
     )
 
 

@@ -10,8 +10,18 @@ from crawlfleet.ports.account import DeadLetters, Journal, Ledgers, SubmissionKe
 from crawlfleet.ports.harvest import Bizs, Coverages, DataQueue, Validator
 from crawlfleet.ports.hosts import Hosts, RobotsCache, RobotsCopy
 from crawlfleet.ports.ids import IdSource, WorkerNumbers
-from crawlfleet.ports.queue import Intake, LeaseBook, QueueFilling, RequestQueue, Watch, Workers
+from crawlfleet.ports.incidents import IncidentBook, Notifier
+from crawlfleet.ports.queue import (
+    Intake,
+    LeaseBook,
+    Overview,
+    QueueFilling,
+    RequestQueue,
+    Watch,
+    Workers,
+)
 from crawlfleet.ports.seeds import SeedFilter, SeedStore
+from crawlfleet.ports.staffing import ConcurrencyLimit, Outlook, Staffing, Ticks
 from crawlfleet.ports.store import Disowning, RequestStore, RuleStore, ScheduleStore
 from crawlfleet.ports.surroundings import Clock, ConfigCentre, Health, MetricSink, Waker
 from crawlfleet.ports.trials import RuleTrial, Trials
@@ -22,6 +32,7 @@ __all__ = [
     "NO_ERRAND",
     "Bizs",
     "Clock",
+    "ConcurrencyLimit",
     "ConfigCentre",
     "Coverages",
     "DataQueue",
@@ -34,11 +45,15 @@ __all__ = [
     "Health",
     "Hosts",
     "IdSource",
+    "IncidentBook",
     "Intake",
     "Journal",
     "LeaseBook",
     "Ledgers",
     "MetricSink",
+    "Notifier",
+    "Outlook",
+    "Overview",
     "Passage",
     "QueueFilling",
     "RequestQueue",
@@ -51,7 +66,9 @@ __all__ = [
     "SeedFilter",
     "SeedStore",
     "Sessions",
+    "Staffing",
     "SubmissionKeys",
+    "Ticks",
     "Trials",
     "Validator",
     "Visits",

@@ -18,14 +18,25 @@ class Ledgers(Protocol):
     """The ledgers of bizs and jobs."""
 
     def totals(self, lane: Lane, biz: Biz, now: datetime, job: str | None = None) -> Ledger:
-        """O(1): counters, and an index count of what is in flight.
+        """O(1): counters, and an index count of what is in flight. Given up after some seconds.
 
         ``pending`` is what remains, so that the difference is always 0.
         """
         ...
 
-    def audit(self, lane: Lane, biz: Biz, now: datetime, job: str | None = None) -> Ledger:
-        """Every term counted by itself, of each node at one moment."""
+    def audit(
+        self,
+        lane: Lane,
+        biz: Biz,
+        now: datetime,
+        job: str | None = None,
+        *,
+        within_seconds: float | None = None,
+    ) -> Ledger:
+        """Every term counted by itself, of each node at one moment.
+
+        That reads all that is open, so whoever has not the time for it says how long it may take.
+        """
         ...
 
     def reconcile(self, lane: Lane, biz: Biz, now: datetime) -> list[Correction]:

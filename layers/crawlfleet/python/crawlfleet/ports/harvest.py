@@ -86,3 +86,11 @@ class Bizs(Protocol):
         Returns lanes of theirs that there are not, though there were, or items were to be put in.
         """
         ...
+
+    def gone(self, lanes: Mapping[str, Sequence[Lane]]) -> list[Lane]:
+        """What :meth:`tell` would return now; nothing is told.
+
+        Raises:
+            StoreUnavailableError: of some tenants nobody can say, which :meth:`tell` leaves out.
+        """
+        ...

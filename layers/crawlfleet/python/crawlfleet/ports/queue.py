@@ -88,11 +88,14 @@ class RequestQueue(Protocol):
         ...
 
     def depths(self, lanes: Sequence[Lane]) -> list[Depth]:
-        """:meth:`depth` of many lanes in one round trip."""
+        """:meth:`depth` of many lanes in one round trip.
+
+        Where a part of the store is away, its lanes' are ``away``; where all of it is this fails.
+        """
         ...
 
     def loads(self, lanes: Sequence[Lane], now: datetime) -> list[Load]:
-        """What many lanes have for whoever asks now, in one round trip."""
+        """What many lanes have for whoever asks now, in one round trip; ``away`` as of depths."""
         ...
 
     def rates(self, lane: Lane, now: datetime) -> tuple[Rates, Rates]:
@@ -112,6 +115,25 @@ class RequestQueue(Protocol):
         ...
 
 
+class Overview(Protocol):
+    """Many lanes at a glance, for who watches them all: a round trip for some hundreds."""
+
+    def counts(self, lanes: Sequence[Lane]) -> list[tuple[dict[int, int], dict[int, int]] | None]:
+        """Submitted and processed counts by epoch second, for policy.rates.KEPT_SECONDS at least.
+
+        The present second is among them; it is not over yet. None for a lane whose part of the
+        store is away, where others are not.
+        """
+        ...
+
+    def waiting_hosts(self, lanes: Sequence[Lane], limit: int) -> list[list[Parked]]:
+        """Of each lane up to ``limit`` hosts that something waits for, the last due first.
+
+        What waits longest is what its host asked to be left alone for. None of a lane that is away.
+        """
+        ...
+
+
 class Workers(Protocol):
     """Which workers live, over all lanes of the stage."""
 
@@ -126,12 +148,27 @@ class Workers(Protocol):
         """The worker ends of its own will."""
         ...
 
-    def live(self, now: datetime) -> list[str]:
-        """Ids of the workers that live, and of wake-ups that have not become workers yet."""
+    def retire(self, worker: str, now: datetime, least: int) -> bool:
+        """The worker ends, unless fewer than ``least`` others live; whether it has.
+
+        Atomic over callers: of two, one ends where one has to stay. Wake-ups are nobody yet, and
+        those that are told to leave are not counted.
+        """
         ...
 
-    def reserve_wake(self, now: datetime, wanted: int) -> int:
+    def live(self, now: datetime | None = None) -> list[str]:
+        """Ids of the workers that live, and of wake-ups that have not become workers yet.
+
+        Without ``now`` it is the server's: workers beat by that, whatever the caller's clock says.
+        """
+        ...
+
+    def reserve_wake(self, now: datetime | None, wanted: int, most: int | None = None) -> int:
         """How many workers the caller shall start so that ``wanted`` live; atomic over callers.
+
+        ``now`` is None for whoever does not go by the server's clock, as workers do.
+
+        No more than ``most``, if that is said: the caller asks again when these are started.
 
         Each is counted as live for a few seconds, so that no two callers start the same one.
         """

@@ -1,6 +1,6 @@
 """What surrounds the work: the time, the configuration, what is measured and woken."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -25,6 +25,7 @@ class ConfigCentre(Protocol):
 
         Raises:
             ConfigError: there has never been a valid one.
+            NoConfigurationError: nothing was pushed yet.
         """
         ...
 
@@ -40,8 +41,11 @@ class Waker(Protocol):
 class Health(Protocol):
     """Looks at the parts."""
 
-    def look(self) -> Iterator[NodeHealth]:
-        """One entry per part and node. Never raises: a part that is down has an entry too."""
+    def looks(self) -> Mapping[tuple[str, str], Callable[[], NodeHealth]]:
+        """One look by part and node; they may be taken at the same time.
+
+        None raises: a part that is down has an entry that says so. Each ends within ten seconds.
+        """
         ...
 
 
@@ -49,5 +53,8 @@ class MetricSink(Protocol):
     """Where metrics go."""
 
     def put(self, metrics: Sequence[Metric], dimensions: Mapping[str, str], at: datetime) -> None:
-        """Emit values of one moment under the same dimensions; the stage is always one of them."""
+        """Emit values of one moment under the same dimensions; the stage is always one of them.
+
+        A moment of more than two weeks ago, or hours ahead, is dropped: nobody would take it.
+        """
         ...

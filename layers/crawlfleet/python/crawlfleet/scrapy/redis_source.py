@@ -9,12 +9,11 @@ import hashlib
 import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
-import redis
 
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.connection import RedisConnection, text
 from crawlfleet.executors.scrapy_wire import NotPortableError, body_of, fields_of_dict
 from crawlfleet.scrapy.fingerprints import MAKES, MARK_BYTES
 from crawlfleet.scrapy.unpickling import UnreadablePickleError, loads
@@ -79,7 +78,6 @@ class RedisSource:
 
     def __init__(self, connection: RedisConnection, keys: SourceKeys) -> None:
         self._redis = connection
-        self._client: redis.Redis = connection.client
         self._keys = keys
 
     def counts(self) -> Counts:
@@ -97,16 +95,18 @@ class RedisSource:
     def alike(self, patterns: Iterable[str], most: int) -> list[str]:
         """Up to so many other keys that match one of the patterns, among the first of Redis."""
         wanted = [re.compile(fnmatch.translate(pattern)) for pattern in patterns]
+        nodes = self._redis.nodes()
         found: list[str] = []
-        cursor = looked = 0
-        while len(found) < most and looked < _LOOKED_THROUGH:
-            with self._redis.translated():
-                page: Any = self._client.scan(cursor, count=_PAGE)
-            cursor, keys = int(page[0]), [key.decode("utf-8", "replace") for key in page[1]]
-            found += [key for key in keys if any(each.match(key) for each in wanted)]
-            looked += _PAGE
-            if not cursor:
-                break
+        for _, client in nodes:
+            cursor = looked = 0
+            while len(found) < most and looked < _LOOKED_THROUGH // len(nodes):
+                with self._redis.translated():
+                    page: Any = client.scan(cursor, count=_PAGE)
+                cursor, keys = int(page[0]), [key.decode("utf-8", "replace") for key in page[1]]
+                found += [key for key in keys if any(each.match(key) for each in wanted)]
+                looked += _PAGE
+                if not cursor:
+                    break
         return sorted(found)[:most]
 
     def make_of_fingerprints(self) -> str:
@@ -176,16 +176,17 @@ class RedisSource:
         """
         if self.counts() != seen:
             return False
-        keys = msgspec.structs.asdict(self._keys)
-        self._redis.together(("UNLINK", *(keys[name] for name in keys if name not in staying)))
+        for name, key in msgspec.structs.asdict(self._keys).items():
+            if name not in staying:
+                self._redis.together(("UNLINK", key))  # each by itself: they may be on many nodes
         return True
 
     # ---- kinds of keys ----------------------------------------------------------------------
 
     def _kind(self, key: str) -> str:
+        (kind,) = self._redis.together(("TYPE", key))
         with self._redis.translated():
-            kind: Any = self._client.type(key)
-            return str(kind.decode())
+            return text(kind).decode()
 
     def _size(self, key: str) -> int:
         command = {"zset": "ZCARD", "list": "LLEN", "set": "SCARD"}.get(self._kind(key))
@@ -214,10 +215,11 @@ class RedisSource:
             return
         cursor = 0
         while True:
+            (found,) = self._redis.together(("SSCAN", key, cursor, "COUNT", _PAGE))
             with self._redis.translated():
-                found: Any = self._client.sscan(key, cursor, count=_PAGE)
-                cursor = int(found[0])
-            yield list(found[1])
+                following, page = cast("tuple[int, list[bytes]]", found)
+                cursor = int(following)
+            yield page
             if not cursor:
                 return
 

@@ -1,8 +1,9 @@
 """Where the API is and with which key: arguments, then the environment, then a local cloud's note.
 
 The local cloud writes ``.crawlfleet/local.json`` with ``api_url`` and ``api_key``; it is found in
-the working directory or above it. The key of that file goes to the address of that file only, and
-the address must be this machine's, so that a file left lying about leads nobody elsewhere.
+the working directory or above it, or in the folder that ``CRAWLFLEET_STATE`` names. The key of that
+file goes to the address of that file only, and the address must be this machine's, so that a file
+left lying about leads nobody elsewhere.
 """
 
 import ipaddress
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from crawlfleet.errors import ConfigError, Problem
+from crawlfleet.names import ENV_STATE
 
 ENV_API_URL: Final = "CRAWLFLEET_API_URL"
 ENV_API_KEY: Final = "CRAWLFLEET_API_KEY"
@@ -23,9 +25,10 @@ LOCAL_FILE: Final = Path(".crawlfleet", "local.json")
 
 _REMEDY: Final = (
     f"give it, set {{}}, or start a local cloud with `crawlfleet up`; one that runs is found by "
-    f"its {LOCAL_FILE}, from its own folder and those below it: work there, or set {ENV_API_URL} "
-    f"and {ENV_API_KEY}"
+    f"its {LOCAL_FILE}, from its own folder and those below it: work there, or set {ENV_STATE}, "
+    f"or set {ENV_API_URL} and {ENV_API_KEY}"
 )
+_KEY_REMEDY: Final = _REMEDY.format(ENV_API_KEY)
 #: What a header may carry without being folded, encoded or misread.
 _KEY: Final = re.compile(r"[!-~]{1,512}\Z")
 
@@ -68,43 +71,47 @@ def find_address(
     url = api_url or environ.get(ENV_API_URL) or None
     key = api_key or environ.get(ENV_API_KEY) or None
     if url is None or key is None:
-        local = _find_local(start or Path.cwd())
+        local = _find_local(start or Path.cwd(), environ.get(ENV_STATE))
         if local is not None and url is None:
             url, key = local.api_url, key or local.api_key
         elif local is not None and url is not None and _same(url, local.api_url):
             key = local.api_key
     url = url.rstrip("/") if url else None
-    problems = [*_url_problems(url), *_key_problems(key)]
+    problems = [*_url_problems(url), *_key_problems(key, remedy_is_told=url is None)]
     if problems or url is None or key is None:
         raise ConfigError(problems)
     return Address(url, key)
 
 
-def _find_local(start: Path) -> _LocalFile | None:
-    for folder in (start, *start.parents):
-        path = folder / LOCAL_FILE
-        try:
-            content = path.read_bytes()
-        except OSError:
-            continue
-        try:
-            local = msgspec.json.decode(content, type=_LocalFile)
-        except msgspec.DecodeError as error:
-            raise ConfigError(
-                (Problem(str(path), f"is not what `crawlfleet up` writes: {error}"),)
-            ) from error
-        if not _is_loopback(_host(local.api_url)):
-            raise ConfigError(
-                (
-                    Problem(
-                        str(path),
-                        "leads to another machine; if that is meant, set "
-                        f"{ENV_API_URL} and {ENV_API_KEY}",
-                    ),
-                )
-            )
-        return local
-    return None
+def local_file(start: Path, state: Path | None) -> Path | None:
+    """The file that a local cloud wrote: in ``start`` or the nearest folder above it that has one.
+
+    Where ``state`` is given it is that folder's, whether it is there or not.
+    """
+    if state is not None:
+        return state / LOCAL_FILE.name
+    above = (folder / LOCAL_FILE for folder in (start, *start.parents))
+    return next((file for file in above if file.is_file()), None)
+
+
+def _find_local(start: Path, state: str | None) -> _LocalFile | None:
+    """What the local cloud wrote; where a state folder is named, there and nowhere else."""
+    path = local_file(start, Path(state) if state else None)
+    try:
+        content = path.read_bytes() if path else None
+    except OSError:
+        content = None
+    if content is None:
+        return None
+    try:
+        local = msgspec.json.decode(content, type=_LocalFile)
+    except msgspec.DecodeError as error:
+        said = f"is not what `crawlfleet up` writes: {error}"
+        raise ConfigError((Problem(str(path), said),)) from error
+    if not _is_loopback(_host(local.api_url)):
+        said = f"leads to another machine; if that is meant, set {ENV_API_URL} and {ENV_API_KEY}"
+        raise ConfigError((Problem(str(path), said),))
+    return local
 
 
 def _url_problems(url: str | None) -> list[Problem]:
@@ -124,9 +131,10 @@ def _url_problems(url: str | None) -> list[Problem]:
     return []
 
 
-def _key_problems(key: str | None) -> list[Problem]:
+def _key_problems(key: str | None, *, remedy_is_told: bool) -> list[Problem]:
     if key is None:
-        return [Problem("api_key", "is missing: " + _REMEDY.format(ENV_API_KEY))]
+        remedy = f"the same helps, with {ENV_API_KEY}" if remedy_is_told else _KEY_REMEDY
+        return [Problem("api_key", f"is missing: {remedy}")]
     if not _KEY.match(key):
         return [Problem("api_key", "must be 1 to 512 visible ASCII characters")]
     return []

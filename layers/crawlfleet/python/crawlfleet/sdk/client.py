@@ -23,9 +23,11 @@ from crawlfleet.sdk.findings import (
     WorkersAnswer,
     WorkerState,
 )
+from crawlfleet.sdk.incidents import IncidentCalls
 from crawlfleet.sdk.letters import Letters
 from crawlfleet.sdk.pages import Pages
 from crawlfleet.sdk.paths import moment_of, parameters, path_of
+from crawlfleet.sdk.platform import Fleet, Health, HostsAnswer, HostState
 from crawlfleet.sdk.results import (
     Record,
     RecordsPage,
@@ -48,7 +50,7 @@ WAIT_SECONDS = 600.0
 PAGE_SIZE = 500
 
 
-class Client(Submissions, Letters, SeedCalls, TrialCalls):
+class Client(Submissions, Letters, SeedCalls, TrialCalls, IncidentCalls):
     """A client of one Crawlfleet API.
 
     ::
@@ -229,6 +231,10 @@ class Client(Submissions, Letters, SeedCalls, TrialCalls):
         """The fleet's workers, and what each holds of this biz; the dead and suspected first."""
         return list(self._get(path_of(biz, "workers"), WorkersAnswer).workers)
 
+    def hosts(self, biz: str) -> list[HostState]:
+        """Hosts that the biz is at or waits for, the worst first, then the busiest."""
+        return list(self._get(path_of(biz, "hosts"), HostsAnswer).hosts)
+
     def visit(self, biz: str, url: str) -> Visit:
         """What is known of a page since it was last read, by any URL of it.
 
@@ -341,6 +347,22 @@ class Client(Submissions, Letters, SeedCalls, TrialCalls):
     def health(self) -> dict[str, Any]:
         """What the API says of itself and its parts."""
         return self._get("/health", dict[str, Any])
+
+    def deep_health(self) -> Health:
+        """The same, and what is running: version, stage, configuration, workers.
+
+        Raises:
+            UnavailableError: a part is away without which nothing can be submitted.
+        """
+        return self._get("/health", Health, parameters(deep=1))
+
+    def fleet(self) -> Fleet:
+        """One look at the whole fleet: workers, bizs, hosts, parts.
+
+        Raises:
+            NotOperatorError: the key's tenant is no operator.
+        """
+        return self._get("/v1/fleet", Fleet)
 
     @staticmethod
     def _named(schedule: Schedule, name: str) -> Schedule:

@@ -29,6 +29,7 @@ from crawlfleet.errors import (
     InvalidRequestError,
     KeyReusedError,
     NotFoundError,
+    NotOperatorError,
     Problem,
     QuotaExceededError,
     RejectedError,
@@ -137,6 +138,7 @@ class WaitTimeoutError(CrawlfleetError):
 _KINDS: Final[Mapping[str, type[RejectedError]]] = {
     "unknown-biz": UnknownBizError,
     "unknown-tenant": UnknownTenantError,
+    "not-operator": NotOperatorError,
     "unknown-rule": UnknownRuleError,
     "not-found": NotFoundError,
     "conflict": ConflictError,

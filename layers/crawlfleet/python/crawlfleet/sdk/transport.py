@@ -272,17 +272,17 @@ def _never_sent(error: BaseException) -> bool:
     """Whether the failure came before the request left, as far as the drivers can tell."""
     if isinstance(error, requests.ConnectTimeout) or not isinstance(error, _PASSING):
         return True
-    return any(isinstance(cause, _NEVER_SENT) for cause in _causes(error))
+    return any(isinstance(cause, _NEVER_SENT) for cause in causes(error))
 
 
 def _passing(error: BaseException) -> bool:
     """Whether another try may end otherwise: a wrong certificate stays wrong."""
     if not isinstance(error, _PASSING) or isinstance(error, urllib3.exceptions.ResponseError):
         return False
-    return not any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(error))
+    return not any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes(error))
 
 
-def _causes(error: BaseException) -> list[BaseException]:
+def causes(error: BaseException) -> list[BaseException]:
     """The exception and those it wraps: requests keeps them as arguments, urllib3 as ``reason``."""
     found: list[BaseException] = []
     waiting = [error]
@@ -309,9 +309,9 @@ def in_words(error: BaseException) -> str:
         (urllib3.exceptions.DecodeError, "the answer's compression is broken"),
         (urllib3.exceptions.ResponseError, "the answer is too large"),
     )
-    causes = _causes(error)
+    found = causes(error)
     for kind, text in kinds:
-        if any(isinstance(cause, kind) for cause in causes):
+        if any(isinstance(cause, kind) for cause in found):
             return text
     return "the connection broke off" if isinstance(error, _PASSING) else "that is no usable URL"
 

@@ -24,6 +24,7 @@ from crawlfleet.executors.applying import SpiderExecutors
 from crawlfleet.extract import RuleExtractor
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.processing import DrainPorts
+from crawlfleet.flows.staffing import StaffingPorts
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.settings import Need, Settings
@@ -33,7 +34,6 @@ from crawlfleet.wiring.readers import REGISTRY, carry_spiders, check_reader
 from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
 from crawlfleet.wiring.seeding import seeding_ports
 from crawlfleet.wiring.submissions import submission_ports
-from crawlfleet.wiring.trials import TrialParts, answer
 
 #: Threads of the loop's own: jars of cookies are exchanged there, and lists of proxies read.
 THREADS: Final = 16
@@ -74,6 +74,9 @@ class Consumer:
             journal=self._recovery.journal,
             warn=parts.warn,
         )
+        self._staffing = StaffingPorts(
+            staffing=parts.staffing, workers=parts.workers, waker=parts.waker, warn=parts.warn
+        )
         self._clock = ServerClock(parts.redis)
 
     def _read_secret(self, name: str) -> str:
@@ -87,6 +90,8 @@ class Consumer:
         """What an event asks for: a trial, where it carries one; work, whatever else it says."""
         if "trial" not in event:
             return self.work(invocation, remaining)
+        from crawlfleet.wiring.trials import TrialParts, answer
+
         # A frozen environment's clock may have stood still.
         self._clock.sync()
         shared = TrialParts(
@@ -124,6 +129,7 @@ class Consumer:
                 rules=self._rules,
                 workers=parts.workers,
                 book=self._recovery.book,
+                staffing=self._staffing,
                 watching=watch_ports(self._recovery, self._hosts),
                 recovery=self._recovery,
                 hosts=self._hosts,
@@ -147,7 +153,9 @@ class Consumer:
 @lru_cache(maxsize=1)
 def consumer() -> Consumer:
     """The consumer of this environment."""
-    settings = Settings.from_environment(needs=(Need.REDIS, Need.NODES, Need.ID_ISSUER))
+    settings = Settings.from_environment(
+        needs=(Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER)
+    )
     carry_spiders(settings.scrapy_packages)
     made = Consumer(Parts(settings, "consumer", check_reader))
     keep_memory()

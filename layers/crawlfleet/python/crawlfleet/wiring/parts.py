@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from crawlfleet.adapters.mongo.store import MongoRequestStore
     from crawlfleet.adapters.redis_queue.connection import RedisConnection
     from crawlfleet.adapters.redis_queue.queue import RedisQueue
+    from crawlfleet.adapters.redis_queue.staffing import RedisStaffing
     from crawlfleet.adapters.redis_queue.workers import RedisWorkers
+    from crawlfleet.ports import ConcurrencyLimit
 
 
 def now() -> datetime:
@@ -91,14 +93,27 @@ class Parts:
         return RedisWorkers(self.redis)
 
     @cached_property
+    def staffing(self) -> "RedisStaffing":
+        """How many workers there are to be."""
+        from crawlfleet.adapters.redis_queue.staffing import RedisStaffing
+
+        return RedisStaffing(self.redis)
+
+    @cached_property
     def nodes(self) -> "MongoNodes":
         """The MongoDB nodes."""
         from crawlfleet.adapters.mongo.connection import MongoNodes
 
         template = self.settings.node_secret_template
+
+        def renew(node: str) -> str:
+            self.secrets.forget(template.format(node=node))
+            return self.secrets.read(template.format(node=node))
+
         return MongoNodes(
             lambda node: self.secrets.read(template.format(node=node)),
             lambda: self.config.current().stage.home_node,
+            renew,
         )
 
     @cached_property
@@ -128,3 +143,11 @@ class Parts:
         from crawlfleet.adapters.lambda_functions import LambdaWaker
 
         return LambdaWaker(self.settings.consumer_function)
+
+    @cached_property
+    def limit(self) -> "ConcurrencyLimit":
+        """How many consumers there may be."""
+        from crawlfleet.adapters.lambda_concurrency import LambdaConcurrency
+
+        settings = self.settings
+        return LambdaConcurrency(settings.consumer_function, settings.consumer_ceiling)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from aws_lambda_powertools import Logger
 
-from crawlfleet.adapters.part_health import PartHealth
 from crawlfleet.edge.rest import RestApi
-from crawlfleet.errors import CrawlfleetError, InvalidRequestError
+from crawlfleet.errors import InvalidRequestError
 from crawlfleet.flows import tracking
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.submission import submit
@@ -24,11 +23,13 @@ from crawlfleet.model.totals import Stats
 from crawlfleet.model.worker import WorkerStatus
 from crawlfleet.policy.tenancy import tenant_of
 from crawlfleet.settings import Need, Settings
+from crawlfleet.wiring.fleet_operations import RouterFleet
 from crawlfleet.wiring.parts import Parts, now
 from crawlfleet.wiring.seed_operations import RouterSeeds
 from crawlfleet.wiring.submissions import submission_ports
 
 if TYPE_CHECKING:
+    from crawlfleet.adapters.mongo.incidents import MongoIncidentBook
     from crawlfleet.adapters.mongo.schedules import MongoSchedules
     from crawlfleet.adapters.mongo.visits import MongoVisits
     from crawlfleet.adapters.redis_queue.watch import RedisWatch
@@ -37,24 +38,23 @@ if TYPE_CHECKING:
     from crawlfleet.flows.explaining_urls import UrlPorts
     from crawlfleet.flows.trying import TryingPorts
     from crawlfleet.model.harvest import RuleCoverage
+    from crawlfleet.model.incident import Incident
     from crawlfleet.model.recrawl import Visit, VisitTotals
     from crawlfleet.model.trial import TrialWanted, Tried
 
 
-class RouterOperations(RouterSeeds):
+class RouterOperations(RouterSeeds, RouterFleet):
     """edge.rest.Operations: each call is a flow, given the configuration in force and the time.
 
     What few calls are about is imported by them: cron lines and time zones cost a cold start.
     """
 
     def __init__(self, parts: Parts) -> None:
-        super().__init__(parts, submission_ports(parts))
+        RouterSeeds.__init__(self, parts, submission_ports(parts))
         self._tracking = tracking.TrackingPorts(
             store=parts.store, ledgers=parts.ledgers, queue=parts.queue
         )
-        self._health = PartHealth(
-            parts.redis, parts.nodes, lambda: parts.config.current().stage.nodes
-        )
+        RouterFleet.__init__(self, parts)
 
     def tenant(self, api_key_id: str | None) -> str:
         """The tenant of an API key."""
@@ -334,6 +334,23 @@ class RouterOperations(RouterSeeds):
             cursor=cursor,
         )
 
+    @cached_property
+    def _incidents(self) -> "MongoIncidentBook":
+        from crawlfleet.adapters.mongo.incidents import MongoIncidentBook
+
+        return MongoIncidentBook(self._parts.nodes)
+
+    def list_incidents(
+        self, tenant: str, *, open_only: bool, cursor: str | None, limit: int
+    ) -> "tracking.Listing[Incident]":
+        """flows.incidents."""
+        from crawlfleet.flows.incidents import list_incidents
+
+        tree = self._parts.config.current()
+        return list_incidents(
+            self._incidents, tree, tenant, open_only=open_only, cursor=cursor, limit=limit
+        )
+
     def label(self, tenant: str, biz: str) -> Callable[[int], str]:
         """How this biz calls its states."""
         _, found = biz_of(self._parts.config.current(), tenant, biz)
@@ -372,15 +389,6 @@ class RouterOperations(RouterSeeds):
 
         tree = self._parts.config.current()
         planning.delete_schedule(self._schedules, tree, tenant, biz, name)
-
-    def health(self) -> dict[str, str]:
-        """The parts the router needs; the configuration comes first, as it names the nodes."""
-        try:
-            self._parts.config.current()
-        except CrawlfleetError as error:
-            self._parts.warn("there is no configuration", error)
-            return {"config": "cannot be read"}
-        return {"config": "ok", **self._health.answers()}
 
 
 def _by(tenant: str) -> str:

@@ -24,6 +24,15 @@ class MemoryBizs:
             if tenant in lanes and not there
         ]
 
+    def gone(self, lanes: Mapping[str, Sequence[Lane]]) -> list[Lane]:
+        """See ports.Bizs.gone."""
+        there = {(lane.tenant, lane.biz) for each in lanes.values() for lane in each}
+        return [
+            Lane(*key, queue)
+            for key, (_, queue) in self._known.items()
+            if key[0] in lanes and key not in there
+        ]
+
     def ask(self, lane: Lane) -> tuple[bool | None, list[str]]:
         """As RedisBizs.ask."""
         key = lane.tenant, lane.biz

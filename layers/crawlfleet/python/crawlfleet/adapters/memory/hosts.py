@@ -5,7 +5,14 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Final
 
-from crawlfleet.model.politeness import HostAsk, HostGrant, HostReport, HostState
+from crawlfleet.model.politeness import (
+    TROUBLED,
+    TROUBLED_SECONDS,
+    HostAsk,
+    HostGrant,
+    HostReport,
+    HostState,
+)
 from crawlfleet.model.times import to_ms
 from crawlfleet.policy.strain import reported
 from crawlfleet.policy.turns import HostTurns, kept_until, reserve, state_of
@@ -29,6 +36,7 @@ class MemoryHosts:
         self._clock = clock
         self._lock = Lock()
         self._hosts: dict[str, tuple[HostTurns, int]] = {}
+        self._troubled: dict[str, dict[str, int]] = {}
 
     def reserve(self, asks: Sequence[HostAsk], worker: str) -> list[HostGrant]:
         """Turns for each ask, in order. What is granted is spent, used or not."""
@@ -41,18 +49,39 @@ class MemoryHosts:
                 grants.append(grant)
         return grants
 
-    def report(self, reports: Sequence[HostReport], worker: str) -> None:
+    def report(self, reports: Sequence[HostReport], worker: str) -> list[HostReport]:
         """What was seen since the last report: answers, strain, and how much is under way."""
         with self._lock:
             for one in reports:
                 now = self._now()
                 self._keep(one.host, reported(self._of(one.host, now), one, worker, now), now)
+                self._note_trouble(one, now)
+        return []
 
     def states(self, hosts: Sequence[str]) -> list[HostState]:
         """How hosts are treated now; one that nothing is known of has an empty state."""
         with self._lock:
             now = self._now()
             return [state_of(self._of(host, now), host, now) for host in hosts]
+
+    def troubled(self, tenants: Sequence[str], limit: int) -> list[list[str]]:
+        """Hosts that each tenant has met with strain or failures lately."""
+        with self._lock:
+            since = self._now() - round(TROUBLED_SECONDS * 1_000_000)
+            found: list[list[str]] = []
+            for tenant in tenants:
+                met = self._troubled.get(tenant, {})
+                late = sorted(((at, host) for host, at in met.items() if at >= since), reverse=True)
+                found.append([host for _, host in late[: max(0, limit)]])
+            return found
+
+    def _note_trouble(self, report: HostReport, now: int) -> None:
+        if not (report.strained or report.failed):
+            return
+        met = self._troubled.setdefault(report.tenant, {})
+        met[report.host] = now
+        if len(met) > TROUBLED:
+            del met[min(met, key=lambda host: (met[host], host))]
 
     def _of(self, name: str, now: int) -> HostTurns:
         host, until = self._hosts.get(name, (HostTurns(), 0))

@@ -30,8 +30,16 @@ class MemoryLedgers:
         rest = found.open - found.leased - found.waiting - found.others
         return replace(found, pending=max(0, rest))
 
-    def audit(self, lane: Lane, biz: Biz, now: datetime, job: str | None = None) -> Ledger:
-        """See ports.Ledgers.audit."""
+    def audit(
+        self,
+        lane: Lane,
+        biz: Biz,
+        now: datetime,
+        job: str | None = None,
+        *,
+        within_seconds: float | None = None,
+    ) -> Ledger:
+        """See ports.Ledgers.audit: what is in memory is counted at once."""
         with self._state.lock:
             return _ledger(self._state.of(lane), biz, job)
 

@@ -271,6 +271,12 @@ class MemoryQueue:
             second, counted = to_ms(now) // 1000, self._of(lane)
             return full_minute(counted.submitted, second), full_minute(counted.processed, second)
 
+    def counted(self, lane: Lane) -> tuple[dict[int, int], dict[int, int]]:
+        """All that is kept of submitted and processed counts by epoch second."""
+        with self._lock:
+            counted = self._of(lane)
+            return dict(counted.submitted), dict(counted.processed)
+
     def add_phases(self, lane: Lane, seconds: Mapping[str, float]) -> None:
         """Add to the lane's account of where workers spend their time."""
         with self._lock:

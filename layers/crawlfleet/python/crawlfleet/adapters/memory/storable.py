@@ -1,5 +1,6 @@
 """What MongoDB could hold of an outcome, judged without one."""
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
@@ -14,6 +15,8 @@ _LONGEST_INTEGER: Final = 2**63 - 1
 #: What MongoDB takes of one record, in bytes and in levels.
 _LARGEST_RECORD: Final = 16_000_000
 _DEEPEST_RECORD: Final = 150
+#: Half of a character: no encoding has it.
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def storable(outcome: Outcome) -> Outcome:
@@ -51,7 +54,7 @@ def _problems(value: object, depth: int) -> Iterator[str]:
         if not -_LONGEST_INTEGER - 1 <= value <= _LONGEST_INTEGER:
             yield "an integer has more than 64 bits"
     elif isinstance(value, str):
-        if any("\ud800" <= character <= "\udfff" for character in value):
+        if _SURROGATE.search(value):
             yield "a text is no Unicode"
     else:
         yield f"{type(value).__name__} is no type of a record"

@@ -7,6 +7,7 @@ from threading import RLock
 from typing import Final
 from uuid import uuid4
 
+from crawlfleet.model.staff import Mustered
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.worker import Card
 from crawlfleet.policy.liveness import WATCH_LAPSE, WINDOW
@@ -61,6 +62,7 @@ class MemoryWorkers:
         self._fleet = Fleet()
         self._beats: dict[str, int] = {}
         self._wakes: dict[str, int] = {}
+        self._leaving: set[str] = set()
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Fleet, int]]:
@@ -84,33 +86,70 @@ class MemoryWorkers:
         """The worker ends of its own will; nothing is kept of it."""
         self.forget(worker)
 
+    def retire(self, worker: str, now: datetime, least: int) -> bool:
+        """The worker ends, unless fewer than ``least`` others live; whether it has."""
+        with self._lock:
+            presence = Presence.at(now, self._liveness)
+            others = {*_later(self._beats, presence.live_after_ms)} - self._going(presence)
+            if len(others - {worker}) < least:
+                return False
+            self.forget(worker)
+            return True
+
     def forget(self, worker: str) -> bool:
         """Keep nothing of the worker; whether the watch knew it."""
         with self._lock:
             self._beats.pop(worker, None)
+            self._leaving.discard(worker)
             return self._fleet.beating.pop(worker, None) is not None
 
-    def live(self, now: datetime) -> list[str]:
+    def live(self, now: datetime | None = None) -> list[str]:
         """Ids of the workers that live, then of wake-ups that have not become workers yet."""
         with self._lock:
-            presence = Presence.at(now, self._liveness)
+            presence = Presence.at(now or self._clock(), self._liveness)
             return [
                 *_later(self._beats, presence.live_after_ms),
                 *_later(self._wakes, presence.wakes_after_ms),
             ]
 
-    def reserve_wake(self, now: datetime, wanted: int) -> int:
+    def reserve_wake(self, now: datetime | None, wanted: int, most: int | None = None) -> int:
         """How many workers the caller shall start so that ``wanted`` live; atomic over callers."""
         with self._lock:
-            presence = Presence.at(now, self._liveness)
+            presence = Presence.at(now or self._clock(), self._liveness)
             self._forget(presence)
             self._wakes = {
                 wake: self._wakes[wake] for wake in _later(self._wakes, presence.wakes_after_ms)
             }
             live = len(_later(self._beats, presence.live_after_ms)) + len(self._wakes)
+            live -= len(self._going(presence))
             missing = max(0, wanted - live)
+            missing = missing if most is None else min(missing, max(0, most))
             self._wakes.update({f"wake:{uuid4().hex}": presence.now_ms for _ in range(missing)})
             return missing
+
+    def mustered(self, worker: str, now: datetime, kept: int | None) -> Mustered:
+        """What the worker is told, where so many are kept; None tells nobody to leave."""
+        with self._lock:
+            presence = Presence.at(now, self._liveness)
+            self._leaving = self._going(presence)
+            staying = {*_later(self._beats, presence.live_after_ms)} - self._leaving
+            others = len(staying - {worker})
+            if worker in self._leaving:
+                return Mustered(leaves=True, others=others)
+            known = kept is not None and worker in self._beats
+            if not known or len(staying) <= max(1, kept or 0):
+                return Mustered(leaves=False, others=others)
+            self._leaving.add(worker)
+            return Mustered(leaves=True, others=others)
+
+    @property
+    def leaving(self) -> int:
+        """How many are told to leave and have not been seen gone."""
+        with self._lock:
+            return len(self._leaving)
+
+    def _going(self, presence: Presence) -> set[str]:
+        return self._leaving.intersection(_later(self._beats, presence.live_after_ms))
 
     def _feel(self, worker: str, card: Card) -> bool:
         """Note the pulse; whether the watch knew the worker."""

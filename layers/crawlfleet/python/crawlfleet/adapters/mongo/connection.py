@@ -1,5 +1,6 @@
 """Clients of the MongoDB nodes, and the border where the driver's errors become ours."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +23,10 @@ from pymongo.errors import (
 )
 from pymongo.write_concern import WriteConcern
 
-from crawlfleet.errors import StoreError, StoreUnavailableError
+from crawlfleet.adapters.mongo.refusals import REFUSALS, Pace, is_refused, refusal_of
+from crawlfleet.errors import CrawlfleetError, StoreError, StoreUnavailableError
+
+log = logging.getLogger(__name__)
 
 Document: TypeAlias = dict[str, Any]
 
@@ -37,6 +41,21 @@ CONNECT_MS: Final = 2_000
 SOCKET_MS: Final = 20_000
 #: The whole of an operation, looking for a primary and waiting for a majority included.
 OPERATION_SECONDS: Final = 10.0
+#: How long somebody may work with a client that he was given: a transaction with all of its tries,
+#: and the statements before and after it.
+LONGEST_USE_SECONDS: Final = 90.0
+#: When transactions are looked for that a client has left open which is refused: none of those that
+#: go on is idle for as long.
+LEFT_OPEN_SECONDS: Final = 5.0
+#: A node's secret is read so often while it is in use. Who has another user then, or address, moves
+#: without being refused, and what is under way ends by the old one.
+READ_AGAIN_SECONDS: Final = 300.0
+#: The same where the node is away: it may have moved.
+READ_AGAIN_AWAY_SECONDS: Final = 60.0
+#: A node that does not say whether it knows us is not asked again for so long.
+SILENT_SECONDS: Final = 10.0
+#: A look that costs little however much there is. Whoever takes it goes on to the next one.
+GLANCE_SECONDS: Final = 3.0
 #: One environment serves one event at a time; a worker stores and claims from a few threads.
 POOL_SIZE: Final = 8
 
@@ -85,6 +104,7 @@ def border(within: float = OPERATION_SECONDS) -> Iterator[None]:
     except OperationFailure as error:
         # Logs print causes too; this one quotes what it was given, a tenant's headers included.
         error.args = (_brief(error),)
+        REFUSALS.note(error)
         if _codes(error) & NEVER_TAKEN:
             raise UnstorableError(f"{PART} cannot hold it: {_brief(error)}") from error
         raise StoreUnavailableError(PART, f"{type(error).__name__}: {_brief(error)}") from error
@@ -106,34 +126,157 @@ def _brief(error: PyMongoError) -> str:
     return str(error).split(", Timeout:")[0].split(", full error:")[0][:300]
 
 
+class _Opened:
+    """A node's client, what it was opened with, and what was had of it."""
+
+    def __init__(self, client: MongoClient[Document], uri: str, pace: Pace) -> None:
+        self.client = client
+        self.uri = uri
+        self.pace = pace
+        self.collections: dict[tuple[str, str, str], Collection[Document]] = {}
+        #: The refusals before which the node is known to have known us.
+        self.refusals = REFUSALS.count
+        self.lock = threading.Lock()
+        #: Until when it is not asked again whether it knows us, as it has not said so.
+        self.silent_until = float("-inf")
+        #: When its secret was read, and when it is read again though nobody was refused.
+        self.read_at = time.monotonic()
+        self.read_again_at = self.read_at + READ_AGAIN_SECONDS
+
+    def must_ask(self, now: float) -> bool:
+        """Whether somebody was refused by some node, and this one is to say whether it was it."""
+        if self.refusals == REFUSALS.count:
+            return False
+        return now >= self.silent_until and self.pace.is_due(now)
+
+
 class MongoNodes:
-    """One client a node, opened at first use.
+    """One client a node, opened at first use, and anew when its URI is another one.
+
+    That is looked for every :data:`READ_AGAIN_SECONDS`, and at once when the node refuses our user.
 
     Args:
-        uri_of: Gives the URI of a node by name; asked once a node.
+        uri_of: Gives the URI of a node by name; asked at first use.
         home: The node that keeps the control database.
+        renew: Gives it as it is now, and not as it was remembered. Without one it is ``uri_of``.
     """
 
-    def __init__(self, uri_of: Callable[[str], str], home: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        uri_of: Callable[[str], str],
+        home: Callable[[], str],
+        renew: Callable[[str], str] | None = None,
+    ) -> None:
         self._uri_of = uri_of
         self._home = home
-        self._clients: dict[str, MongoClient[Document]] = {}
-        self._collections: dict[tuple[str, str, str, str], Collection[Document]] = {}
+        self._renew = renew or uri_of
+        self._nodes: dict[str, _Opened] = {}
         # By node: until when it is not waited for, and what was found.
         self._away: dict[str, tuple[float, str]] = {}
+        # Clients that somebody may still work with.
+        self._old: dict[int, MongoClient[Document]] = {}
+        self._closed = threading.Event()
         self._lock = threading.Lock()
 
     def client(self, node: str) -> MongoClient[Document]:
         """The node's client. Opening one does not connect yet."""
-        found = self._clients.get(node)
+        return self._opened(node).client
+
+    def _opened(self, node: str) -> _Opened:
+        found = self._nodes.get(node)
         if found is None:
             with self._lock:
-                found = self._clients.get(node)
+                found = self._nodes.get(node)
                 if found is None:
+                    uri = self._uri_of(node)
                     with border():
-                        found = self._open(self._uri_of(node))
-                    self._clients[node] = found
+                        found = _Opened(self._open(uri), uri, Pace())
+                    self._nodes[node] = found
+        now = time.monotonic()
+        if now >= found.read_again_at or found.must_ask(now):
+            return self._considered(node, found)
         return found
+
+    def _considered(self, node: str, found: _Opened) -> _Opened:
+        """Connect anew where the node does not know us any more, or its secret has changed.
+
+        One looks. Who comes meanwhile goes on with what there is: a node that does not answer would
+        have them wait in a line, and one that refuses them says so at once.
+        """
+        if not found.lock.acquire(blocking=False):
+            return found
+        try:
+            present, now = self._nodes.get(node, found), time.monotonic()
+            if present is not found:
+                return present
+            if now >= found.read_again_at:
+                found.read_at, found.read_again_at = now, now + READ_AGAIN_SECONDS
+                return self._renewed(node, found, refused=False)
+            if not found.must_ask(now):
+                return found
+            refusals = REFUSALS.count
+            refused = is_refused(found.client, found.uri)
+            if refused:
+                return self._renewed(node, found, refused=True)
+            if refused is None:
+                found.silent_until = time.monotonic() + SILENT_SECONDS
+            found.refusals = refusals
+            return found
+        finally:
+            found.lock.release()
+
+    def _renewed(self, node: str, found: _Opened, *, refused: bool) -> _Opened:
+        refusals, now = REFUSALS.count, time.monotonic()
+        try:
+            uri = self._renew(node)
+            if uri == found.uri and not refused:
+                return found
+            with border():
+                fresh = _Opened(self._open(uri), uri, found.pace)
+        except CrawlfleetError as error:
+            extra = {"node": node, "error": type(error).__name__, "reason": str(error)}
+            if refused:
+                log.warning("a node refuses our user, and its secret is of no use", extra=extra)
+                found.pace.read(now, changed=False)
+            else:
+                log.warning("a node's secret could not be read again", extra=extra)
+            return found
+        if refused:
+            found.pace.read(now, changed=uri != found.uri)
+        log.info("a node's secret was read again", extra={"node": node})
+        fresh.refusals = refusals
+        with self._lock:
+            self._nodes[node] = fresh
+            self._away.pop(node, None)
+        self._retire(found.client, fresh.client)
+        return fresh
+
+    def _retire(self, old: MongoClient[Document], fresh: MongoClient[Document]) -> None:
+        """Close a client when nothing can be under way with it any more: closed, it does nothing.
+
+        What it has left open when it was refused in the middle, the new one ends, where it is the
+        same user's: what that has written is locked until then.
+        """
+
+        def later() -> None:
+            # That module stands on this one.
+            from crawlfleet.adapters.mongo.abandoned import end_abandoned
+
+            if self._closed.wait(LEFT_OPEN_SECONDS):
+                return
+            try:
+                end_abandoned(fresh)
+            except CrawlfleetError as error:
+                log.info("transactions left open are not ended", extra={"reason": str(error)})
+            if self._closed.wait(LONGEST_USE_SECONDS):
+                return
+            with self._lock:
+                self._old.pop(id(old), None)
+            old.close()
+
+        with self._lock:
+            self._old[id(old)] = old
+        threading.Thread(target=later, daemon=True).start()
 
     def _ready(self, node: str) -> MongoClient[Document]:
         """The node's client, once it has a primary.
@@ -141,12 +284,18 @@ class MongoNodes:
         Inside ``border`` the driver would take all of the time to look for one: right in the middle
         of an operation, when a primary steps down, but too long to find out that a node is away.
         """
-        client = self.client(node)
-        if client.topology_description.topology_type_name != _WITH_PRIMARY:
-            self._wait_for(node, client)
-        return client
+        return self._awake(node).client
 
-    def _wait_for(self, node: str, client: MongoClient[Document]) -> None:
+    def _awake(self, node: str) -> _Opened:
+        found = self._opened(node)
+        if found.client.topology_description.topology_type_name != _WITH_PRIMARY:
+            self._wait_for(node, found)
+        return found
+
+    def _wait_for(self, node: str, found: _Opened) -> None:
+        client = found.client
+        if refusal := refusal_of(client):
+            raise refusal
         until, why = self._away.get(node, (0.0, ""))
         if time.monotonic() < until:
             raise ServerSelectionTimeoutError(why)
@@ -155,6 +304,8 @@ class MongoNodes:
                 client.is_primary  # noqa: B018  reading it waits for a primary
         except ConnectionFailure as error:
             self._away[node] = time.monotonic() + AWAY_SECONDS, str(error)
+            soon = found.read_at + READ_AGAIN_AWAY_SECONDS
+            found.read_again_at = min(found.read_again_at, soon)
             raise
 
     def database(self, node: str, tenant: str, database: str) -> Database[Document]:
@@ -165,13 +316,13 @@ class MongoNodes:
 
     def collection(self, node: str, tenant: str, database: str, name: str) -> Collection[Document]:
         """A collection of a tenant's database; kept, as making one costs half of a statement."""
-        self._ready(node)
-        key = (node, tenant, database, name)
-        found = self._collections.get(key)
-        if found is None:
-            found = self.database(node, tenant, database).get_collection(name)
-            self._collections[key] = found
-        return found
+        found = self._awake(node).collections
+        key = (tenant, database, name)
+        kept = found.get(key)
+        if kept is None:
+            kept = self.database(node, tenant, database).get_collection(name)
+            found[key] = kept
+        return kept
 
     def control(self, collection: str) -> Collection[Document]:
         """A collection of the control database on the home node."""
@@ -184,10 +335,13 @@ class MongoNodes:
     def close(self) -> None:
         """Close every client."""
         with self._lock:
-            for client in self._clients.values():
+            self._closed.set()
+            for client in self._old.values():
                 client.close()
-            self._clients.clear()
-            self._collections.clear()
+            self._old.clear()
+            for opened in self._nodes.values():
+                opened.client.close()
+            self._nodes.clear()
 
     @staticmethod
     def _open(uri: str) -> MongoClient[Document]:

@@ -17,9 +17,11 @@ from crawlfleet.adapters.redis_queue.connection import (
     whole,
 )
 from crawlfleet.adapters.redis_queue.crawl_keys import bizs_key
+from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.lane import Lane
 
 _TELL: Final = Script("tell_bizs")
+_GONE: Final = Script("gone_bizs")
 _ASK: Final = Script("ask_biz")
 
 #: Bizs that are written down for those who ask while nobody can say; and named in an answer.
@@ -35,17 +37,34 @@ class RedisBizs:
 
     def tell(self, lanes: Mapping[str, Sequence[Lane]]) -> list[Lane]:
         """See ports.Bizs.tell."""
+        return self._gone(_TELL, lanes)[0]
+
+    def gone(self, lanes: Mapping[str, Sequence[Lane]]) -> list[Lane]:
+        """See ports.Bizs.gone."""
+        gone, away = self._gone(_GONE, lanes)
+        if away:
+            said = f"of {away} of {len(lanes)} tenants nobody can say which bizs are gone"
+            raise StoreUnavailableError("redis", said)
+        return gone
+
+    def _gone(self, script: Script, lanes: Mapping[str, Sequence[Lane]]) -> tuple[list[Lane], int]:
+        """The lanes that are gone, and of how many tenants nobody can say."""
         tenants = sorted(lanes)
-        answers = self._redis.again_with_each(_TELL, [_telling(t, lanes[t]) for t in tenants])
+        telling = [_telling(tenant, lanes[tenant]) for tenant in tenants]
+        answers = self._redis.as_far_as_may_be(script, telling)
         gone: list[Lane] = []
+        away = 0
         with self._redis.translated():
             for tenant, answer in zip(tenants, answers, strict=True):
+                if isinstance(answer, StoreUnavailableError):
+                    away += 1  # its node of a cluster; it is told when that is there again
+                    continue
                 words = [text(word).decode() for word in several(answer)]
                 gone += [
                     Lane(tenant, biz, queue)
                     for biz, queue in zip(words[::2], words[1::2], strict=True)
                 ]
-        return gone
+        return gone, away
 
     def ask(self, lane: Lane) -> tuple[bool | None, list[str]]:
         """Whether the tenant has the biz, None if nobody has said; and some of those it has."""

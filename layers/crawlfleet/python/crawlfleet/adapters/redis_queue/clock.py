@@ -11,13 +11,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from crawlfleet.adapters.redis_queue.connection import RedisConnection, several, whole
+from crawlfleet.adapters.redis_queue.connection import RedisConnection, nonsense, several, whole
 from crawlfleet.errors import StoreUnavailableError
 
 #: How long a look at the server's clock is good for; steady clocks drift by microseconds in that.
 GOOD_SECONDS: Final = 5.0
 #: A silent server is asked again no sooner than after this.
 AGAIN_SECONDS: Final = 1.0
+#: 2020: no server's clock shows less, but what the driver reads out of some other answer does.
+EARLIEST: Final = 1_577_836_800
 _MILLION: Final = 1_000_000
 
 
@@ -66,16 +68,32 @@ class ServerClock:
         """Look at the server's clock: also after a pause in which the steady one may have stood."""
         before = self._steady()
         try:
-            (answer,) = several(self._redis.together(("TIME",)), 1)
-            parts = several(list(answer) if isinstance(answer, tuple) else answer, 2)
-            seconds, microseconds = map(whole, parts)
+            server = _epoch_seconds(self._redis)
         except StoreUnavailableError:
             self._ask_at = self._steady() + AGAIN_SECONDS
             return
         after = self._steady()
         self._ask_at = after + GOOD_SECONDS
         # The answer was true somewhere between the question and its arrival.
-        self._known = seconds + microseconds / _MILLION, (before + after) / 2
+        self._known = server, (before + after) / 2
+
+
+def server_time(connection: RedisConnection) -> datetime:
+    """The server's time, for whoever asks once.
+
+    Raises:
+        StoreUnavailableError: the server does not tell it.
+    """
+    return datetime.fromtimestamp(_epoch_seconds(connection), UTC)
+
+
+def _epoch_seconds(connection: RedisConnection) -> float:
+    (answer,) = several(connection.together(("TIME",)), 1)
+    parts = several(list(answer) if isinstance(answer, tuple) else answer, 2)
+    seconds, microseconds = map(whole, parts)
+    if seconds < EARLIEST:
+        raise nonsense()
+    return seconds + microseconds / _MILLION
 
 
 def _in_event_loop() -> bool:

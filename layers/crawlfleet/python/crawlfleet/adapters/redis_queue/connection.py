@@ -1,63 +1,64 @@
-"""One Redis, its scripts, and the border where the driver's errors become ours.
+"""Redis, its scripts, and the border where the driver's errors become ours.
 
 A call waits for at most a second to connect and two for the answer. What may be repeated without a
 second effect is repeated when the connection breaks, because a failover breaks it; a time-out is
 not repeated, because the caller has waited already and the server has enough to do.
+
+Redis is one server, or a cluster of which each node has some of the keys: what differs between the
+two is in ``server.py`` and ``cluster.py``.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
-from hashlib import sha1
-from importlib.resources import files
-from typing import Final, Self, TypeAlias, TypeVar, cast
-from urllib.parse import unquote, urlsplit
+from functools import cached_property, partial
+from typing import Final, Self, TypeVar, cast
 
 import redis
-from redis import CredentialProvider
-from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.exceptions import MovedError, RedisClusterException
 from redis.retry import Retry
 
-from crawlfleet.errors import ConfigError, Problem, StoreUnavailableError
+from crawlfleet.adapters.redis_queue.address import IDLE_SECONDS, Address, Password
+from crawlfleet.adapters.redis_queue.script import Script
+from crawlfleet.adapters.redis_queue.server import IS_A_CLUSTER, Argument, Call, Server
+from crawlfleet.errors import StoreUnavailableError
+
+__all__ = [
+    "ANSWER_SECONDS",
+    "CONNECT_SECONDS",
+    "IDLE_SECONDS",
+    "PART",
+    "RedisConnection",
+    "Script",
+    "nonsense",
+    "several",
+    "text",
+    "whole",
+]
 
 #: What :class:`StoreUnavailableError` calls this part.
 PART: Final = "redis"
 
 CONNECT_SECONDS: Final = 1.0
 ANSWER_SECONDS: Final = 2.0
-#: A connection idle for longer is tried with a PING before it carries a call: a thawed Lambda's
-#: connections are often gone without its kernel knowing.
-IDLE_SECONDS: Final = 15
 #: How soon a password that the server refuses is asked for again.
 RENEWAL_SECONDS: Final = 5.0
 #: Repetitions of a repeatable call, and the longest pause before each.
 REPETITIONS: Final = 2
+#: Lanes in one round trip: some ms of the server's time, however many there are.
+LANES: Final = 200
 LONGEST_PAUSE_SECONDS: Final = 0.2
 
-_SCHEMES: Final = frozenset({"redis", "rediss", "unix"})
-
 T = TypeVar("T")
-Argument: TypeAlias = str | bytes | int | float
-
-
-class Script:
-    """A Lua script of ``scripts/`` by its name, with the prelude before it, or with two."""
-
-    __slots__ = ("digest", "name", "source")
-
-    def __init__(self, name: str, second_prelude: str | None = None) -> None:
-        self.name = name
-        second = b"" if second_prelude is None else _read(second_prelude)
-        self.source = _prelude() + second + _read(name)
-        self.digest = sha1(self.source, usedforsecurity=False).hexdigest()
 
 
 class RedisConnection:
-    """A pool of connections to one Redis; threads share it, and a forked child gets its own.
+    """Pools of connections to one Redis; threads share it, and a forked child gets its own.
 
     Args:
-        url: ``redis://`` or ``rediss://`` address.
+        url: ``redis://`` or ``rediss://`` address; of a cluster ``redis+cluster://`` or
+            ``rediss+cluster://`` and one of its nodes, or a name that leads to any.
         password: From the secret store, where the address carries none.
         renew: Asks the secret store again. Called when the server refuses the password, which
             then has been rotated; what it raises is the caller's to see.
@@ -77,7 +78,7 @@ class RedisConnection:
         connect_seconds: float = CONNECT_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
     ) -> None:
-        self._password = _Password(password) if password else None
+        self._password = Password(password) if password else None
         self._renew = renew
         self._renewed_at = float("-inf")
         self._retry = Retry(
@@ -85,19 +86,40 @@ class RedisConnection:
             REPETITIONS,
             supported_errors=(redis.ConnectionError,),
         )
-        self.client = _client(url, self._password, connect_seconds, answer_seconds)
-        self._used_at = time.time()
+        self._address = Address(url, self._password, connect_seconds, answer_seconds)
+        if self._address.is_cluster:
+            # Whoever has one server need not have read how several are asked.
+            from crawlfleet.adapters.redis_queue.cluster import Cluster
+
+            self._place: Server | Cluster = Cluster(self._address)
+        else:
+            self._place = Server(self._address)
+
+    def is_partly_there(self) -> bool:
+        """Whether, where a call has found nobody, other parts of it answer."""
+        return self._place.is_partly_there()
+
+    @cached_property
+    def client(self) -> redis.Redis:
+        """The driver's own client, for what no method here does; nothing of it is translated.
+
+        That of a cluster finds the nodes of keys by itself; what has no key it asks of one or of
+        all, by its own lights: for that :meth:`nodes` is there.
+        """
+        if isinstance(self._place, Server):
+            return self._place.client
+        return cast("redis.Redis", self._address.open_cluster())
 
     def once(self, script: Script, keys: Sequence[str], *arguments: Argument) -> object:
         """Run a script that is not repeated when the answer is lost."""
         with self.translated():
-            self._revive()
-            return self._run(script, keys, arguments)
+            self._revive(keys[0])
+            return self._place.run(script, keys, arguments)
 
     def again(self, script: Script, keys: Sequence[str], *arguments: Argument) -> object:
         """Run a script that may be repeated without a second effect."""
         with self.translated():
-            return self._repeated(lambda: self._run(script, keys, arguments))
+            return self._repeated(lambda: self._place.run(script, keys, arguments))
 
     def again_for_each(
         self, script: Script, each: Sequence[Sequence[str]], *arguments: Argument
@@ -105,40 +127,80 @@ class RedisConnection:
         """Run a repeatable script on several sets of keys, in one round trip."""
         return self.again_with_each(script, [(keys, arguments) for keys in each])
 
-    def again_with_each(
-        self, script: Script, each: Sequence[tuple[Sequence[str], Sequence[Argument]]]
-    ) -> list[object]:
+    def again_with_each(self, script: Script, each: Sequence[Call]) -> list[object]:
         """Run a repeatable script on several sets of keys and arguments, in one round trip."""
-
-        def run() -> list[object]:
-            pipe = self.client.pipeline(transaction=False)
-            put = cast("Callable[..., object]", pipe.execute_command)
-            for keys, arguments in each:
-                put("EVALSHA", script.digest, len(keys), *keys, *arguments)
-            return cast("list[object]", pipe.execute())
-
-        def load_and_run() -> list[object]:
-            try:
-                return run()
-            except redis.exceptions.NoScriptError:
-                self.client.script_load(script.source.decode())
-                return run()
-
         with self.translated():
-            return self._repeated(load_and_run)
+            answers = self._place.run_each(script, each, self._repeated)
+            for answer in answers:
+                if isinstance(answer, Exception):
+                    raise answer
+        return answers
+
+    def as_far_as_may_be(self, script: Script, each: Sequence[Call]) -> list[object]:
+        """The same, where some of a cluster's nodes may be away and the others' answers count.
+
+        In the place of what they were to answer is a :class:`StoreUnavailableError`.
+
+        Raises:
+            StoreUnavailableError: nothing was answered.
+        """
+        with self.translated():
+            answers = self._place.run_each(script, each, self._repeated)
+            away = [answer for answer in answers if isinstance(answer, Exception)]
+            if away and len(away) == len(answers):
+                raise away[0]
+        return [_unavailable(one) if isinstance(one, Exception) else one for one in answers]
+
+    def lane_by_lane(self, script: Script, each: Sequence[Call]) -> list[object]:
+        """The same over however many lanes, :data:`LANES` in a round trip.
+
+        Raises:
+            StoreUnavailableError: nothing was answered, or the only server is away.
+        """
+        answers: list[object] = []
+        for first in range(0, len(each), LANES):
+            part = each[first : first + LANES]
+            try:
+                answers += self.as_far_as_may_be(script, part)
+            except StoreUnavailableError as error:
+                if len(part) == len(each) or not self.is_partly_there():
+                    raise
+                answers += [error] * len(part)
+        away = [answer for answer in answers if isinstance(answer, StoreUnavailableError)]
+        if away and len(away) == len(answers):
+            raise away[0]
+        return answers
 
     def together(self, *commands: tuple[Argument, ...]) -> list[object]:
-        """Run repeatable commands in one transaction, so that they see one moment."""
+        """Run repeatable commands one after the other, in one round trip.
 
-        def run() -> list[object]:
-            pipe = self.client.pipeline(transaction=True)
-            put = cast("Callable[..., object]", pipe.execute_command)
-            for command in commands:
-                put(*command)
-            return cast("list[object]", pipe.execute())
-
+        No transaction: a full Redis refuses to put even what reads into one. On a cluster their
+        keys are in one slot; without keys they are the fleet's node's.
+        """
         with self.translated():
-            return self._repeated(run)
+            return self._repeated(partial(self._place.together, commands))
+
+    def nodes(self) -> list[tuple[str, redis.Redis]]:
+        """The driver's client of every server that has keys, by its address.
+
+        For what is asked of each: calls are to be in :meth:`translated`.
+        """
+        with self.translated():
+            return self._repeated(self._place.nodes)
+
+    def ping(self) -> None:
+        """Whether every server that has keys answers.
+
+        Raises:
+            StoreUnavailableError: one does not, or there are keys that none has.
+        """
+        with self.translated():
+            for _, client in self.nodes():
+                self._repeated(client.ping)
+
+    def are_apart(self, one: str, other: str) -> bool:
+        """Whether no script can have both keys, for they are in two slots of a cluster."""
+        return self._place.are_apart(one, other)
 
     @contextmanager
     def translated(self) -> Iterator[None]:
@@ -150,17 +212,22 @@ class RedisConnection:
         """
         try:
             yield
-        except (redis.RedisError, OSError) as cause:
-            self._start_anew()
+        except (redis.RedisError, RedisClusterException, OSError) as cause:
+            self._place.start_anew()
             self._consider(cause)
-            raise StoreUnavailableError(PART, f"{type(cause).__name__}: {cause}") from cause
+            if isinstance(cause, MovedError):  # of one server; a cluster's calls follow
+                raise StoreUnavailableError(PART, IS_A_CLUSTER) from cause
+            raise _unavailable(cause) from cause
         except (ValueError, TypeError, LookupError, RecursionError) as cause:
-            self._start_anew()
+            self._place.start_anew()
             raise StoreUnavailableError(PART, "the answer is not what Redis answers") from cause
 
     def close(self) -> None:
         """Close idle connections; a later call opens new ones."""
-        self.client.close()
+        self._place.close()
+        driver = self.__dict__.pop("client", None)
+        if driver is not None:
+            driver.close()
 
     def __enter__(self) -> Self:
         return self
@@ -168,22 +235,8 @@ class RedisConnection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> object:
-        execute = cast("Callable[..., object]", self.client.execute_command)
-        try:
-            return execute("EVALSHA", script.digest, len(keys), *keys, *arguments)
-        except redis.exceptions.NoScriptError:
-            # EVAL runs it and keeps it for the next EVALSHA.
-            return execute("EVAL", script.source, len(keys), *keys, *arguments)
-
     def _repeated(self, call: Callable[[], T]) -> T:
-        answer = self._retry.call_with_retry(call, self._consider)
-        self._used_at = time.time()
-        return answer
-
-    def _start_anew(self) -> None:
-        """Close idle connections: after a failover they lead to a server that only reads."""
-        self.client.connection_pool.disconnect(inuse_connections=False)
+        return self._retry.call_with_retry(call, self._consider)
 
     def _consider(self, cause: Exception) -> None:
         """Ask for the password anew if the server refuses the one in use, but not all the time."""
@@ -195,26 +248,16 @@ class RedisConnection:
             self._password.value = self._renew()
             self._renewed_at = time.monotonic()
 
-    def _revive(self) -> None:
-        """Replace a connection that died of idleness, before a call that must not be repeated.
-
-        By the wall clock: the monotonic one may stand still while a Lambda is frozen.
-        """
-        now = time.time()
-        if abs(now - self._used_at) > IDLE_SECONDS:
-            self._repeated(self.client.ping)
-        self._used_at = now
+    def _revive(self, key: str) -> None:
+        """Replace a connection that died of idleness, before a call that must not be repeated."""
+        if abs(time.time() - self._place.last_used(key)) > IDLE_SECONDS:
+            self._repeated(lambda: self._place.ping(key))
 
 
-class _Password(CredentialProvider):
-    """The password that new connections use, and whose it is where the address says so."""
-
-    def __init__(self, value: str, user: str = "") -> None:
-        self.value = value
-        self.user = user
-
-    def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        return (self.user, self.value) if self.user else (self.value,)
+def _unavailable(cause: Exception) -> StoreUnavailableError:
+    if isinstance(cause, StoreUnavailableError):
+        return cause
+    return StoreUnavailableError(PART, f"{type(cause).__name__}: {cause}")
 
 
 def whole(answer: object) -> int:
@@ -245,49 +288,3 @@ def several(answer: object, count: int | None = None) -> list[object]:
 def nonsense() -> StoreUnavailableError:
     """What answered is no Redis, or none that runs our scripts."""
     return StoreUnavailableError(PART, "the answer has another shape than the script's")
-
-
-def _client(
-    url: str, password: _Password | None, connect_seconds: float, answer_seconds: float
-) -> redis.Redis:
-    try:
-        if urlsplit(url).scheme not in _SCHEMES:
-            raise ValueError  # noqa: TRY301  one answer for every kind of bad address
-        if password is not None:
-            # The driver takes a user from the address or from us, not one half from each.
-            url, password.user = _without_user(url)
-        return redis.Redis.from_url(
-            url,
-            credential_provider=password,
-            protocol=2,
-            decode_responses=False,
-            socket_connect_timeout=connect_seconds,
-            socket_timeout=answer_seconds,
-            socket_keepalive=True,
-            health_check_interval=IDLE_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-        )
-    except ValueError:
-        # Not chained: the driver's message may quote the address, and with it a password.
-        problem = Problem("redis_url", "is no redis:// or rediss:// address")
-        raise ConfigError([problem]) from None
-
-
-def _without_user(url: str) -> tuple[str, str]:
-    """The address without its user, and the user.
-
-    >>> _without_user("rediss://shop@redis.example:6379/0")
-    ('rediss://redis.example:6379/0', 'shop')
-    """
-    parts = urlsplit(url)
-    _, _, place = parts.netloc.rpartition("@")
-    return parts._replace(netloc=place).geturl(), unquote(parts.username or "")
-
-
-@cache
-def _prelude() -> bytes:
-    return _read("prelude")
-
-
-def _read(name: str) -> bytes:
-    return files(__package__).joinpath("scripts", f"{name}.lua").read_bytes()

@@ -7,6 +7,7 @@ server's clock; what a process that died has left is then served first.
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final
+from uuid import uuid4
 
 import msgspec
 
@@ -18,7 +19,13 @@ from crawlfleet.adapters.redis_queue.connection import (
     text,
     whole,
 )
-from crawlfleet.adapters.redis_queue.crawl_keys import CrawlKeys, crawl_keys
+from crawlfleet.adapters.redis_queue.crawl_keys import (
+    CrawlKeys,
+    absorbed_key,
+    crawl_keys,
+    taking_key,
+)
+from crawlfleet.errors import ConfigError, Problem
 
 #: Requests of one call: a script holds up all other clients of the server.
 _PUSHED: Final = 500
@@ -35,6 +42,9 @@ _KIND: Final = (b"r", b"s")
 _ENTER: Final = Script("crawl_enter")
 _PUSH: Final = Script("crawl_push")
 _ABSORB: Final = Script("crawl_absorb")
+_TAKE_STARTS: Final = Script("crawl_take_starts")
+_ENTER_STARTS: Final = Script("crawl_enter_starts")
+_TAKEN: Final = Script("crawl_taken")
 _LEASE: Final = Script("crawl_lease")
 _RENEW: Final = Script("crawl_renew")
 _FINISH: Final = Script("crawl_finish")
@@ -155,6 +165,7 @@ class RedisCrawl:
         self._lease_ms = lease_ms
         self._attempts = attempts
         self._order = order
+        self._name = tenant, crawl
         self.keys: CrawlKeys = crawl_keys(tenant, crawl)
 
     def enter(self, *, flush: bool = False) -> Entered:
@@ -209,9 +220,34 @@ class RedisCrawl:
         return queued
 
     def absorb(self, source: str, number: int) -> int:
-        """Queue up to ``number`` start URLs of a list, set or sorted set; how many there were."""
+        """Queue up to ``number`` start URLs of a list, set or sorted set; how many there were.
+
+        Raises:
+            ConfigError: on a cluster, the source's name leaves no way to a key beside it.
+        """
+        if self._redis.are_apart(source, self.keys.queue):
+            return self._absorb_from_afar(source, number)
         keys = (source, self.keys.queue, self.keys.requests, self.keys.serial)
         return whole(self._redis.once(_ABSORB, keys, self._order, number))
+
+    def _absorb_from_afar(self, source: str, number: int) -> int:
+        """The same in three steps, each of which may be repeated, by another process too.
+
+        A batch is kept beside its source until it has entered the queue, which it does once.
+        """
+        taking = taking_key(source, *self._name)
+        if self._redis.are_apart(source, taking):
+            raise ConfigError(
+                [Problem(source, "has a } and no {...}: a cluster needs another name")]
+            )
+        taken = self._redis.again(_TAKE_STARTS, (source, taking), uuid4().hex, number)
+        batch = [text(each) for each in several(taken)]
+        if not batch:
+            return 0
+        keys = (self.keys.queue, self.keys.requests, self.keys.serial, absorbed_key(*self._name))
+        entered = whole(self._redis.again(_ENTER_STARTS, keys, self._order, *batch))
+        whole(self._redis.again(_TAKEN, (taking,), batch[0]))
+        return entered
 
     def lease(self, number: int, held: int = 0) -> tuple[list[Taken], int]:
         """Up to ``number`` requests, and how many of them an ended lease has left.

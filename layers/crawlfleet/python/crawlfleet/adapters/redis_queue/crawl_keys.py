@@ -16,6 +16,8 @@ key                                             type    TTL  holds
 ``cf:{scrapy:tenant:crawl}:serial``             STRING  no   ids given so far
 ``cf:{scrapy:tenant:crawl}:fingerprints``       STRING  no   how fingerprints are made, see below
 ``cf:{scrapy:tenant:crawl}:ended``              STRING  no   1: to be forgotten when nobody is left
+``cf:{scrapy:tenant:crawl}:absorbed``           ZSET    yes  batch of start URLs by when it came in
+``cf:{<source>}:taking:tenant:crawl``           LIST    no   a batch's name, then its start URLs
 ``cf:{scrapy:tenant:}:bizs``                    HASH    no   biz -> 1 if there is one, else 0, and
                                                              the name of its queue
 ==============================================  ======  ===  =======================================
@@ -28,11 +30,16 @@ is left by whoever came to the end of the crawl while others still took part. ``
 the scheduler, once a minute; bizs that are gone, or were asked for before it has told, stay in it.
 
 All keys of a crawl are in one slot. The tag has two colons and a lane's one, so neither can be
-taken for the other.
+taken for the other. The start URLs that others push are under a key of theirs: on a cluster a batch
+of them goes over in steps, by way of ``taking``, which is in the slot of that key.
 """
 
+import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+#: What decides of a key's slot in place of the whole of it: first braces, something in between.
+_TAG: Final = re.compile(r"[^{]*\{([^}]+)\}", re.DOTALL)
 
 
 class CrawlKeys(NamedTuple):
@@ -59,6 +66,29 @@ def crawl_keys(tenant: str, crawl: str) -> CrawlKeys:
     'cf:{scrapy:acme:shop}:queue'
     """
     return CrawlKeys(*(f"cf:{{scrapy:{tenant}:{crawl}}}:{name}" for name in CrawlKeys._fields))
+
+
+def absorbed_key(tenant: str, crawl: str) -> str:
+    """The key of the batches of start URLs that have come to the crawl from another slot.
+
+    >>> absorbed_key("acme", "shop")
+    'cf:{scrapy:acme:shop}:absorbed'
+    """
+    return f"cf:{{scrapy:{tenant}:{crawl}}}:absorbed"
+
+
+def taking_key(source: str, tenant: str, crawl: str) -> str:
+    """The key of what is on its way from a source of start URLs to the crawl.
+
+    It is in the source's slot, unless the source's name has a ``}`` and no hash tag.
+
+    >>> taking_key("shop:start_urls", "acme", "shop")
+    'cf:{shop:start_urls}:taking:acme:shop'
+    >>> taking_key("{shop}:start_urls", "acme", "shop")
+    'cf:{shop}:taking:acme:shop'
+    """
+    tagged = _TAG.match(source)
+    return f"cf:{{{tagged[1] if tagged else source}}}:taking:{tenant}:{crawl}"
 
 
 def bizs_key(tenant: str) -> str:

@@ -17,6 +17,7 @@ from crawlfleet.adapters.redis_queue.connection import (
     whole,
 )
 from crawlfleet.adapters.redis_queue.keys import lane_keys
+from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.harvest import QueuedItem
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.times import to_ms
@@ -83,9 +84,12 @@ class RedisDataQueue:
         return whole(self._redis.once(_GIVE_BACK, names, token, *items))
 
     def waiting(self, lanes: Sequence[Lane]) -> list[int]:
-        """How many items each lane has, leased ones included; in one round trip."""
+        """How many items each lane has, leased ones included.
+
+        Of a lane whose node of a cluster is away there are none to be had.
+        """
         if not lanes:
             return []
-        each = [(lane_keys(lane).items,) for lane in lanes]
-        answers = several(self._redis.again_for_each(_COUNT, each), len(lanes))
-        return [whole(answer) for answer in answers]
+        each = [((lane_keys(lane).items,), ()) for lane in lanes]
+        answers = several(self._redis.lane_by_lane(_COUNT, each), len(lanes))
+        return [0 if isinstance(one, StoreUnavailableError) else whole(one) for one in answers]

@@ -1,26 +1,41 @@
 """Whose turn it is at hosts, on Redis (SPEC.md H3): one script a host, many hosts a round trip."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
 from crawlfleet.adapters.redis_queue.connection import (
     RedisConnection,
     Script,
+    nonsense,
     several,
     text,
     whole,
 )
-from crawlfleet.adapters.redis_queue.keys import host_key
-from crawlfleet.model.politeness import HostAsk, HostGrant, HostReport, HostState
+from crawlfleet.adapters.redis_queue.keys import host_key, troubled_key
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.model.politeness import (
+    TROUBLED,
+    TROUBLED_SECONDS,
+    HostAsk,
+    HostGrant,
+    HostReport,
+    HostState,
+)
 from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.host_counts import Counts, HostCounts, lately
 from crawlfleet.policy.strain import interval_us
 from crawlfleet.policy.turns import MILLION, micros
 
 _RESERVE: Final = Script("reserve_turns", "host_prelude")
 _REPORT: Final = Script("report_host", "host_prelude")
 _STATE: Final = Script("host_state", "host_prelude")
+_TROUBLE: Final = Script("trouble")
+_TROUBLED: Final = Script("troubled")
 
+#: A host whose node of a cluster is away is asked for again after this.
+AWAY_SECONDS: Final = 5.0
 #: Hosts in one round trip: some 20 ms of the server's time.
 CHUNK: Final = 500
 
@@ -43,17 +58,23 @@ class RedisHosts:
         self._clock = clock
 
     def reserve(self, asks: Sequence[HostAsk], worker: str) -> list[HostGrant]:
-        """Turns for each ask, in order. What is granted is spent, used or not."""
+        """Turns for each ask, in order. What is granted is spent, used or not.
+
+        Of one node of a cluster nobody need know: hosts that are not with it go on.
+        """
         now = self._now()
         answers = self._for_each(
             _RESERVE,
             [((host_key(ask.host),), (ask.tenant, worker, f"{_wish(ask)} {now}")) for ask in asks],
         )
         with self._redis.translated():
-            return [_grant(ask, text(one)) for ask, one in zip(asks, answers, strict=True)]
+            return [
+                _none_of(ask) if isinstance(one, StoreUnavailableError) else _grant(ask, text(one))
+                for ask, one in zip(asks, answers, strict=True)
+            ]
 
-    def report(self, reports: Sequence[HostReport], worker: str) -> None:
-        """What was seen since the last report: answers, strain, and how much is under way."""
+    def report(self, reports: Sequence[HostReport], worker: str) -> list[HostReport]:
+        """What was seen since the last report; returns those that could not be told."""
         now = self._now()
         answers = self._for_each(
             _REPORT,
@@ -62,16 +83,54 @@ class RedisHosts:
                 for one in reports
             ],
         )
-        for answer in answers:
-            whole(answer)
+        untold: list[HostReport] = []
+        for one, answer in zip(reports, answers, strict=True):
+            if isinstance(answer, StoreUnavailableError):
+                untold.append(one)
+            else:
+                whole(answer)
+        self._note_trouble(reports, now)
+        return untold
+
+    def troubled(self, tenants: Sequence[str], limit: int) -> list[list[str]]:
+        """Hosts that each tenant has met with strain or failures lately."""
+        if limit < 1:
+            return [[] for _ in tenants]
+        now, lately = self._now(), round(TROUBLED_SECONDS * 1_000)
+        asked = [((troubled_key(tenant),), (now, lately, limit)) for tenant in tenants]
+        answers = self._for_each(_TROUBLED, asked)
+        with self._redis.translated():
+            return [
+                [] if isinstance(answer, StoreUnavailableError) else _names(several(answer))
+                for answer in answers
+            ]
+
+    def _note_trouble(self, reports: Sequence[HostReport], now: int | str) -> None:
+        """For people alone: one round trip more where there is trouble, and no matter if lost."""
+        met: dict[str, list[str]] = {}
+        for one in reports:
+            if one.strained or one.failed:
+                met.setdefault(one.tenant, []).append(one.host)
+        if met:
+            kept = TROUBLED, round(2 * TROUBLED_SECONDS)
+            with suppress(StoreUnavailableError):
+                self._for_each(
+                    _TROUBLE,
+                    [
+                        ((troubled_key(tenant),), (now, *kept, *hosts[-TROUBLED:]))
+                        for tenant, hosts in met.items()
+                    ],
+                )
 
     def states(self, hosts: Sequence[str]) -> list[HostState]:
-        """How hosts are treated now; one that nothing is known of has an empty state."""
+        """How hosts are treated now; those whose node of a cluster is away are left out."""
         now = self._now()
         answers = self._for_each(_STATE, [((host_key(host),), (now,)) for host in hosts])
         with self._redis.translated():
             return [
-                _state(host, several(answer)) for host, answer in zip(hosts, answers, strict=True)
+                _state(host, several(answer))
+                for host, answer in zip(hosts, answers, strict=True)
+                if not isinstance(answer, StoreUnavailableError)
             ]
 
     def _for_each(
@@ -80,11 +139,24 @@ class RedisHosts:
         found: list[object] = []
         for first in range(0, len(each), CHUNK):
             part = each[first : first + CHUNK]
-            found += several(self._redis.again_with_each(script, part), len(part))
+            try:
+                found += several(self._redis.as_far_as_may_be(script, part), len(part))
+            except StoreUnavailableError as error:
+                # A lane may be well whose hosts are all with a node that is away.
+                if not self._redis.is_partly_there():
+                    raise
+                found += [error] * len(part)
         return found
 
     def _now(self) -> int | str:
         return "" if self._clock is None else to_ms(self._clock()) * 1_000
+
+
+def _names(answer: list[object]) -> list[str]:
+    if not answer:
+        raise nonsense()
+    count, *hosts = answer
+    return [text(host).decode() for host in several(hosts, whole(count))]
 
 
 def _wish(ask: HostAsk) -> str:
@@ -96,7 +168,8 @@ def _figures(report: HostReport) -> str:
     limits = report.limits
     retry_after = min(micros(report.retry_after_seconds), micros(limits.max_retry_after_seconds))
     return (
-        f"{report.running} {report.answered} {micros(report.seconds)} {report.strained} "
+        f"{report.running} {report.answered} {report.failed} {micros(report.seconds)} "
+        f"{report.strained} "
         f"{retry_after} {interval_us(limits)} {limits.concurrency} {int(limits.adaptive)} "
         f"{micros(limits.backoff_seconds)} {micros(limits.max_backoff_seconds)}"
     )
@@ -116,10 +189,25 @@ def _grant(ask: HostAsk, answer: bytes) -> HostGrant:
     )
 
 
+def _none_of(ask: HostAsk) -> HostGrant:
+    """No turn, as the host's node is away; it is asked again when another may have its keys."""
+    return HostGrant(
+        host=ask.host,
+        count=0,
+        wait_seconds=0.0,
+        interval_seconds=ask.interval_seconds,
+        permits=0,
+        ready_seconds=AWAY_SECONDS,
+        why="away",
+    )
+
+
 def _state(host: str, answer: list[object]) -> HostState:
-    figures, running, *tenants = answer
-    last, gap, until, strain, answered, pace, _, now = map(int, text(figures).split())
+    figures, running, *named = answer
+    words = [text(one).decode().partition(" ") for one in named]
+    last, gap, until, strain, answered, pace, _, *counts, now = map(int, text(figures).split())
     following = last + gap
+    found, window = lately(_counts(counts), now)
     return HostState(
         host=host,
         running=whole(running),
@@ -128,5 +216,22 @@ def _state(host: str, answer: list[object]) -> HostState:
         strain=strain,
         back_off_until=from_ms(until // 1_000) if until > now else None,
         next_at=from_ms(following // 1_000) if following > now else None,
-        tenants=tuple(sorted(text(tenant).decode() for tenant in tenants)),
+        tenants=tuple(sorted(tenant for tenant, _, interval in words if not interval)),
+        window_seconds=window,
+        answered=found.answered,
+        failed=found.failed,
+        strained=found.strained,
+        spent_seconds=found.spent / MILLION,
+        intervals={tenant: int(us) / MILLION for tenant, _, us in sorted(words) if us},
     )
+
+
+def _counts(numbers: list[int]) -> HostCounts:
+    if not numbers:  # nothing was ever counted
+        return HostCounts()
+    minute, *both = numbers
+    present, before = (
+        Counts(answered=answered, failed=failed, strained=strained, spent=spent)
+        for answered, failed, strained, spent in (both[:4], both[4:])
+    )
+    return HostCounts(minute=minute, present=present, before=before)

@@ -25,6 +25,7 @@ key                                       type    TTL   holds
 ``cf:{tenant:biz}:seeds:<segment>``       HASH    yes   plan of the segment's filter, keys in it
 ``cf:{tenant:biz}:bits<n>:<segment>``     STRING  yes   bits of that filter, 64 MB at most
 ``cf:{host:<host>}:host``                 HASH    yes   its turns, tenants and permits, see below
+``cf:{hosts:<tenant>}:troubled``          ZSET    yes   host by its latest strain or failure, ms
 ``cf:{<origin>}:robots``                  STRING  yes   a site's robots.txt: status, time, text
 ``cf:{fleet}:workers``                    ZSET    no    worker id by its last beat, epoch ms
 ``cf:{fleet}:wakes``                      ZSET    no    wake-up not yet a worker, by its time
@@ -37,17 +38,25 @@ key                                       type    TTL   holds
 ``cf:{fleet}:fences``                     HASH    no    worker number -> fence of its latest lease
 ``cf:{fleet}:marks``                      HASH    no    worker number -> mark (policy.snowflake)
 ``cf:{fleet}:fence_count``                STRING  no    worker number leases given so far
+``cf:{fleet}:staff``                      HASH    no    pool -> how many workers; ``pool pace``
+``cf:{fleet}:paces``                      HASH    no    ``pool tenant/biz`` -> ``pace at``
+``cf:{fleet}:leaving``                    ZSET    no    worker told to leave, by the server's ms
+``cf:{fleet}:tick``                       STRING  no    ``at took part count ...`` of the last tick
 ========================================  ======  ====  ===========================================
 
 What must not be lost never carries a TTL: a managed Redis may evict what does. Braces hold the hash
 tag: on a cluster, all keys that one script touches live in one slot. A lane's tag has a colon and
 the fleet's has none, so neither can be taken for the other; slugs hold neither colons nor braces.
+In cluster mode that makes a biz, its queues, filters and items, the keys of one node, and the
+fleet's of one node, whose clock is the fleet's. What grows with the nodes is what there are many
+of: bizs, hosts, sites, crawls; one biz has the room and the speed of one node.
 Statistics belong to the biz and outlive a change of the queue's name; so do its rate of intake and
 its items. Of coverage at most 100 versions of rules are kept, the latest counted ones.
 Hosts and sites are shared by all tenants and fleets on the Redis. Their tags have a colon too, but
 nothing behind them is named as a key of a lane is. An idle host is forgotten after an hour, though
 never before its next turn or the end of its back-off, a robots.txt within a day. ``host`` holds
-numbers as policy.turns names them: under ``*`` those of the host, under a tenant's name its turns
+numbers as policy.turns names them: under ``*`` those of the host and, once something was told of
+it, what policy.host_counts counts, under a tenant's name its turns
 (128 tenants at most), under ``worker tenant`` permits; those that have ended go with the next ask,
 and others are no more than the downloads that the host is asked for at once.
 
@@ -59,7 +68,8 @@ tell what it said; what a lost list held is found by recovery.
 ``filled`` tells whether the queue is whole: ``1767225600000:nonce`` while it is being filled and
 has come so far, ``:nonce`` when it is filled, no key when Redis has lost it. ``workers`` is by the
 clock of whoever beats, and counts the living; ``pulses`` is by the server's, and finds the dead. Of
-each worker there are at most 32 intervals and one card, forgotten with it.
+each worker there are at most 32 intervals and one card, forgotten with it. ``staff`` has of each
+pool ``version needed kept at quiet peak`` (model.staff) and what its workers can do in a second.
 """
 
 from functools import lru_cache
@@ -104,6 +114,10 @@ class FleetKeys(NamedTuple):
     fences: str
     marks: str
     fence_count: str
+    staff: str
+    paces: str
+    leaving: str
+    tick: str
 
 
 @lru_cache(maxsize=4096)
@@ -179,6 +193,15 @@ def host_key(host: str) -> str:
     'cf:{host:example.org}:host'
     """
     return f"cf:{{host:{host}}}:host"
+
+
+def troubled_key(tenant: str) -> str:
+    """The key of hosts that a tenant has met with strain or failures.
+
+    >>> troubled_key("acme")
+    'cf:{hosts:acme}:troubled'
+    """
+    return f"cf:{{hosts:{tenant}}}:troubled"
 
 
 def robots_key(origin: str) -> str:

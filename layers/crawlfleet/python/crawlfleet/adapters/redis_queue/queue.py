@@ -18,6 +18,7 @@ from crawlfleet.adapters.redis_queue.connection import (
 )
 from crawlfleet.adapters.redis_queue.entries import read, read_canonical, spell
 from crawlfleet.adapters.redis_queue.keys import host_list, lane_keys
+from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import Parked
 from crawlfleet.model.request import Entry
@@ -28,6 +29,9 @@ from crawlfleet.policy.rates import full_minute, rates
 
 #: An account of phases that nobody adds to for this long is forgotten.
 PHASES_TTL_SECONDS: Final = 7 * 86_400
+
+_NO_DEPTH: Final = Depth(queued=0, leased=0, delayed=0, away=True)
+_NO_LOAD: Final = Load(ready=0, leased=0, away=True)
 
 _log = logging.getLogger(__name__)
 
@@ -215,20 +219,27 @@ class RedisQueue:
         return self.depths((lane,))[0]
 
     def depths(self, lanes: Sequence[Lane]) -> list[Depth]:
-        """:meth:`depth` of many lanes in one round trip; each is seen in one moment."""
+        """:meth:`depth` of many lanes, many a round trip; each is seen in one moment."""
         if not lanes:
             return []
-        each = [_in_place(lane, "parked_low") for lane in lanes]
-        answers = self._redis.again_for_each(_DEPTH, each)
-        return [_depth(several(answer, 6)) for answer in several(answers, len(lanes))]
+        each = [(_in_place(lane, "parked_low"), ()) for lane in lanes]
+        answers = self._redis.lane_by_lane(_DEPTH, each)
+        return [
+            _NO_DEPTH if isinstance(answer, StoreUnavailableError) else _depth(several(answer, 6))
+            for answer in several(answers, len(lanes))
+        ]
 
     def loads(self, lanes: Sequence[Lane], now: datetime) -> list[Load]:
-        """What many lanes have for whoever asks now, in one round trip."""
+        """What many lanes have for whoever asks now, many a round trip."""
         if not lanes:
             return []
-        each = [_in_place(lane, "parked_due") for lane in lanes]
-        answers = self._redis.again_for_each(_LOAD, each, to_ms(now), parking.LOOKED_AT)
-        return [_load(several(answer)) for answer in several(answers, len(lanes))]
+        asked = to_ms(now), parking.LOOKED_AT
+        each = [(_in_place(lane, "parked_due"), asked) for lane in lanes]
+        answers = self._redis.lane_by_lane(_LOAD, each)
+        return [
+            _NO_LOAD if isinstance(answer, StoreUnavailableError) else _load(several(answer))
+            for answer in several(answers, len(lanes))
+        ]
 
     def rates(self, lane: Lane, now: datetime) -> tuple[Rates, Rates]:
         """Submitted and processed requests per second over the last full 1, 5 and 60 seconds."""
@@ -257,8 +268,9 @@ class RedisQueue:
 
     def _counts(self, lane: Lane) -> tuple[dict[int, int], dict[int, int]]:
         keys = lane_keys(lane)
-        answers = self._redis.together(("HGETALL", keys.submitted), ("HGETALL", keys.processed))
-        submitted, processed = several(answers, 2)
+        # In this order nothing is seen processed that was not submitted.
+        answers = self._redis.together(("HGETALL", keys.processed), ("HGETALL", keys.submitted))
+        processed, submitted = several(answers, 2)
         with self._redis.translated():
             return (
                 {int(at): int(count) for at, count in _mapping(submitted).items()},

@@ -3,7 +3,7 @@
 import zlib
 from typing import Final
 
-from crawlfleet.adapters.redis_queue.connection import RedisConnection, several, text
+from crawlfleet.adapters.redis_queue.connection import RedisConnection, nonsense, several, text
 from crawlfleet.adapters.redis_queue.keys import robots_key
 from crawlfleet.model.politeness import RobotsCopy
 from crawlfleet.policy.robots import MAX_BYTES
@@ -33,7 +33,9 @@ class RedisRobotsCache:
             return
         head = f"{copy.status} {copy.fetched_ms}\n".encode()
         kept = head + zlib.compress(copy.text[:MAX_BYTES], _LEVEL)
-        self._redis.together(("SET", robots_key(origin), kept, "PX", life))
+        (saved,) = several(self._redis.together(("SET", robots_key(origin), kept, "PX", life)), 1)
+        if saved is not True:
+            raise nonsense()
 
 
 def _read(kept: bytes) -> RobotsCopy | None:

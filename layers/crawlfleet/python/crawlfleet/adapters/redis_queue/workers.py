@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import msgspec
 
+from crawlfleet.adapters.redis_queue.clock import server_time
 from crawlfleet.adapters.redis_queue.connection import (
     RedisConnection,
     Script,
@@ -14,13 +15,15 @@ from crawlfleet.adapters.redis_queue.connection import (
     whole,
 )
 from crawlfleet.adapters.redis_queue.keys import FleetKeys, fleet_keys
+from crawlfleet.model.times import to_ms
 from crawlfleet.model.worker import Card
 from crawlfleet.policy.liveness import WATCH_LAPSE, WINDOW
-from crawlfleet.policy.presence import LIVENESS, MEMORY, Presence
+from crawlfleet.policy.presence import LIVENESS, MEMORY, WAKE_TERM, Presence
 
 _BEAT: Final = Script("beat")
 _BURY: Final = Script("bury")
 _RESERVE_WAKE: Final = Script("reserve_wake")
+_RETIRE: Final = Script("retire")
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _NO_CARD: Final = Card()
@@ -68,30 +71,46 @@ class RedisWorkers:
         """The worker ends of its own will; nothing is kept of it."""
         whole(self._redis.again(_BURY, mortal_keys(self._keys), worker))
 
-    def live(self, now: datetime) -> list[str]:
+    def retire(self, worker: str, now: datetime, least: int) -> bool:
+        """The worker ends, unless fewer than ``least`` others live; whether it has.
+
+        Repeated because the answer was lost, it finds itself gone: it has ended all the same.
+        """
+        live_after_ms = Presence.at(now, self._liveness).live_after_ms
+        keys = mortal_keys(self._keys)
+        return whole(self._redis.again(_RETIRE, keys, worker, live_after_ms, least)) == 1
+
+    def live(self, now: datetime | None = None) -> list[str]:
         """Ids of the workers that live, then of wake-ups that have not become workers yet."""
+        now = server_time(self._redis) if now is None else now
         presence = Presence.at(now, self._liveness)
+        # In this order a wake-up that becomes a worker meanwhile is seen twice, and not overlooked.
         answers = self._redis.together(
-            ("ZRANGEBYSCORE", self._keys.workers, f"({presence.live_after_ms}", "+inf"),
             ("ZRANGEBYSCORE", self._keys.wakes, f"({presence.wakes_after_ms}", "+inf"),
+            ("ZRANGEBYSCORE", self._keys.workers, f"({presence.live_after_ms}", "+inf"),
         )
-        workers, wakes = several(answers, 2)
+        wakes, workers = several(answers, 2)
         with self._redis.translated():
             return [text(name).decode() for name in (*several(workers), *several(wakes))]
 
-    def reserve_wake(self, now: datetime, wanted: int) -> int:
-        """How many workers the caller shall start so that ``wanted`` live; atomic over callers."""
-        presence = Presence.at(now, self._liveness)
+    def reserve_wake(self, now: datetime | None, wanted: int, most: int | None = None) -> int:
+        """How many workers the caller shall start so that ``wanted`` live; atomic over callers.
+
+        No more than ``most``, if that is said. Those that are told to leave (:mod:`.staffing`) are
+        not counted.
+        """
+        spans = self._liveness, WAKE_TERM, max(MEMORY, self._liveness)
         return whole(
             self._redis.once(
                 _RESERVE_WAKE,
-                (self._keys.workers, self._keys.wakes),
-                *(presence.now_ms, presence.live_after_ms, presence.wakes_after_ms),
-                *(presence.forget_ms, wanted, f"wake:{uuid4().hex}"),
+                (self._keys.workers, self._keys.wakes, self._keys.leaving),
+                *("" if now is None else to_ms(now), *(span // _MILLISECOND for span in spans)),
+                *(wanted, f"wake:{uuid4().hex}"),
+                wanted if most is None else most,
             )
         )
 
 
-def mortal_keys(keys: FleetKeys) -> tuple[str, str, str, str]:
-    """What is forgotten of a worker that ends; the KEYS of bury."""
-    return keys.workers, keys.pulses, keys.intervals, keys.cards
+def mortal_keys(keys: FleetKeys) -> tuple[str, str, str, str, str]:
+    """What is forgotten of a worker that ends; the KEYS of bury and retire."""
+    return keys.workers, keys.pulses, keys.intervals, keys.cards, keys.leaving

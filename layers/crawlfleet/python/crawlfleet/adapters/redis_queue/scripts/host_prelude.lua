@@ -15,6 +15,7 @@ local min, max = math.min, math.max
 -- if none are known. What a clock set back has made too late is brought back to where it can be.
 local function load_host(now, asking, worker)
   local host = {last = 0, gap = 0, until_us = 0, strain = 0, answer = 0, pace = 0, slow = 0}
+  host.counts = ''
   host.tenants, host.count, host.member = {}, 0, worker .. ' ' .. asking
   local found, over, permits = redis.call('HGETALL', KEYS[1]), {}, {}
   local latest = now + HORIZON
@@ -37,8 +38,9 @@ local function load_host(now, asking, worker)
         end
       end
     elseif name == '*' then
-      local last, gap, until_us, strain, answer, pace, slow =
-        match(text, '(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)')
+      local last, gap, until_us, strain, answer, pace, slow, counts =
+        match(text, '(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)')
+      host.counts = counts
       host.last, host.gap, host.until_us = min(last, latest), tonumber(gap), tonumber(until_us)
       host.strain, host.answer = tonumber(strain), tonumber(answer)
       host.pace, host.slow = tonumber(pace), tonumber(slow)
@@ -78,8 +80,8 @@ end
 -- how long it is all to be remembered.
 local function save_host(host, now, tenant, permits, granted_at, until_us)
   local values = {'*', format(
-    '%.0f %.0f %.0f %.0f %.0f %.0f %.0f',
-    host.last, host.gap, host.until_us, host.strain, host.answer, host.pace, host.slow
+    '%.0f %.0f %.0f %.0f %.0f %.0f %.0f%s',
+    host.last, host.gap, host.until_us, host.strain, host.answer, host.pace, host.slow, host.counts
   )}
   local due = max(now, host.until_us, host.last + host.gap)
   for name, one in pairs(host.tenants) do

@@ -1,7 +1,8 @@
 -- host_state: how a host is treated now.
 -- KEYS[1] host  HASH  * -> the host, tenant -> its turns, 'worker tenant' -> permits
 -- ARGV[1] now   epoch us, or empty for the server's clock
--- reply   {the host's numbers and now as text, permits held, tenants that count...}
+-- reply   {the host's numbers and now as text, permits held, tenants that count and
+--          'tenant us' between two turns of those whose next one is not due or that count...}
 local now = tonumber(ARGV[1]) or server_us()
 local found = redis.call('HGETALL', KEYS[1])
 local host, reply, holding = '0 0 0 0 0 0 0', {'', 0}, {}
@@ -15,10 +16,13 @@ for i = 1, #found, 2 do
   end
 end
 for i = 1, #found, 2 do
-  local unmet_at = match(found[i + 1], '^%d+ %d+ %d+ (%d+)') or 0
-  if found[i] ~= '*' and not match(found[i], ' ')
-    and (holding[found[i]] or unmet_at + DEMAND > now) then
-    reply[#reply + 1] = found[i]
+  if found[i] ~= '*' and not match(found[i], ' ') then
+    local last, interval, _, unmet_at = match(found[i + 1], '^(%d+) (%d+) (%d+) (%d+)')
+    local counts = holding[found[i]] or (unmet_at or 0) + DEMAND > now
+    if counts then reply[#reply + 1] = found[i] end
+    if interval and (counts or last + interval > now) then
+      reply[#reply + 1] = found[i] .. ' ' .. interval
+    end
   end
 end
 reply[1] = host .. format(' %.0f', now)

@@ -99,3 +99,28 @@ local function next_id(key, order)
   local number = redis.call('INCR', key)
   return string.format('%015.0f', order == 'newest' and 1e15 - number or number)
 end
+
+-- Takes up to so many start URLs out of a list, a set, or a sorted set of which the highest is first;
+-- nil if it is neither.
+local function take_starts(key, number)
+  local kind, taken = redis.call('TYPE', key).ok, {}
+  if kind == 'list' then return redis.call('LPOP', key, number) or {} end
+  if kind == 'set' then return redis.call('SPOP', key, number) end
+  if kind == 'zset' then
+    local found = redis.call('ZPOPMAX', key, number)
+    for i = 1, #found, 2 do taken[#taken + 1] = found[i] end
+    return taken
+  end
+  if kind == 'none' then return taken end
+end
+
+local NO_STARTS = 'WRONGTYPE start URLs are a list, a set or a sorted set'
+
+-- Start URLs become entries of a crawl's queue.
+local function enter_starts(queue, requests, serial, order, starts)
+  for _, given in ipairs(starts) do
+    local id = next_id(serial, order)
+    redis.call('HSET', requests, id, '0 s' .. given)
+    redis.call('ZADD', queue, 0, id)
+  end
+end

@@ -2,17 +2,17 @@
 -- KEYS[1] host     HASH  * -> the host, tenant -> its turns, 'worker tenant' -> permits
 -- ARGV[1] tenant   for whom
 -- ARGV[2] worker   by whom
--- ARGV[3] figures  'running answered sample strained retry_after interval concurrency adaptive
+-- ARGV[3] figures  'running answered failed sample strained retry_after interval concurrency adaptive
 --                  back_off longest now': what is under way or has a turn; answers that did not ask
---                  for less, and us that each took; those that did, and us that they asked for; the
+--                  for less, those of them that failed, and us that each took; those that did, and us that they asked for; the
 --                  host's limits; epoch us or nothing for the server's clock
 -- reply   strain
-local REMAINS, MOST_ANSWERS, MOST_STRAIN = 0.75, 64, 32
+local REMAINS, MOST_ANSWERS, MOST_STRAIN, MINUTE = 0.75, 64, 32, 60000000
 even_when_full(KEYS[1])
 local tenant, figures = ARGV[1], {}
 for figure in string.gmatch(ARGV[3], '%d+') do figures[#figures + 1] = tonumber(figure) end
-local running, answered, sample, strained, retry_after, interval, concurrency, adaptive, back_off,
-  longest, now = unpack(figures)
+local running, answered, failed, sample, strained, retry_after, interval, concurrency, adaptive,
+  back_off, longest, now = unpack(figures)
 adaptive, now = adaptive == 1, now or server_us()
 local host = load_host(now, tenant, ARGV[2])
 
@@ -61,6 +61,30 @@ if strained > 0 then
 elseif answered > 0 and host.strain > 0 and now >= host.until_us then
   host.strain = host.strain - 1
   host.slow = adaptive and span() or 0
+end
+
+-- 4. counts: 'minute', then answered, failed, strained, us spent of it, and of the minute before
+if answered > 0 or strained > 0 then
+  local counts = {0, 0, 0, 0, 0, 0, 0, 0, 0}
+  local at = 0
+  for number in string.gmatch(host.counts, '%d+') do
+    at = at + 1
+    counts[at] = tonumber(number)
+  end
+  local minute = floor(now / MINUTE)
+  if minute > counts[1] then
+    local follows = minute == counts[1] + 1
+    for i = 2, 5 do
+      counts[i + 4] = follows and counts[i] or 0
+      counts[i] = 0
+    end
+    counts[1] = minute
+  end
+  counts[2] = counts[2] + answered
+  counts[3] = counts[3] + min(failed, answered)
+  counts[4] = counts[4] + strained
+  counts[5] = counts[5] + answered * sample
+  host.counts = string.rep(' %.0f', 9):format(unpack(counts, 1, 9))
 end
 save_host(host, now, tenant, count, granted_at, until_us)
 return host.strain

@@ -1,0 +1,39 @@
+"""The latest tick, in memory: what :mod:`..redis_queue.ticks` does."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from threading import Lock
+
+from crawlfleet.model.tick import Ticked, TickPart
+from crawlfleet.ports import Clock
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class MemoryTicks:
+    """A :class:`~crawlfleet.ports.Ticks`; thread-safe."""
+
+    def __init__(self, clock: Clock = _now) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._asked_at: datetime | None = None
+        self._last: tuple[datetime, float, dict[str, int]] | None = None
+
+    def note(self, took_seconds: float, faults: Mapping[TickPart, int]) -> None:
+        """See ports.Ticks.note."""
+        with self._lock:
+            noted = {part.value: count for part, count in faults.items()}
+            self._last = self._clock(), took_seconds, noted
+
+    def last(self) -> Ticked:
+        """See ports.Ticks.last."""
+        with self._lock:
+            now = self._clock()
+            if self._last is None:
+                self._asked_at = self._asked_at or now
+                return Ticked(awaited_seconds=max(0.0, (now - self._asked_at).total_seconds()))
+            ended_at, took, faults = self._last
+            ago = max(0.0, (now - ended_at).total_seconds())
+            return Ticked(seconds_ago=ago, took_seconds=took, faults=dict(faults))

@@ -1,0 +1,14 @@
+-- gone_bizs: what a tenant had before, or what was put in for, and it has not; nothing is changed.
+-- KEYS[1] bizs  HASH  biz -> 1 if the tenant has it, else 0, and the name of its queue
+-- ARGV          a biz and the name of its queue, for each that there is
+-- reply   a biz and the name of its queue, for each that there is not
+local there, gone = {}, {}
+for i = 1, #ARGV, 2 do there[ARGV[i]] = true end
+local all = redis.call('HGETALL', KEYS[1])
+for i = 1, #all, 2 do
+  if not there[all[i]] then
+    gone[#gone + 1] = all[i]
+    gone[#gone + 1] = string.sub(all[i + 1], 2)
+  end
+end
+return gone

@@ -1,0 +1,280 @@
+"""Every kind of thing that can be wrong, and what people are to do about it: spelled once.
+
+Like names.py this imports nothing of ours. The monitor's findings, the messages about them, the
+alarms of the infrastructure and the table in docs/operating.md (a test compares) all quote it.
+
+Of each kind there is a metric 0 or 1 under the stage alone (``metric_names.finding``). Thresholds
+are fields of the stage document's ``thresholds``, so they change without a deployment.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+
+class Kind(StrEnum):
+    """What can be found."""
+
+    PART_DOWN = "part_down"
+    REPLICA_UNWELL = "replica_unwell"
+    REPLICA_LAG = "replica_lag"
+    STORAGE = "storage"
+    MEMORY = "memory"
+    SLOW_OPERATIONS = "slow_operations"
+    CONNECTIONS = "connections"
+    LATENCY = "latency"
+    REDIS_MEMORY = "redis_memory"
+    EVICTIONS = "evictions"
+    BACKLOG = "backlog"
+    OLDEST_WAITING = "oldest_waiting"
+    WILL_BE_LATE = "will_be_late"
+    DEAD_LETTERS = "dead_letters"
+    EXPIRED = "expired"
+    LEDGER_DIFFERENCE = "ledger_difference"
+    WORKERS_DEAD = "workers_dead"
+    NO_WORKERS = "no_workers"
+    SCHEDULER_FAULTS = "scheduler_faults"
+    HOST_THROTTLED = "host_throttled"
+    HOST_FAILING = "host_failing"
+    HOST_SLOW = "host_slow"
+    CONFIG_REFUSED = "config_refused"
+    STRAYS = "strays"
+    MONITOR_BLIND = "monitor_blind"
+
+
+#: What rises between two looks. What has risen within one minute does not rise any more with the
+#: next look, and has happened all the same.
+RISING: Final = frozenset({Kind.EVICTIONS, Kind.DEAD_LETTERS, Kind.EXPIRED})
+
+
+class Severity(StrEnum):
+    """Whether somebody is to be woken: SMS carry critical incidents only."""
+
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class Advice(NamedTuple):
+    """What there is to say of a kind.
+
+    ``title`` goes on from a place: "biz acme/docs: the backlog is too deep". ``do`` is what to do
+    next; BIZ, NODE and HOST in it stand for the place's own. ``thresholds`` are the fields that
+    decide, ``looks`` how many looks in a row must have it, if that is more than the stage's own
+    number of them; see :func:`looks_wanted`.
+    """
+
+    title: str
+    severity: Severity
+    do: str
+    thresholds: tuple[str, ...] = ()
+    looks: int = 1
+
+
+ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
+    {
+        Kind.PART_DOWN: Advice(
+            "does not answer",
+            Severity.CRITICAL,
+            "See whether NODE runs and can be reached from the functions. Redis away: submissions"
+            " go on, and the tick refills the queues when it is back. A MongoDB node away:"
+            " submissions to its shards are refused with 503 until it is back.",
+        ),
+        Kind.REPLICA_UNWELL: Advice(
+            "a replica is not well",
+            Severity.WARNING,
+            "Ask `rs.status()` on NODE, or the replication group in ElastiCache: one more member"
+            " lost may stop all writes.",
+            ("unwell_replicas", "redis_replicas"),
+        ),
+        Kind.REPLICA_LAG: Advice(
+            "a replica lags behind",
+            Severity.WARNING,
+            "Look at the load and the disk of NODE's secondaries: writes wait for a majority, and a"
+            " failover takes as long as the lag.",
+            ("lag_seconds",),
+        ),
+        Kind.STORAGE: Advice(
+            "the disk fills",
+            Severity.CRITICAL,
+            "Give NODE a larger disk, or add a node by a new generation; shorten ttl_seconds or"
+            " records_ttl_seconds of the bizs that fill it.",
+            ("storage_bytes",),
+        ),
+        Kind.MEMORY: Advice(
+            "its memory is nearly used up",
+            Severity.WARNING,
+            "Give NODE more memory, or spread its bizs over more nodes by a new generation.",
+            ("memory_ratio",),
+        ),
+        Kind.SLOW_OPERATIONS: Advice(
+            "operations are slow",
+            Severity.WARNING,
+            "Look at NODE's current operations and its load: `db.currentOp()`, or `SLOWLOG GET` on"
+            " Redis. Fewer consumers (fleet.max_consumers) relieve it at once.",
+            ("slow_operations",),
+        ),
+        Kind.CONNECTIONS: Advice(
+            "its connections are nearly used up",
+            Severity.WARNING,
+            "Each worker opens up to eight to a node: lower fleet.max_consumers, or raise the"
+            " limit of NODE; look for other programs that use it.",
+            ("connections_ratio",),
+        ),
+        Kind.LATENCY: Advice(
+            "it answers slowly",
+            Severity.WARNING,
+            "Look at NODE's load, and at the network between it and the functions.",
+            ("latency_seconds",),
+        ),
+        Kind.REDIS_MEMORY: Advice(
+            "its memory is nearly used up",
+            Severity.CRITICAL,
+            "Beyond the stage's redis_memory_ratio submissions are answered with 429. Start more"
+            " consumers, lower intake.max_backlog of the fullest biz, or take a larger Redis.",
+            ("redis_memory_ratio",),
+        ),
+        Kind.EVICTIONS: Advice(
+            "it throws keys away",
+            Severity.CRITICAL,
+            "Set `maxmemory-policy noeviction`: what Redis evicts are queues and leases. Recovery"
+            " fills them again from MongoDB; `crawlfleet ledger BIZ` tells that nothing is lost.",
+            ("evicted_keys",),
+        ),
+        Kind.BACKLOG: Advice(
+            "the backlog is too deep",
+            Severity.WARNING,
+            "`crawlfleet stats BIZ --watch` tells whether it grows. Raise fleet.max_consumers, and"
+            " the consumers' reserved concurrency with it; at intake.max_backlog submissions are"
+            " answered with 429.",
+            ("backlog",),
+        ),
+        Kind.OLDEST_WAITING: Advice(
+            "the oldest request waits too long",
+            Severity.WARNING,
+            "`crawlfleet stats BIZ` shows rates and where the time goes, `crawlfleet requests BIZ"
+            " --state pending` the oldest, `crawlfleet explain BIZ ID` what it waits for.",
+            ("oldest_waiting_seconds",),
+        ),
+        Kind.WILL_BE_LATE: Advice(
+            "it will not finish in time",
+            Severity.WARNING,
+            "`crawlfleet stats BIZ` shows where the time goes. More consumers help"
+            " (fleet.max_consumers) unless phases.wait is large: then the hosts' allowed rates are"
+            " what holds it up, and the plan (planned_seconds) is too short for them.",
+            ("planned_seconds",),
+        ),
+        Kind.DEAD_LETTERS: Advice(
+            "many requests are given up on",
+            Severity.WARNING,
+            "`crawlfleet dead list BIZ --since 1h` shows why. Mend the rule or the site's limits,"
+            " then `crawlfleet dead replay BIZ --reason ...`.",
+            ("dead_per_minute",),
+        ),
+        Kind.EXPIRED: Advice(
+            "requests run out of time unprocessed",
+            Severity.WARNING,
+            "More comes in than is done within ttl_seconds: `crawlfleet stats BIZ` compares the"
+            " rates. Raise fleet.max_consumers, or submit less; what expired must be submitted"
+            " anew.",
+            ("expired_per_minute",),
+        ),
+        Kind.LEDGER_DIFFERENCE: Advice(
+            "its ledger does not balance",
+            Severity.CRITICAL,
+            "`crawlfleet ledger BIZ` says how many. Look for documents that somebody removed by"
+            " hand, a node restored from an old backup, or a biz whose collection was renamed.",
+            ("ledger_difference",),
+            looks=5,
+        ),
+        Kind.WORKERS_DEAD: Advice(
+            "workers are dead and nobody buries them",
+            Severity.WARNING,
+            "`crawlfleet workers BIZ` lists them. Look at the scheduler's and the consumers' logs:"
+            " the minute's tick takes back what the dead hold.",
+            ("dead_workers",),
+        ),
+        Kind.NO_WORKERS: Advice(
+            "there is work and no worker lives",
+            Severity.CRITICAL,
+            "Look at the scheduler's log, which starts the wanted number every minute, and the"
+            " consumer's, which says why one ends; look whether its reserved concurrency is 0 or"
+            " used up.",
+            (),
+            looks=3,
+        ),
+        Kind.SCHEDULER_FAULTS: Advice(
+            "not all of its work is done",
+            Severity.WARNING,
+            "The scheduler's log says what failed and why: look for WARNING. If it is silent, look"
+            " whether the rule scheduler-tick is enabled and whether Lambda starts the function."
+            " Until it is mended no schedule runs, nothing lost is found, or nobody is started,"
+            " by what has failed.",
+            ("tick_silent_seconds", "tick_faults"),
+            looks=3,
+        ),
+        Kind.HOST_THROTTLED: Advice(
+            "a site asks for fewer requests",
+            Severity.WARNING,
+            "Nothing is lost: HOST is asked more slowly by itself. If it stays, lower per_second or"
+            " concurrency in host_limits of the stage document for HOST, or use proxies.",
+            ("throttled_share", "throttled_answers"),
+            looks=5,
+        ),
+        Kind.HOST_FAILING: Advice(
+            "a site answers with errors",
+            Severity.WARNING,
+            "Look at a page of HOST by hand: is it down, or has it moved? `crawlfleet dead list BIZ"
+            " --since 1h` shows what it answers. Failed pages are tried again, then given up on:"
+            " submit nothing of it until it is well, then `crawlfleet dead replay BIZ --reason"
+            " ...`.",
+            ("failing_share", "host_answers"),
+            looks=5,
+        ),
+        Kind.HOST_SLOW: Advice(
+            "a site answers slowly",
+            Severity.WARNING,
+            "Its pages take longer, nothing is lost. If HOST is slow for everybody, lower its"
+            " concurrency in host_limits of the stage document; if for the fleet alone, look at the"
+            " way there: NAT, proxies.",
+            ("host_latency_seconds", "host_answers"),
+            looks=5,
+        ),
+        Kind.CONFIG_REFUSED: Advice(
+            "the newest configuration is refused",
+            Severity.WARNING,
+            "The last good one is in force. `crawlfleet config validate FOLDER` names every"
+            " mistake; push the corrected folder, or the older one.",
+        ),
+        Kind.STRAYS: Advice(
+            "work waits for bizs that there are not",
+            Severity.WARNING,
+            "A biz was taken out of the configuration, or a Scrapy project puts items in under a"
+            " wrong CRAWLFLEET_BIZ; the scheduler's log names them. Push a biz of that name: what"
+            " waits is done then.",
+        ),
+        Kind.MONITOR_BLIND: Advice(
+            "the monitor cannot see everything",
+            Severity.WARNING,
+            "Every part answers, but something could not be read, and of that no other alarm can"
+            " tell; the monitor's log has the whole reasons. It may be a right that our user lacks"
+            " (MongoDB's role clusterMonitor, Redis' +info and +slowlog), or a part that is too"
+            " slow. Figures that nobody is to read are named in monitor.unwatched of the stage"
+            " document.",
+            looks=3,
+        ),
+    }
+)
+
+
+def looks_wanted(kind: Kind, least: int) -> int:
+    """Looks in a row, one a minute, that must have found it before it is told.
+
+    ``least`` are those of any kind that may have passed with the next look.
+
+    >>> looks_wanted(Kind.BACKLOG, 2), looks_wanted(Kind.NO_WORKERS, 2)
+    (2, 3)
+    >>> looks_wanted(Kind.EVICTIONS, 2)
+    1
+    """
+    return 1 if kind in RISING else max(least, ADVICE[kind].looks)

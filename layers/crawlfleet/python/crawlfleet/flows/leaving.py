@@ -1,0 +1,90 @@
+"""Whether a worker that has nothing to do ends (SPEC.md C1, A12)."""
+
+from datetime import timedelta
+from typing import Final
+
+from crawlfleet.flows.chores import Chores
+from crawlfleet.flows.heart import Heart
+from crawlfleet.flows.passages import Threaded
+from crawlfleet.flows.work_ports import WorkPorts
+from crawlfleet.model.times import to_ms
+
+#: A worker stays for a retry that is due within this. Without one, the next tick finds it.
+LINGER: Final = timedelta(seconds=10)
+
+
+class Leaving:
+    """The good-bye of one worker.
+
+    Args:
+        ports: What it looks through.
+        worker: Who says good-bye.
+        heart: Its beats: whoever has said good-bye must not be taken to live.
+        chores: Know how many others there are, and what was made of seeds.
+        threaded: Calls a part without stopping the loop.
+    """
+
+    def __init__(
+        self,
+        ports: WorkPorts,
+        worker: str,
+        heart: Heart,
+        chores: Chores,
+        threaded: Threaded,
+    ) -> None:
+        self._ports = ports
+        self._id = worker
+        self._heart = heart
+        self._chores = chores
+        self._threaded = threaded
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether too few would be left without this worker, as far as it was told.
+
+        That costs nothing, and so may be asked at each look. Where it is not so any more, whoever
+        leaves is decided in Redis.
+        """
+        others = self._chores.others
+        return others is not None and others < self._least
+
+    @property
+    def _least(self) -> int:
+        """How many workers are to be there though there is nothing to do."""
+        return self._ports.config.current().stage.fleet.min_consumers
+
+    async def may_leave(self) -> bool:
+        """Say good-bye; False where somebody has to stay, or there is something to do after all."""
+        # Leave first, then look again: a submission that saw this worker alive is then seen here.
+        await self._threaded(self._heart.stop)
+        if await self._has_left() and not await self._is_missed():
+            return True
+        await self._threaded(self._heart.start)
+        return False
+
+    async def _has_left(self) -> bool:
+        workers, least = self._ports.workers, self._least
+        try:
+            if least:
+                # Others may be about to leave as well: not all of them may.
+                now = self._ports.clock()
+                return await self._threaded(workers.retire, self._id, now, least)
+            await self._threaded(workers.leave, self._id)
+        except Exception as error:  # noqa: BLE001  it asks again, or is forgotten in some seconds
+            self._ports.warn("the worker could not say good-bye", error)
+            return not least
+        return True
+
+    async def _is_missed(self) -> bool:
+        lanes = self._ports.config.current().lanes()
+        try:
+            made = await self._threaded(self._chores.sow)
+            items = await self._threaded(self._ports.draining.queue.waiting, lanes)
+            now = self._ports.clock()
+            loads = await self._threaded(self._ports.queue.loads, lanes, now)
+        except Exception as error:  # noqa: BLE001  the tick finds what this one cannot see
+            self._ports.warn("whether there is more work is not known", error)
+            return False
+        soon = to_ms(now + LINGER)
+        ready = any(load.ready or (load.next_ts or soon) < soon for load in loads)
+        return bool(made or any(items) or ready)

@@ -1,0 +1,226 @@
+"""What lies ahead of the workers (SPEC.md A12, H4): the look before it is decided how many to have.
+
+Everything is bounded, whatever is queued: so many hosts are looked at, and so many requests.
+"""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import zip_longest
+from typing import Final
+
+from crawlfleet.flows.configuration import biz_of
+from crawlfleet.flows.glimpsing import Glimpses
+from crawlfleet.model.biz import Biz, Tree
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import HostState
+from crawlfleet.model.staff import Demand, LaneDemand, LaneWork
+from crawlfleet.policy.plans import latest_first, seconds_left
+from crawlfleet.policy.polite_rate import allowed_rate, coverage
+from crawlfleet.policy.politeness import limits_for
+from crawlfleet.policy.rates import rates as rates_of
+from crawlfleet.ports import DataQueue, Hosts, Outlook, Overview, RequestStore
+
+#: What is due within this is work of now.
+SOON: Final = timedelta(seconds=10)
+#: Hosts that are looked at in one go, of all lanes together, and of one lane at least.
+MOST_HOSTS: Final = 500
+LEAST_HOSTS: Final = 4
+#: Lanes with a plan whose rate is looked at, those with the most to do first.
+RATED_LANES: Final = 200
+#: Requests of a queue whose hosts are looked up, and lanes of which that is done.
+GLIMPSED: Final = 16
+GLIMPSED_LANES: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutlookPorts:
+    """What a look ahead needs of the world; ``warn`` is told what is wrong but not fatal.
+
+    ``steady`` tells seconds since some moment, on a clock that nobody sets.
+    """
+
+    outlook: Outlook
+    overview: Overview
+    data: DataQueue
+    hosts: Hosts
+    store: RequestStore
+    warn: Callable[[str, Exception], None]
+    steady: Callable[[], float] = time.monotonic
+
+
+def look_ahead(
+    ports: OutlookPorts, tree: Tree, now: datetime, paces: Mapping[str, float] | None = None
+) -> Demand:
+    """What all lanes ask of the workers now; ``paces`` are those shown, by ``tenant/biz``.
+
+    Raises:
+        StoreError: Redis did not answer: then nothing is known.
+    """
+    lanes = tree.lanes()
+    if not lanes:
+        return Demand()
+    each = max(LEAST_HOSTS, MOST_HOSTS // len(lanes))
+    works = ports.outlook.works(lanes, now, SOON, min(each, MOST_HOSTS))
+    views = [
+        _View(lane, biz_of(tree, lane.tenant, lane.biz)[1], work)
+        for lane, work in zip(lanes, works, strict=True)
+        if work.can_go_on
+    ]
+    _glimpse(ports, tree, views)
+    states = _states(ports.hosts, views)
+    rates = [_Rates(tree, view, states, now) for view in views]
+    lately = _lately(ports.overview, views, now)
+    paces = paces or {}
+    items = sum(ports.data.waiting(lanes))
+    stores = [LaneDemand(backlog=items)] if items else []
+    return Demand(
+        lanes=(
+            *stores,
+            *(
+                _demand(view, one, now, paces.get(view.lane.path), lately.get(view.lane))
+                for view, one in zip(views, rates, strict=True)
+            ),
+        ),
+        polite_per_second=math.inf if items else _together(rates),
+    )
+
+
+class _View:
+    """A lane with work, and the hosts of some of its queue: how often each was met.
+
+    ``is_dark`` says that the queue is long and nothing was met of it, ``is_stuck`` that its
+    requests cannot be read, so that nobody can claim them either.
+    """
+
+    def __init__(self, lane: Lane, biz: Biz, work: LaneWork) -> None:
+        self.lane = lane
+        self.biz = biz
+        self.work = work
+        self.met: Counter[str] = Counter()
+        self.is_dark = self.is_stuck = False
+
+    @property
+    def hosts(self) -> Sequence[str]:
+        """Every host that is known to have something waiting."""
+        return list(dict.fromkeys([*(host for host, _ in self.work.sample), *self.met]))
+
+
+class _Rates:
+    """What the hosts of a lane may be asked for in a second: of those known, and of all."""
+
+    def __init__(
+        self, tree: Tree, view: _View, states: Mapping[str, HostState], now: datetime
+    ) -> None:
+        self.known = {
+            host: allowed_rate(
+                limits_for(tree.stage, view.biz, host), states[host], now, SOON, view.lane.tenant
+            )
+            for host in view.hosts
+            if host in states
+        }
+        work, found = view.work, sum(self.known.values())
+        looked = [self.known[host] for host, _ in work.sample if host in self.known]
+        if work.hosts > len(looked):
+            found += _extrapolated(looked or self.known.values(), work.hosts - len(looked))
+        if unlooked := view.met.keys() - self.known.keys() - dict(work.sample).keys():
+            found += _extrapolated(self.known.values(), len(unlooked))
+        if view.met:
+            part = coverage(view.met, dict(work.sample))
+            found = found / part if part else math.inf
+        elif view.is_dark or not (work.hosts or view.is_stuck):
+            # Nobody knows where these lead to: nothing says that they will have to wait.
+            found = math.inf
+        self.all = found
+
+
+def _extrapolated(looked: Collection[float], hosts: int) -> float:
+    """What further hosts may be asked for, by those looked at: without any, nothing bounds them."""
+    return sum(looked) / len(looked) * hosts if looked else math.inf
+
+
+def _glimpse(ports: OutlookPorts, tree: Tree, views: Sequence[_View]) -> None:
+    """Look where the entries lead to of the longest queues.
+
+    What fits into a worker's hands is not looked at: it is one worker's in any case.
+    """
+    least = tree.stage.fleet.batch + tree.stage.fleet.concurrency
+    long = [view for view in views if view.work.queued > least]
+    long.sort(key=lambda view: -view.work.queued)
+    glimpses = Glimpses(ports.store, ports.warn, ports.steady)
+    for place, view in enumerate(long):
+        entries = ports.outlook.glimpse(view.lane, GLIMPSED) if place < GLIMPSED_LANES else []
+        view.met, view.is_stuck = glimpses.hosts(view.lane, view.biz, entries)
+        view.is_dark = not view.met and not view.is_stuck
+
+
+def _states(hosts: Hosts, views: Sequence[_View]) -> dict[str, HostState]:
+    """How hosts are treated: of each lane in turn, so that no lane's fill all the room."""
+    turns = zip_longest(*(view.hosts for view in views))
+    named = list(dict.fromkeys(host for turn in turns for host in turn if host is not None))
+    named = named[:MOST_HOSTS]
+    return {state.host: state for state in hosts.states(named)} if named else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Lately:
+    """What has become of a lane in the last seconds.
+
+    Attributes:
+        drained: How many requests were dealt with in a second.
+        submitted: How many were submitted in each of the last seconds, the latest first.
+    """
+
+    drained: float
+    submitted: Sequence[int]
+
+
+def _lately(overview: Overview, views: Sequence[_View], now: datetime) -> dict[Lane, _Lately]:
+    """How lanes with a plan go on, as far as that is known.
+
+    The rate of the last seconds counts where it is better: who has just begun is not late for that.
+    """
+    planned = [view for view in views if view.biz.planned_seconds is not None]
+    planned.sort(key=lambda view: -view.work.backlog)
+    lanes = [view.lane for view in planned[:RATED_LANES]]
+    second, found = int(now.timestamp()), {}
+    for lane, counted in zip(lanes, overview.counts(lanes) if lanes else (), strict=True):
+        if counted is not None:
+            submitted, processed = counted
+            seen = rates_of(processed, second)
+            drained = max(seen.per_5s, seen.per_60s)
+            found[lane] = _Lately(drained, latest_first(submitted, second))
+    return found
+
+
+def _demand(
+    view: _View, rates: _Rates, now: datetime, pace: float | None, lately: _Lately | None
+) -> LaneDemand:
+    work, planned, left = view.work, view.biz.planned_seconds, None
+    if planned is not None:
+        since = now.timestamp() if work.oldest_ts is None else work.oldest_ts / 1_000
+        oldest = max(0.0, now.timestamp() - since)
+        submitted = () if lately is None else lately.submitted
+        left = seconds_left(planned, oldest, work.backlog, submitted)
+    return LaneDemand(
+        backlog=work.backlog,
+        seconds_left=left,
+        polite_per_second=max(0.0, rates.all),
+        pace=pace,
+        leased=work.leased,
+        drained=None if lately is None else lately.drained,
+    )
+
+
+def _together(rates: Sequence[_Rates]) -> float:
+    """What all hosts may be asked for: one that several lanes wait for counts once."""
+    hosts: dict[str, float] = {}
+    beyond = 0.0
+    for one in rates:
+        beyond += one.all - sum(one.known.values())
+        for host, rate in one.known.items():
+            hosts[host] = max(rate, hosts.get(host, 0.0))
+    return sum(hosts.values()) + max(0.0, beyond)

@@ -1,0 +1,163 @@
+"""The router's calls about the platform itself: health, the fleet, hosts."""
+
+import time
+from collections.abc import Callable
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from crawlfleet import __version__
+from crawlfleet.adapters.part_health import PartHealth
+from crawlfleet.errors import CrawlfleetError
+from crawlfleet.model.sample import HostSample, Sample, WorkersSample
+from crawlfleet.model.vitals import Vitals
+from crawlfleet.wiring.parts import Parts, now
+
+if TYPE_CHECKING:
+    from crawlfleet.flows.overseeing import AtWork, HostPorts
+    from crawlfleet.flows.sampling import SamplingPorts
+    from crawlfleet.model.tick import Ticked
+
+T = TypeVar("T")
+
+#: Anybody may ask for vitals: they are found at most once in so many seconds.
+VITALS_SECONDS: Final = 10.0
+#: Any tenant may ask for hosts, and what workers say of them is read of all tenants' at once.
+AT_WORK_SECONDS: Final = 5.0
+
+
+class Remembered(Generic[T]):
+    """What is costly to find, and found at most once in so many seconds. What fails is not kept.
+
+    Args:
+        find: Finds it.
+        seconds: How long it is good for.
+    """
+
+    def __init__(self, find: Callable[[], T], seconds: float) -> None:
+        self._find = find
+        self._seconds = seconds
+        self._found: tuple[float, T] | None = None
+        self._lock = Lock()
+
+    def __call__(self) -> T:
+        """As it was found some seconds ago at most."""
+        with self._lock:
+            # By the wall clock: the monotonic one may stand still while a Lambda is frozen.
+            if self._found is None or not 0 <= time.time() - self._found[0] < self._seconds:
+                self._found = None
+                found = self._find()
+                self._found = time.time(), found
+            return self._found[1]
+
+
+class RouterFleet:
+    """edge.operations.Operations, as far as the platform is concerned.
+
+    What few calls are about is imported by them.
+
+    Args:
+        parts: The parts of the world.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._health = PartHealth(
+            parts.redis, parts.nodes, lambda: parts.config.current().stage.nodes
+        )
+        self._vitals = Remembered(self._find_vitals, VITALS_SECONDS)
+        self._at_work = Remembered(self._find_at_work, AT_WORK_SECONDS)
+
+    def health(self) -> dict[str, str]:
+        """The parts the router needs; the configuration comes first, as it names the nodes."""
+        try:
+            self._parts.config.current()
+        except CrawlfleetError as error:
+            self._parts.warn("there is no configuration", error)
+            return {"config": "cannot be read"}
+        return {"config": "ok", **self._health.answers()}
+
+    def vitals(self) -> Vitals:
+        """How the platform is and what it runs, as it was found some seconds ago at most."""
+        return self._vitals()
+
+    def _find_vitals(self) -> Vitals:
+        parts, states = self._parts, self.health()
+        revision, digest, refused, workers = "", "", True, None
+        if states["config"] == "ok":
+            from crawlfleet.policy.digest import digest_of
+
+            tree = parts.config.current()
+            revision, digest = tree.revision, digest_of(tree)
+            refused = parts.config.refused is not None
+            workers = self._headcount()
+        ticked = self._ticked()
+        return Vitals(
+            at=now(),
+            version=__version__,
+            stage=parts.settings.stage,
+            revision=revision,
+            config_digest=digest,
+            config_refused=refused,
+            parts=states,
+            workers=workers,
+            ticked=ticked,
+        )
+
+    def _headcount(self) -> WorkersSample | None:
+        from crawlfleet.adapters.redis_queue.watch import RedisWatch
+        from crawlfleet.policy.headcount import headcount
+
+        parts = self._parts
+        try:
+            pulses, present = RedisWatch(parts.redis).pulses(), len(parts.workers.live())
+        except CrawlfleetError as error:
+            parts.warn("the workers could not be counted", error)
+            return None
+        return headcount(pulses, parts.config.current().stage.detector, present=present)
+
+    def _ticked(self) -> "Ticked | None":
+        from crawlfleet.adapters.redis_queue.ticks import RedisTicks
+
+        try:
+            return RedisTicks(self._parts.redis).last()
+        except CrawlfleetError as error:
+            self._parts.warn("the scheduler's latest tick could not be read", error)
+            return None
+
+    @cached_property
+    def _sampling(self) -> "SamplingPorts":
+        from crawlfleet.wiring.sampling import sampling_ports
+
+        return sampling_ports(self._parts)
+
+    def fleet(self, tenant: str) -> Sample:
+        """flows.overseeing."""
+        from crawlfleet.flows.overseeing import oversee
+        from crawlfleet.wiring.sampling import refusal
+
+        tree = self._parts.config.current()
+        return oversee(self._sampling, tree, tenant, now(), refusal(self._parts))
+
+    @cached_property
+    def _host_ports(self) -> "HostPorts":
+        from crawlfleet.adapters.redis_queue.hosts import RedisHosts
+        from crawlfleet.adapters.redis_queue.overview import RedisOverview
+        from crawlfleet.flows.overseeing import HostPorts
+
+        redis = self._parts.redis
+        return HostPorts(
+            at_work=self._at_work, overview=RedisOverview(redis), hosts=RedisHosts(redis)
+        )
+
+    def _find_at_work(self) -> "AtWork":
+        from crawlfleet.adapters.redis_queue.watch import RedisWatch
+        from crawlfleet.flows.overseeing import at_work
+
+        return at_work(RedisWatch(self._parts.redis).pulses())
+
+    def hosts(self, tenant: str, biz: str) -> list[HostSample]:
+        """flows.overseeing."""
+        from crawlfleet.flows.overseeing import hosts_of
+
+        return hosts_of(self._host_ports, self._parts.config.current(), tenant, biz)

@@ -1,0 +1,59 @@
+"""What looking at everything needs, for whoever looks: the monitor, and operators by the API."""
+
+from datetime import datetime
+
+from crawlfleet.adapters.part_health import PartHealth
+from crawlfleet.adapters.redis_queue.bizs import RedisBizs
+from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
+from crawlfleet.adapters.redis_queue.hosts import RedisHosts
+from crawlfleet.adapters.redis_queue.overview import RedisOverview
+from crawlfleet.adapters.redis_queue.ticks import RedisTicks
+from crawlfleet.adapters.redis_queue.watch import RedisWatch
+from crawlfleet.errors import CrawlfleetError
+from crawlfleet.flows.sampling import SamplingPorts
+from crawlfleet.flows.staffing import decided
+from crawlfleet.flows.strays import count_strays, lanes_by_tenant
+from crawlfleet.model.biz import Tree
+from crawlfleet.wiring.parts import Parts
+
+
+def configuration(parts: Parts) -> tuple[Tree | None, str | None]:
+    """What is in force, if anything ever was, and why the newest is not."""
+    try:
+        tree = parts.config.current()
+    except CrawlfleetError as error:
+        parts.warn("there is no configuration", error)
+        return None, str(error)
+    return tree, refusal(parts)
+
+
+def refusal(parts: Parts) -> str | None:
+    """Why the newest configuration is not in force; None where it is."""
+    refused = parts.config.refused
+    if refused is None:
+        return None
+    return "; ".join(str(problem) for problem in refused.problems)
+
+
+def sampling_ports(parts: Parts) -> SamplingPorts:
+    """What sampling needs, over the parts of this environment."""
+    bizs, data = RedisBizs(parts.redis), RedisDataQueue(parts.redis)
+
+    def strays(tree: Tree, _: datetime) -> tuple[int, int]:
+        gone = sorted(bizs.gone(lanes_by_tenant(tree)))
+        return count_strays(gone, data, parts.queue)
+
+    return SamplingPorts(
+        queue=parts.queue,
+        overview=RedisOverview(parts.redis),
+        store=parts.store,
+        ledgers=parts.ledgers,
+        workers=parts.workers,
+        watch=RedisWatch(parts.redis),
+        hosts=RedisHosts(parts.redis),
+        health=PartHealth(parts.redis, parts.nodes, lambda: parts.config.current().stage.nodes),
+        decided=lambda: decided(parts.staffing),
+        strays=strays,
+        ticked=RedisTicks(parts.redis).last,
+        warn=parts.warn,
+    )
