@@ -1,16 +1,20 @@
-"""The CDK app: five stacks of one stage, synthesised without an account, a look-up or Docker.
+"""The CDK app: the stacks of one stage, synthesised without an account, a look-up or Docker.
 
 ``make synth`` writes the templates to ``CDK_OUTDIR``, or ``cdk.out``; ``make deploy``, which is
 ``cdk deploy --all`` in the folder ``infra``, runs the same file and deploys them. The stage is
-CDK's context ``-c stage=prod``, else the environment's ``CRAWLFLEET_STAGE``, else ``dev``.
+CDK's context ``-c stage=aws-large``, else the environment's ``CRAWLFLEET_STAGE``, else the default
+of ``stages.py``. Where a stage names a Redis that stands already, ``-c redis=redis://...`` names
+another one: a LocalStack's is seldom twice at the same port.
 """
 
+import dataclasses
 import json
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if __name__ == "__main__":
     # Run as a file, Python would look in this folder, whose names are not modules of their own.
@@ -18,22 +22,27 @@ if __name__ == "__main__":
     sys.path[0:1] = [str(_ROOT), str(_ROOT / "layers/crawlfleet/python")]
 
 from crawlfleet import names
-from infra import bundle
+from infra import bundle, bytecode
+from infra.bundle_report import SOURCE_ALONE
+from infra.places import ADVICE, is_out_of_place
 from infra.spiders import SpidersError, find_packages
-from infra.stages import DEFAULT_STAGE, STAGES, Stage
+from infra.stages import DEFAULT_STAGE, GivenRedis, Stage, StageError, find_stage
 from infra.wheels import BundleError
 
 if TYPE_CHECKING:
     from aws_cdk import App
     from aws_cdk.cx_api import CloudAssembly
 
+#: What the command of the CDK sets for the apps that it runs.
+_ENV_COMMAND: Final = "CDK_CLI_VERSION"
+
 
 def app() -> "App":
     """The app with the chosen stage's stacks in it, not yet synthesised.
 
     Raises:
-        SystemExit: No stage has the chosen name, there is no Node to synthesise with, or a package
-            of spiders is none.
+        SystemExit: No stage has the chosen name or it cannot be as it is said, there is no Node to
+            synthesise with, or a package of spiders is none.
     """
     _find_node()
     from aws_cdk import App
@@ -43,13 +52,44 @@ def app() -> "App":
     outdir = os.environ.get("CDK_OUTDIR", str(bundle.ROOT / "cdk.out"))
     made = App(context=settings["context"], outdir=outdir)
     name = made.node.try_get_context("stage") or os.environ.get(names.ENV_STAGE, DEFAULT_STAGE)
-    if name not in STAGES:
-        raise SystemExit(f"no stage {name!r}; the stages are {', '.join(STAGES)}")
     try:
-        add_stacks(made, STAGES[name])
-    except (SpidersError, BundleError) as error:
+        chosen = find_stage(name)
+    except StageError as error:
+        raise SystemExit(str(error)) from error
+    try:
+        stage = _with_redis(chosen, made.node.try_get_context("redis"))
+        _refuse_a_far_loopback(stage, os.environ)
+        add_stacks(made, stage)
+    except (SpidersError, BundleError, StageError) as error:
         raise SystemExit(f"stage {name!r}: {error}") from error
     return made
+
+
+def _with_redis(stage: Stage, url: str | None) -> Stage:
+    """The stage with the Redis of the command line in the place of its own given one."""
+    if url is None:
+        return stage
+    if not isinstance(stage.redis, GivenRedis):
+        # It would delete the stage's own ElastiCache, for a word on the command line.
+        raise StageError("the context `redis` is for stages whose Redis is given")
+    return dataclasses.replace(stage, redis=dataclasses.replace(stage.redis, url=url))
+
+
+def _refuse_a_far_loopback(stage: Stage, environ: Mapping[str, str]) -> None:
+    """Keep a Redis of this machine from going to an account, where nothing listens on loopback.
+
+    The command of the CDK tells its version; without it nothing but templates is written.
+
+    Raises:
+        StageError: The stage would be deployed to AWS, and could not work there.
+    """
+    if not isinstance(stage.redis, GivenRedis) or _ENV_COMMAND not in environ:
+        return
+    if is_out_of_place(stage, environ):
+        raise StageError(
+            f"its Redis is {stage.redis.url}, on the machine of whoever asks: in an AWS account"
+            f" nothing listens there. {ADVICE}"
+        )
 
 
 def add_stacks(scope: "App", stage: Stage) -> None:
@@ -65,9 +105,11 @@ def add_stacks(scope: "App", stage: Stage) -> None:
     prefix = f"{names.PRODUCT}-{stage.name}"
     # First of all: a wrong folder is told at once.
     spiders = find_packages(stage.scrapy_packages, bundle.ROOT)
-    network = NetworkStack(scope, f"{prefix}-network", stage=stage).network
+    network = None
+    if stage.vpc is not None:
+        network = NetworkStack(scope, f"{prefix}-network", stage=stage, vpc=stage.vpc).network
     state = StateStack(scope, f"{prefix}-state", stage=stage, network=network)
-    functions = ComputeStack(
+    compute = ComputeStack(
         scope,
         f"{prefix}-compute",
         stage=stage,
@@ -75,11 +117,25 @@ def add_stacks(scope: "App", stage: Stage) -> None:
         state=state,
         bundle=bundle.build(stage.architecture, spiders=spiders),
         scrapy_packages=[package.name for package in spiders],
-    ).functions
-    default_key = state.default_api_key.key
-    ApiStack(scope, f"{prefix}-api", stage=stage, functions=functions, default_key=default_key)
-    EventsStack(scope, f"{prefix}-events", stage=stage, functions=functions)
-    Tags.of(scope).add(names.PRODUCT, stage.name)
+    )
+    rest = ApiStack(
+        scope,
+        f"{prefix}-api",
+        stage=stage,
+        functions=compute.functions,
+        default_key=state.default_api_key.key,
+    ).rest
+    EventsStack(
+        scope,
+        f"{prefix}-events",
+        stage=stage,
+        functions=compute.functions,
+        dead_letters=compute.dead_letters,
+        api=rest.api,
+        state=state,
+    )
+    for key, value in {**stage.tags, names.PRODUCT: stage.name}.items():
+        Tags.of(scope).add(key, value)
 
 
 def _find_node() -> None:
@@ -101,5 +157,12 @@ def summary(assembly: "CloudAssembly") -> str:
     return "\n".join(lines)
 
 
+def caveat() -> str:
+    """What this machine could not do for the functions: a line, or nothing."""
+    return "" if bytecode.compiler() else f"{SOURCE_ALONE}\n"
+
+
 if __name__ == "__main__":
     sys.stdout.write(summary(app().synth()) + "\n")
+    # The command of the CDK shows that, too.
+    sys.stderr.write(caveat())

@@ -11,7 +11,8 @@ and what that requires; no layer has it, so that Python finds it when asked to a
 boto3 comes with the runtime and is left out. The result stays between runs and is rebuilt when the
 requirements, the groups or this file change. Our own code is copied anew each time, which is cheap.
 
-Run as ``python -m infra.bundle [--architecture arm64] [--scrapy FOLDER]``.
+Run as ``python -m infra.bundle [--architecture arm64] [--scrapy FOLDER]``; it prints what all of it
+weighs and what its imports cost (``bundle_report.py``).
 """
 
 import argparse
@@ -27,12 +28,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from infra import bytecode, wheels
+from infra import bundle_report, bytecode, wheels
+from infra.bundle_report import megabytes
 from infra.fleet import FLEET, PYTHON_VERSION, SCRAPY, Fleet, FunctionSpec, VendorGroup
 from infra.spiders import SpiderPackage, SpidersError, find_packages
 from infra.stages import Architecture
@@ -318,41 +320,21 @@ def _check_limits(bundle: Bundle, fleet: Fleet) -> None:
         size = bundle.size_of(spec)
         if size.zipped > ZIPPED_LIMIT_BYTES or size.unpacked > UNPACKED_LIMIT_BYTES:
             raise BundleError(
-                f"{spec.name} with its layers is {_megabytes(size.zipped)} zipped and "
-                f"{_megabytes(size.unpacked)} unpacked; the limits are "
-                f"{_megabytes(ZIPPED_LIMIT_BYTES)} and {_megabytes(UNPACKED_LIMIT_BYTES)}"
+                f"{spec.name} with its layers is {megabytes(size.zipped)} zipped and "
+                f"{megabytes(size.unpacked)} unpacked; the limits are "
+                f"{megabytes(ZIPPED_LIMIT_BYTES)} and {megabytes(UNPACKED_LIMIT_BYTES)}"
             )
 
 
-def _megabytes(size: int) -> str:
-    return f"{size / 1024 / 1024:.1f} MB"
-
-
-def report(bundle: Bundle, fleet: Fleet, out: IO[str]) -> None:
-    """Prints every layer's and every function's size."""
-    layers = {"crawlfleet (ours)": bundle.package_layer, **bundle.vendor_layers}
-    for name, folder in layers.items():
-        size = bundle.sizes[folder]
-        print(f"layer     {name:<18} {_megabytes(size.zipped):>9} zipped", file=out)
-    for spec in fleet.functions:
-        if (bundle.functions[spec.name] / spec.folder / SCRAPY_FOLDER).is_dir():
-            size = bundle.sizes[bundle.functions[spec.name]]
-            line = f"{_megabytes(size.zipped):>9} zipped {_megabytes(size.unpacked):>9} unpacked"
-            print(f"spiders   {spec.name:<18} {line}, with Scrapy", file=out)
-    if bytecode.compiler() is None:
-        print(f"source alone: no python{PYTHON_VERSION} here to compile it with", file=out)
-    for spec in fleet.functions:
-        size = bundle.size_of(spec)
-        unpacked = _megabytes(size.unpacked)
-        line = f"{spec.name:<18} {_megabytes(size.zipped):>9} zipped {unpacked:>9} unpacked"
-        print(f"function  {line}, with its layers", file=out)
-
-
 def main(arguments: list[str] | None = None) -> int:
-    """Builds for one architecture and prints the sizes."""
+    """Builds, and prints the table of sizes and import times."""
     parser = argparse.ArgumentParser(prog="python -m infra.bundle", description="Build the layers.")
     parser.add_argument(
-        "--architecture", type=Architecture, choices=list(Architecture), default=Architecture.ARM64
+        "--architecture",
+        type=Architecture,
+        choices=list(Architecture),
+        action="append",
+        help="of the functions; may be given twice (default: arm64)",
     )
     parser.add_argument(
         "--scrapy",
@@ -364,11 +346,17 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     try:
         spiders = find_packages(chosen.scrapy, Path.cwd(), "--scrapy")
-        bundle = build(chosen.architecture, spiders=spiders)
+        reports = []
+        for architecture in dict.fromkeys(chosen.architecture or [Architecture.ARM64]):
+            bundle = build(architecture, spiders=spiders)
+            report = bundle_report.report(bundle, FLEET, architecture)
+            bundle_report.keep(report, bundle.package_layer.parent)
+            reports.append(report)
     except (BundleError, SpidersError) as error:
         sys.stderr.write(f"{error}\n")
         return os.EX_DATAERR
-    report(bundle, FLEET, sys.stdout)
+    limits = Size(unpacked=UNPACKED_LIMIT_BYTES, zipped=ZIPPED_LIMIT_BYTES)
+    bundle_report.show(reports, limits, sys.stdout)
     return os.EX_OK
 
 

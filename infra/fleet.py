@@ -46,15 +46,20 @@ class VendorGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsynchronousInvocation:
-    """How Lambda treats an event that nobody waits for; what it gives up on is a dead letter.
+    """How Lambda treats an event that nobody waits for.
 
     Attributes:
         retry_attempts: Further tries after a failed one, 0 to 2.
         max_event_age_seconds: Age at which an event that could not be started is given up.
+        dead_letters_kept_hours: How long what was given up on can be looked at; SQS knows 14 days
+            at most. While there is one, an alarm rings.
+        keeps_dead_letters: Whether what is given up on is worth being looked at.
     """
 
     retry_attempts: int
     max_event_age_seconds: int
+    dead_letters_kept_hours: int = 14 * 24
+    keeps_dead_letters: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +72,8 @@ class Grants:
         reads_node_secrets: MongoDB URIs, named by ``names.node_secret``.
         reads_proxy_secrets: Lists of proxies, named by ``names.proxy_secret``.
         invokes: Functions it calls, by name.
+        limits: Functions whose reserved concurrency it reads and changes, by name.
+        notifies: Whether it tells people and machines through SNS.
     """
 
     reads_config: bool = True
@@ -74,6 +81,8 @@ class Grants:
     reads_node_secrets: bool = True
     reads_proxy_secrets: bool = False
     invokes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    notifies: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +142,16 @@ class FunctionSpec:
         """Names of the environment variables it receives, derived from its grants."""
         return tuple(self._environment())
 
+    @property
+    def keeps_dead_letters(self) -> bool:
+        """Whether events that it gave up on are kept."""
+        return self.asynchronous is not None and self.asynchronous.keeps_dead_letters
+
+    @property
+    def invokes_itself(self) -> bool:
+        """Whether its invocations make others of its own."""
+        return self.name in self.grants.invokes
+
     def _environment(self) -> Iterator[str]:
         yield names.ENV_STAGE
         yield names.ENV_LOG_LEVEL
@@ -143,6 +162,12 @@ class FunctionSpec:
             yield names.ENV_NODE_SECRET
         for invoked in self.grants.invokes:
             yield INVOKE_VARIABLES[invoked]
+        if self.grants.limits:
+            yield names.ENV_CONSUMER_CEILING
+        if self.grants.notifies:
+            yield names.ENV_PEOPLE_TOPIC
+            yield names.ENV_PHONES_TOPIC
+            yield names.ENV_MACHINES_TOPIC
         if self.serves_api:
             yield names.ENV_DEFAULT_API_KEY_ID
         if self.runs_spiders:
@@ -185,7 +210,7 @@ class Route:
 class Fleet:
     """The whole description; ``FLEET`` is the one value of it.
 
-    Functions stand in an order in which each is preceded by those it invokes.
+    Functions stand in an order in which each is preceded by those it invokes, itself excepted.
     """
 
     functions: tuple[FunctionSpec, ...]
@@ -260,7 +285,11 @@ SCRAPY: Final = VendorGroup(
     name="scrapy", packages=("itemadapter", "scrapy"), base=("core", "plans", "web", "extract")
 )
 
-_TICK: Final = AsynchronousInvocation(retry_attempts=0, max_event_age_seconds=60)
+#: The next tick does the work of one that failed, and the log has its reason: the alarm is to end
+#: by itself when the cause is mended, and nobody has to purge a queue of ticks for that.
+_TICK: Final = AsynchronousInvocation(
+    retry_attempts=0, max_event_age_seconds=60, dead_letters_kept_hours=1
+)
 
 FLEET: Final = Fleet(
     functions=(
@@ -278,16 +307,21 @@ FLEET: Final = Fleet(
             memory_mb=1024,
             timeout_seconds=900,
             vendor=("core", "plans", "web", "extract"),
-            grants=Grants(reads_proxy_secrets=True, invokes=(names.ID_ISSUER,)),
-            # The event is a wake-up call; the next tick calls again, so old ones are worth nothing.
-            asynchronous=AsynchronousInvocation(retry_attempts=0, max_event_age_seconds=120),
+            # It calls itself where another one has died, or its own time is up.
+            grants=Grants(reads_proxy_secrets=True, invokes=(names.ID_ISSUER, names.CONSUMER)),
+            # The event is a wake-up call, which an account without room refuses to start; the next
+            # tick calls again. An old one is worth nothing, and nobody is to be called for it: that
+            # workers fail or are throttled has alarms of its own.
+            asynchronous=AsynchronousInvocation(
+                retry_attempts=0, max_event_age_seconds=120, keeps_dead_letters=False
+            ),
             runs_spiders=True,
         ),
         FunctionSpec(
             name=names.ROUTER,
             purpose="Answers the HTTP API: persists and queues requests, reads them back.",
             memory_mb=1024,
-            timeout_seconds=29,  # API Gateway waits no longer
+            timeout_seconds=28,  # API Gateway waits for 29
             vendor=("core", "plans"),
             grants=Grants(invokes=(names.ID_ISSUER, names.CONSUMER)),
             serves_api=True,
@@ -298,16 +332,16 @@ FLEET: Final = Fleet(
             memory_mb=512,
             timeout_seconds=120,
             vendor=("core", "plans"),
-            grants=Grants(invokes=(names.ID_ISSUER, names.CONSUMER)),
+            grants=Grants(invokes=(names.ID_ISSUER, names.CONSUMER), limits=(names.CONSUMER,)),
             asynchronous=_TICK,
         ),
         FunctionSpec(
             name=names.MONITOR,
-            purpose="Samples rates, backlog and the stores' health as metrics.",
+            purpose="Samples rates, backlog and the stores' health; tells what is wrong.",
             memory_mb=512,
             timeout_seconds=60,
             vendor=("core",),
-            grants=Grants(),
+            grants=Grants(notifies=True),
             asynchronous=_TICK,
         ),
     ),

@@ -5,9 +5,16 @@ synthesises anywhere and looks nothing up. How functions *behave* is not here bu
 centre; this file holds what costs money or protects data.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
+from urllib.parse import urlsplit
+
+#: Before that age S3 moves nothing into its cheaper class.
+_LEAST_DAYS: Final = 30
+_REDIS_SCHEMES: Final = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
 
 
 class Architecture(StrEnum):
@@ -24,24 +31,108 @@ class Nat(StrEnum):
     GATEWAY = "gateway"
 
 
+class Engine(StrEnum):
+    """What ElastiCache runs. Scripts use commands of Redis 6.2 alone, so either serves."""
+
+    REDIS = "redis"
+    VALKEY = "valkey"
+
+
+class ApiLogs(StrEnum):
+    """How API Gateway comes to the right to write logs, which is a setting of the whole account.
+
+    There is one role an account and region, and whoever sets it last has set it for every API.
+    """
+
+    #: This stage makes a role and sets it; it stays when the stage goes, as others may rely on it.
+    OWN_ROLE = "own-role"
+    #: Somebody else has set it: the account is shared, and its role is not this stage's to change.
+    ROLE_OF_ACCOUNT = "role-of-account"
+    #: No logs of the API at all.
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Redis:
-    """Size and safety of the ElastiCache replication group.
+class Vpc:
+    """A network of the stage's own, dual stack, in two zones.
+
+    Attributes:
+        nat_count: NAT instances or gateways; one for each zone survives a zone's failure.
+        nat: Which of the two.
+        nat_instance_type: Size of a NAT instance; its processor must be arm64.
+    """
+
+    nat_count: int
+    nat: Nat = Nat.INSTANCE
+    nat_instance_type: str = "t4g.nano"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElastiCache:
+    """A replication group of the stage's own: encrypted, with a token, evicting nothing.
 
     Attributes:
         node_type: Instance type of each node.
-        replicas: Copies beside the primary; one or more means automatic failover.
+        replicas: Copies beside each primary; one or more means automatic failover.
         snapshot_days: How long the daily snapshots are kept.
+        engine: Redis or Valkey.
+        cluster_shards: Cluster mode with so many primaries; None is one primary without it. Between
+            the two AWS changes a standing group in steps of its own, not by this number.
+        snapshot: Snapshot that the first deployment fills it from; None begins empty. It stays as
+            it is for as long as the group stands: AWS knows no other way to change it.
     """
 
     node_type: str
     replicas: int
     snapshot_days: int
+    engine: Engine = Engine.REDIS
+    cluster_shards: int | None = None
+    snapshot: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenRedis:
+    """A Redis that stands already: the stage makes none.
+
+    Attributes:
+        url: ``redis://HOST:PORT`` or ``rediss://HOST:PORT``, without a password; with cluster mode
+            ``redis+cluster://`` or ``rediss+cluster://``, and any of its nodes.
+        has_token: Whether it asks for a password. The stage then has an empty secret for it, which
+            the operator fills.
+    """
+
+    url: str
+    has_token: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Atlas:
+    """A MongoDB Atlas cluster that the stage makes for one of its nodes.
+
+    The account must have activated the public extensions ``MongoDB::Atlas::Project``, ``Cluster``,
+    ``DatabaseUser`` and ``ProjectIpAccessList`` in CloudFormation, and hold the API key of the
+    organisation in the secret ``cfn/atlas/profile/<profile>``.
+
+    Attributes:
+        org_id: Organisation that pays.
+        region: Atlas's name of the region, such as ``US_EAST_1``: that of the stage.
+        tier: Size of each of the three members.
+        version: Major version of MongoDB.
+        profile: Which secret has the API key.
+        node: The node whose URI this becomes.
+    """
+
+    org_id: str
+    region: str
+    tier: str = "M10"
+    version: str = "8.0"
+    profile: str = "default"
+    node: str = "main"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsagePlan:
-    """What the default tenant's API key may ask, and who has none.
+    """What the default tenant's API key may ask, who has none, and all together.
 
     Attributes:
         rate_per_second: Steady requests a second; one request may carry 1,000 URLs.
@@ -49,12 +140,78 @@ class UsagePlan:
         daily_quota: Requests a day.
         open_rate_per_second: Requests a second of everybody together to a route that asks for no
             key, each route by itself.
+        api_rate_per_second: Requests a second of all tenants together to one route; beyond it the
+            account's other APIs would go short, which share 10,000.
     """
 
     rate_per_second: int
     burst: int
     daily_quota: int
     open_rate_per_second: int = 10
+    api_rate_per_second: int = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """How long what is put into the archive bucket is kept, and where.
+
+    Attributes:
+        infrequent_after_days: Age at which an object moves to the cheaper class that costs a fee on
+            each reading; S3 wants 30 at least. None leaves it where it is.
+        days: Age at which it is deleted; None keeps it.
+    """
+
+    infrequent_after_days: int | None = 30
+    days: int | None = 365
+
+    def mistakes(self) -> Iterator[str]:
+        """What S3 would refuse in the middle of a deployment."""
+        moved = self.infrequent_after_days
+        if moved is not None and moved < _LEAST_DAYS:
+            yield f"archive.infrequent_after_days is {moved}: S3 wants {_LEAST_DAYS} at least"
+        if self.days is not None and self.days < 1:
+            yield f"archive.days is {self.days}: S3 wants 1 at least"
+        elif self.days is not None and moved is not None and self.days <= moved:
+            yield (
+                f"archive.days is {self.days}: S3 wants more than the {moved} of"
+                " archive.infrequent_after_days; None moves nothing"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notify:
+    """Who is told what is wrong; more can be subscribed by hand to the topics.
+
+    Attributes:
+        emails: Addresses that get every message; AWS first asks each of them whether it wants to.
+        phones: Numbers such as ``+4915112345678`` that get what is critical and CloudWatch's
+            gravest alarms, by SMS.
+        machines: ``https://`` addresses and ARNs of SQS queues that get incidents as JSON.
+    """
+
+    emails: tuple[str, ...] = ()
+    phones: tuple[str, ...] = ()
+    machines: tuple[str, ...] = ()
+
+    def mistakes(self) -> Iterator[str]:
+        """What AWS would refuse in the middle of a deployment."""
+        for field_name in ("emails", "phones", "machines"):
+            addresses = getattr(self, field_name)
+            for address in sorted({one for one in addresses if addresses.count(one) > 1}):
+                yield f"notify.{field_name} has {address!r} more than once"
+        for email in self.emails:
+            if "@" not in email[1:-1]:
+                yield f"notify.emails has {email!r}, which is no address"
+        for phone in self.phones:
+            if not (phone.startswith("+") and phone[1:].isdecimal() and 8 <= len(phone) <= 16):
+                yield f"notify.phones has {phone!r}, which is no + and 7 to 15 digits"
+        for machine in self.machines:
+            if not machine.startswith(("https://", "arn:")):
+                yield f"notify.machines has {machine!r}: no https:// and no ARN of a queue"
+
+
+class StageError(ValueError):
+    """A stage's settings contradict each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,48 +220,137 @@ class Stage:
 
     Attributes:
         name: Part of every deployed name.
-        nodes: MongoDB nodes whose secrets exist from the first deployment; later ones need none.
+        redis: The queue's Redis, made or given.
         consumer_concurrency: Most consumers at once, reserved for them; AWS wants 100 of the
             account's concurrency to stay unreserved, so its limit must be that much higher.
-        nat_count: NAT instances or gateways; one for each zone survives a zone's failure.
-        keep_state: Whether stores and secrets outlive their stack, and stacks refuse deletion.
+        vpc: The network; None puts no function into any, where all stores are reachable without.
+        nodes: MongoDB nodes whose secrets exist from the first deployment; later ones need none.
+        atlas: A MongoDB Atlas cluster to make for one of the nodes; None makes none.
+        api_logs: Whether the API writes logs, and by whose leave.
+        tracing: Whether X-Ray follows requests.
+        dashboard: Whether there is a CloudWatch dashboard.
+        notify: Who is told what is wrong.
+        protect_state: Whether the stack of the stores refuses deletion until somebody says
+            otherwise.
+        keep_state: Whether what is stored outlives its stack: secrets, key, topics and archive as
+            they are, Redis as a snapshot. No stack can then be deleted unasked.
+        tags: Tags of every resource, beside ``crawlfleet``.
         scrapy_packages: Folders of the packages whose Scrapy spiders consumers run, relative to the
             checkout, such as ``"../shop-crawler/shop"``. None: nothing of Scrapy is deployed.
+
+    Raises:
+        StageError: Settings that exclude each other.
     """
 
     name: str
-    redis: Redis
+    redis: ElastiCache | GivenRedis
     usage_plan: UsagePlan
     consumer_concurrency: int
-    nat_count: int
+    vpc: Vpc | None
     nodes: tuple[str, ...] = ("main",)
+    atlas: Atlas | None = None
+    archive: Archive = Archive()
     architecture: Architecture = Architecture.ARM64
-    nat: Nat = Nat.INSTANCE
-    nat_instance_type: str = "t4g.nano"
+    api_logs: ApiLogs = ApiLogs.OWN_ROLE
+    tracing: bool = True
+    dashboard: bool = True
+    notify: Notify = Notify()
     log_retention_days: int = 30
     log_level: str = "INFO"
+    protect_state: bool = True
     keep_state: bool = True
+    tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     scrapy_packages: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if mistakes := list(self._mistakes()):
+            raise StageError(f"stage {self.name!r}: {'; '.join(mistakes)}")
 
-DEV: Final = Stage(
-    name="dev",
-    redis=Redis(node_type="cache.t4g.micro", replicas=0, snapshot_days=1),
-    usage_plan=UsagePlan(rate_per_second=20, burst=40, daily_quota=100_000),
+    @property
+    def stacks(self) -> tuple[str, ...]:
+        """Its stacks, by the last words of their names, in the order of their deployment."""
+        network = () if self.vpc is None else ("network",)
+        return (*network, "state", "compute", "api", "events")
+
+    def protects(self, stack: str) -> bool:
+        """Whether that stack refuses deletion.
+
+        Where state is kept all do, as ``cdk destroy --all`` begins with those that hold none.
+        """
+        return self.keep_state or (self.protect_state and stack == "state")
+
+    def _mistakes(self) -> Iterator[str]:
+        if isinstance(self.redis, GivenRedis):
+            address = urlsplit(self.redis.url)
+            if f"{address.scheme}://" not in _REDIS_SCHEMES or not address.hostname:
+                yield f"redis.url is none of {', '.join(_REDIS_SCHEMES)} with a host"
+            elif address.password is not None:
+                yield "redis.url holds a password; say has_token, and put it into the secret"
+        elif self.vpc is None:
+            yield "ElastiCache stands in a VPC and is reached from nowhere else; there is no vpc"
+        elif self.redis.cluster_shards is not None and self.redis.cluster_shards < 1:
+            yield "redis.cluster_shards is below 1; None is no cluster mode"
+        yield from self.archive.mistakes()
+        yield from self.notify.mistakes()
+        if self.atlas is not None:
+            if self.vpc is None:
+                yield "atlas lets in the addresses of the NAT; there is no vpc"
+            if self.atlas.node not in self.nodes:
+                yield f"atlas.node {self.atlas.node!r} is none of nodes"
+
+
+#: For one project or a first look: little that costs while nothing happens, and whoever ends the
+#: protection of its state removes all of it.
+AWS_SMALL: Final = Stage(
+    name="aws-small",
+    redis=ElastiCache(node_type="cache.t4g.micro", replicas=0, snapshot_days=1),
+    usage_plan=UsagePlan(
+        rate_per_second=20, burst=40, daily_quota=100_000, api_rate_per_second=100
+    ),
     consumer_concurrency=5,
-    nat_count=1,
+    vpc=Vpc(nat_count=1),
+    archive=Archive(days=90),
     log_retention_days=7,
-    log_level="DEBUG",
     keep_state=False,
 )
 
-PROD: Final = Stage(
-    name="prod",
-    redis=Redis(node_type="cache.t4g.small", replicas=1, snapshot_days=7),
+#: For what must not be lost and must not stand still: a zone may fail, stores outlive their stack.
+AWS_LARGE: Final = Stage(
+    name="aws-large",
+    redis=ElastiCache(node_type="cache.t4g.small", replicas=1, snapshot_days=7),
     usage_plan=UsagePlan(rate_per_second=200, burst=400, daily_quota=5_000_000),
     consumer_concurrency=50,
-    nat_count=2,
+    vpc=Vpc(nat_count=2),
 )
 
-STAGES: Final = {stage.name: stage for stage in (DEV, PROD)}
-DEFAULT_STAGE: Final = DEV.name
+#: LocalStack on this machine: no service that it only pretends to have. Functions share the
+#: machine's network, so stores are the machine's own, and its processor is x86-64.
+LOCALSTACK: Final = Stage(
+    name="localstack",
+    redis=GivenRedis(url="redis://127.0.0.1:6379"),
+    usage_plan=UsagePlan(rate_per_second=200, burst=400, daily_quota=5_000_000),
+    consumer_concurrency=8,
+    vpc=None,
+    archive=Archive(infrequent_after_days=None, days=30),
+    architecture=Architecture.X86_64,
+    api_logs=ApiLogs.NONE,
+    tracing=False,
+    dashboard=False,
+    log_retention_days=7,
+    protect_state=False,
+    keep_state=False,
+)
+
+STAGES: Final = {stage.name: stage for stage in (AWS_SMALL, AWS_LARGE, LOCALSTACK)}
+DEFAULT_STAGE: Final = AWS_SMALL.name
+
+
+def find_stage(name: str) -> Stage:
+    """The stage of a name.
+
+    Raises:
+        StageError: There is none.
+    """
+    if name not in STAGES:
+        raise StageError(f"no stage {name!r}; the stages are {', '.join(STAGES)}")
+    return STAGES[name]

@@ -27,6 +27,9 @@ _PLATFORMS: Final = {
     ),
 }
 _MACHINE: Final = {Architecture.ARM64: "aarch64", Architecture.X86_64: "x86_64"}
+#: The head of a binary that Lambda can load: 64 bits, little-endian; and its ``e_machine``.
+_ELF: Final = b"\x7fELF\x02\x01"
+_ELF_MACHINE: Final = {Architecture.ARM64: 183, Architecture.X86_64: 62}
 
 
 class BundleError(Exception):
@@ -72,7 +75,8 @@ def install(text: str, architecture: Architecture, target: Path) -> None:
     """Everything for the functions' platform, whatever this machine is.
 
     Raises:
-        BundleError: pip did not find it, or a source is not plain Python.
+        BundleError: pip did not find it, a source is not plain Python, or a wheel holds a binary
+            of another processor.
     """
     lines = text.splitlines(keepends=True)
     sources = [line for line in lines if canonicalize_name(line.split("==")[0]) in _FROM_SOURCE]
@@ -91,6 +95,22 @@ def install(text: str, architecture: Architecture, target: Path) -> None:
             pure = "Root-Is-Purelib: true" in (one.read_text("WHEEL") or "")
             if canonicalize_name(one.name) in _FROM_SOURCE and not pure:
                 raise BundleError(f"{one.name} was built for this machine; it must be plain Python")
+    check_machine(target, architecture)
+
+
+def check_machine(folder: Path, architecture: Architecture) -> None:
+    """Looks into every binary, because a wheel's tag is only its maker's word.
+
+    Raises:
+        BundleError: One is for another processor than the functions'.
+    """
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        with path.open("rb") as file:
+            head = file.read(20)
+        machine = int.from_bytes(head[18:20], "little")
+        right = head.startswith(_ELF) and machine == _ELF_MACHINE[architecture]
+        if head.startswith(_ELF[:4]) and not right:
+            raise BundleError(f"{path.relative_to(folder)} is no binary for {architecture}")
 
 
 def _pip(lines: Sequence[str], target: Path, lacking: str, *arguments: str) -> None:

@@ -7,7 +7,10 @@ Opens the config centre, MongoDB, Redis, and the web.
 
 from typing import Any
 
-from crawlfleet.wiring.consumer import consumer
+from crawlfleet.wiring.importing import all_of_it_stays
+
+with all_of_it_stays():
+    from crawlfleet.wiring.consumer import consumer
 
 
 def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, object]:

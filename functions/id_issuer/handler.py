@@ -6,7 +6,10 @@ counts.
 
 from typing import Any
 
-from crawlfleet.wiring.id_issuer import id_issuer
+from crawlfleet.wiring.importing import all_of_it_stays
+
+with all_of_it_stays():
+    from crawlfleet.wiring.id_issuer import id_issuer
 
 
 def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, object]:  # noqa: ARG001  Lambda's

@@ -5,7 +5,10 @@ Opens the config centre, MongoDB and Redis; writes embedded-metric-format lines 
 
 from typing import Any
 
-from crawlfleet.wiring.monitor import monitor
+from crawlfleet.wiring.importing import all_of_it_stays
+
+with all_of_it_stays():
+    from crawlfleet.wiring.monitor import monitor
 
 
 def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, object]:  # noqa: ARG001  the tick says nothing

@@ -5,7 +5,10 @@ Opens the config centre, MongoDB and Redis; asks the id-issuer for ids, wakes a 
 
 from typing import Any
 
-from crawlfleet.wiring.router import router
+from crawlfleet.wiring.importing import all_of_it_stays
+
+with all_of_it_stays():
+    from crawlfleet.wiring.router import router
 
 
 def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

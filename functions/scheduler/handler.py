@@ -1,16 +1,24 @@
-"""scheduler: the minute's tick (SPEC.md A5, A9, B1, C5): schedules, dead workers, recovery, staff.
+"""scheduler: the minute's tick (SPEC.md A5, A9, B1, C5): schedules, the dead, recovery, scaling.
 
-Opens the config centre, MongoDB and Redis; asks the id-issuer for ids, wakes consumers.
+An alarm that comes through SNS has it look after the number of workers at once (SPEC.md A12).
+
+Opens the config centre, MongoDB and Redis; asks the id-issuer for ids, wakes consumers and sets
+how many there may be.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
-from crawlfleet.wiring.scheduler import scheduler
+from crawlfleet.wiring.importing import all_of_it_stays
+
+with all_of_it_stays():
+    from crawlfleet.wiring.scheduler import scheduler
 
 
-def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, int]:  # noqa: ARG001  the tick says nothing
+def lambda_handler(event: dict[str, Any], context: Any) -> Mapping[str, int | str]:
     """Do what is due now, however late or often this is called."""
-    return scheduler().tick(
+    return scheduler().answer(
+        event,
         f"scheduler-{context.aws_request_id}",
         lambda: context.get_remaining_time_in_millis() / 1000,
     )

@@ -30,8 +30,14 @@ class ConfigTree(Construct):
         arn = Stack.of(self).format_arn(
             service="ssm", resource="parameter", resource_name=self.root.removeprefix("/")
         )
+        # The revision alone is polled; whoever sees a new one reads the whole tree.
         iam.Grant.add_to_principal(
             grantee=grantee,
-            actions=["ssm:GetParameter", "ssm:GetParameters", "ssm:GetParametersByPath"],
+            actions=["ssm:GetParameter"],
+            resource_arns=[f"{arn}/{names.CONFIG_REVISION}"],
+        )
+        iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=["ssm:GetParametersByPath"],
             resource_arns=[arn, f"{arn}/*"],
         )

@@ -5,6 +5,7 @@ they allow writing to every log group of the account.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
@@ -17,7 +18,7 @@ from constructs import Construct
 from crawlfleet import names
 from infra.components.fleet_network import FleetNetwork
 from infra.components.function_layers import architecture, runtime
-from infra.fleet import FunctionSpec
+from infra.fleet import AsynchronousInvocation, FunctionSpec
 from infra.stages import Stage
 
 #: What Lambda itself does, as the function's role, to attach the function to the VPC. AWS allows
@@ -39,7 +40,7 @@ class CrawlFunction(Construct):
         spec: What it was made from.
         function: The Lambda function.
         dead_letters: Queue of asynchronous events that failed or grew too old; None when every
-            caller waits for the answer.
+            caller waits for the answer, or they are worth nothing.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class CrawlFunction(Construct):
         stage: Stage,
         code: lambda_.Code,
         layers: Sequence[lambda_.ILayerVersion],
-        network: FleetNetwork,
+        network: FleetNetwork | None,
         environment: Mapping[str, str],
         reserved_concurrency: int | None = None,
     ) -> None:
@@ -68,9 +69,11 @@ class CrawlFunction(Construct):
             retention=retention(stage.log_retention_days),
             removal_policy=RemovalPolicy.DESTROY,
         )
-        role = self._role(name, log_group)
-        self.dead_letters = self._dead_letters() if spec.asynchronous else None
+        role = self._role(name, log_group, attached=network is not None)
         waiting = spec.asynchronous
+        self.dead_letters = (
+            self._dead_letters(waiting) if waiting and spec.keeps_dead_letters else None
+        )
         self.function = lambda_.Function(
             self,
             "Function",
@@ -87,18 +90,19 @@ class CrawlFunction(Construct):
             environment=dict(environment),
             role=role,
             log_group=log_group,
-            tracing=lambda_.Tracing.ACTIVE,
-            vpc=network.vpc,
-            vpc_subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
-            security_groups=[network.functions_security_group],
-            ipv6_allowed_for_dual_stack=True,
+            tracing=lambda_.Tracing.ACTIVE if stage.tracing else lambda_.Tracing.DISABLED,
+            **_place(network),
             dead_letter_queue=self.dead_letters,
             retry_attempts=waiting.retry_attempts if waiting else None,
             max_event_age=Duration.seconds(waiting.max_event_age_seconds) if waiting else None,
+            # A worker whose time is up calls for the next one, for as long as there is work. Lambda
+            # takes such a chain for a loop that nobody wanted and stops it after some 16 links.
+            # Ours ends: none is called for beyond the standing decision (flows.staffing).
+            recursive_loop=lambda_.RecursiveLoop.ALLOW if spec.invokes_itself else None,
         )
 
-    def _role(self, name: str, log_group: logs.LogGroup) -> iam.Role:
-        """A role that may write its own log and be attached to the VPC."""
+    def _role(self, name: str, log_group: logs.LogGroup, *, attached: bool) -> iam.Role:
+        """A role that may write its own log and, where there is one, be attached to the VPC."""
         role = iam.Role(
             self,
             "Role",
@@ -106,6 +110,11 @@ class CrawlFunction(Construct):
             description=f"What {name} may do",
         )
         log_group.grant_write(role)
+        if attached:
+            self._allow_attaching(role, name)
+        return role
+
+    def _allow_attaching(self, role: iam.Role, name: str) -> None:
         role.add_to_policy(
             iam.PolicyStatement(
                 sid="AttachToVpc", actions=list(_INTERFACE_ACTIONS), resources=["*"]
@@ -124,17 +133,28 @@ class CrawlFunction(Construct):
                 conditions={"ArnEquals": {"lambda:SourceFunctionArn": function_arn}},
             )
         )
-        return role
 
-    def _dead_letters(self) -> sqs.Queue:
+    def _dead_letters(self, treated: AsynchronousInvocation) -> sqs.Queue:
         return sqs.Queue(
             self,
             "DeadLetters",
-            retention_period=Duration.days(14),
+            retention_period=Duration.hours(treated.dead_letters_kept_hours),
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             removal_policy=RemovalPolicy.DESTROY,
         )
+
+
+def _place(network: FleetNetwork | None) -> dict[str, Any]:
+    """Where the function stands: in the private subnets, or in no network of ours."""
+    if network is None:
+        return {}
+    return {
+        "vpc": network.vpc,
+        "vpc_subnets": ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+        "security_groups": [network.functions_security_group],
+        "ipv6_allowed_for_dual_stack": True,
+    }
 
 
 def retention(days: int) -> logs.RetentionDays:

@@ -1,10 +1,10 @@
 """The default tenant's API key. Its value is made by API Gateway and read there by the operator."""
 
-from aws_cdk import RemovalPolicy
 from aws_cdk import aws_apigateway as apigateway
 from constructs import Construct
 
 from crawlfleet import names
+from infra.components.keeping import kept
 from infra.stages import Stage
 
 
@@ -24,8 +24,6 @@ class DefaultApiKey(Construct):
             description="Key of the default tenant",
             enabled=True,
         )
-        resource.apply_removal_policy(
-            RemovalPolicy.RETAIN if stage.keep_state else RemovalPolicy.DESTROY
-        )
+        resource.apply_removal_policy(kept(stage))
         resource.override_logical_id("DefaultApiKey")
         self.key = apigateway.ApiKey.from_api_key_id(self, "Imported", resource.ref)

@@ -7,14 +7,21 @@ is here: it is free, and an interface endpoint a zone and service costs more tha
 Parameter Store and Secrets Manager that it would carry.
 """
 
-from aws_cdk import Tags
+import hashlib
+
+from aws_cdk import Stack, Tags
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from infra.stages import Nat, Stage
+from infra.components.nat_instance import user_data
+from infra.stages import Nat, Vpc
 
 #: Zones of the VPC: what a stack without a fixed region may count on everywhere.
 ZONES = 2
+
+
+#: What Amazon Linux 2023, the image of NAT instances, calls its disk.
+_ROOT_DEVICE = "/dev/xvda"
 
 
 class FleetNetwork(Construct):
@@ -26,16 +33,18 @@ class FleetNetwork(Construct):
         egress_addresses: IPv4 addresses from which the functions are seen outside.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, stage: Stage) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, stage_name: str, settings: Vpc
+    ) -> None:
         super().__init__(scope, construct_id)
-        instances = self._nat_instances(stage) if stage.nat is Nat.INSTANCE else None
+        instances = self._nat_instances(settings) if settings.nat is Nat.INSTANCE else None
         self.vpc = ec2.Vpc(
             self,
             "Vpc",
             ip_protocol=ec2.IpProtocol.DUAL_STACK,
             max_azs=ZONES,
             nat_gateway_provider=instances,
-            nat_gateways=stage.nat_count,
+            nat_gateways=settings.nat_count,
             subnet_configuration=[
                 ec2.SubnetConfiguration(
                     name="public",
@@ -73,15 +82,24 @@ class FleetNetwork(Construct):
             allow_all_outbound=True,
             allow_all_ipv6_outbound=True,
         )
-        Tags.of(self.vpc).add("Name", f"crawlfleet-{stage.name}")
+        Tags.of(self.vpc).add("Name", f"crawlfleet-{stage_name}")
 
     def _settle(self, instance: ec2.Instance) -> None:
-        """Gives a NAT instance an address that outlives it, and a way out before its first start.
+        """Gives a NAT instance an encrypted disk, an address that outlives it, and a way out.
 
         A deployment replaces the instance whenever a newer image is out; whoever admits the fleet
-        by address, such as MongoDB Atlas, must not notice. At its first start the instance installs
-        its packet filter, once: without the route to the internet it would never forward anything.
+        by address, such as MongoDB Atlas, must not notice. A change of what it runs at its first
+        start replaces it too: an instance that stands would never hear of it.
         """
+        text = instance.user_data.render()
+        digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+        made = Stack.of(self).get_logical_id(instance.instance)
+        instance.instance.override_logical_id(f"{made}{digest}")
+        instance.instance.block_device_mappings = [
+            ec2.CfnInstance.BlockDeviceMappingProperty(
+                device_name=_ROOT_DEVICE, ebs=ec2.CfnInstance.EbsProperty(encrypted=True)
+            )
+        ]
         address = ec2.CfnEIP(instance, "Address", domain="vpc")
         ec2.CfnEIPAssociation(
             instance,
@@ -89,14 +107,17 @@ class FleetNetwork(Construct):
             allocation_id=address.attr_allocation_id,
             instance_id=instance.instance_id,
         )
+        # Its packet filter comes from there.
         for subnet in self.vpc.public_subnets:
             instance.node.add_dependency(subnet.internet_connectivity_established)
 
     @staticmethod
-    def _nat_instances(stage: Stage) -> ec2.NatInstanceProviderV2:
+    def _nat_instances(settings: Vpc) -> ec2.NatInstanceProviderV2:
         return ec2.NatProvider.instance_v2(
-            instance_type=ec2.InstanceType(stage.nat_instance_type),
+            instance_type=ec2.InstanceType(settings.nat_instance_type),
             default_allowed_traffic=ec2.NatTrafficDirection.OUTBOUND_ONLY,
-            # A burst of crawling must not meet the credit limit of a small instance.
+            user_data=user_data(),
+            # A burst of crawling must not meet the credit limit of a small instance. What that can
+            # cost is in docs/cost.md.
             credit_specification=ec2.CpuCredits.UNLIMITED,
         )

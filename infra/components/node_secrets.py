@@ -1,16 +1,20 @@
 """Where the MongoDB nodes' URIs are kept: one secret a node.
 
 The stack makes the secrets of the stage's first nodes, empty; the operator puts the URIs in, and no
-later deployment touches them. A node that joins afterwards needs no deployment: its secret is made
-by hand under the same prefix, which the functions may read, and the config centre names it.
+later deployment touches them. Only the URI of a cluster that the stage itself makes is put in. A
+node that joins afterwards needs no deployment: its secret is made by hand under the same prefix,
+which the functions may read, and the config centre names it.
 """
 
-from aws_cdk import ArnFormat, RemovalPolicy, Stack
+from collections.abc import Mapping
+
+from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from crawlfleet import names
+from infra.components.keeping import kept
 from infra.stages import Stage
 
 
@@ -21,7 +25,9 @@ class NodeSecrets(Construct):
         name_pattern: Secret's name with ``{node}`` in it, for the functions' environment.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, stage: Stage) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, stage: Stage, uris: Mapping[str, str]
+    ) -> None:
         super().__init__(scope, construct_id)
         self.name_pattern = names.node_secret(stage.name, "{node}")
         self._prefix = names.node_secret(stage.name, "")
@@ -32,11 +38,11 @@ class NodeSecrets(Construct):
                 self,
                 f"Node-{node}",
                 name=names.node_secret(stage.name, node),
-                description=f"MongoDB URI of the node {node}; put in by the operator",
+                description=f"MongoDB URI of the node {node}"
+                + ("" if node in uris else "; put in by the operator"),
+                secret_string=uris.get(node),
             )
-            secret.apply_removal_policy(
-                RemovalPolicy.RETAIN if stage.keep_state else RemovalPolicy.DESTROY
-            )
+            secret.apply_removal_policy(kept(stage))
             secret.override_logical_id(f"NodeSecret{node.title().replace('-', '')}")
 
     def grant_read(self, grantee: iam.IGrantable) -> None:

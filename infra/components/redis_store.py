@@ -1,8 +1,12 @@
-"""The queue's Redis: an ElastiCache replication group that evicts nothing.
+"""The queue's Redis: an ElastiCache replication group that evicts nothing, or one that stands.
 
 MongoDB is the truth and Redis the index (DESIGN.md, decision 1), so losing it costs a rebuild and
 no request; yet an entry that Redis evicted quietly would wait for recovery, hence ``noeviction``.
+A stage that keeps its state keeps of Redis a snapshot: the group itself would hold on to its
+subnets and firewall, without which neither its stack nor the network could be deleted.
 """
+
+from typing import Any, Final, Protocol
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_ec2 as ec2
@@ -12,17 +16,61 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from crawlfleet import names
-from infra.stages import Stage
+from infra.components.keeping import kept, saved
+from infra.stages import ElastiCache, Engine, GivenRedis, Stage
 
 PORT = 6379
 
+#: Version of each engine, and the family of parameters that belongs to it.
+_ENGINES: Final = {Engine.REDIS: ("7.1", "redis7"), Engine.VALKEY: ("8.0", "valkey8")}
 
-class RedisStore(Construct):
-    """Replication group, AUTH token and the firewall round them.
+
+class RedisStore(Protocol):
+    """What the functions are told of their Redis.
 
     Attributes:
-        token: Secret that holds the AUTH token, made once and never written in a template.
-        url: ``rediss://`` address of the primary, without the token.
+        url: Its address as ``names.ENV_REDIS_URL`` has it, without the token.
+        token_arn: Secret that holds the token; empty where Redis asks for none.
+    """
+
+    url: str
+    token_arn: str
+
+    def grant_token(self, grantee: iam.IGrantable) -> None:
+        """Lets the grantee read the token, if there is one."""
+
+
+class GivenStore(Construct):
+    """A Redis that somebody else runs. See :class:`RedisStore`."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, stage: Stage, settings: GivenRedis
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.url = settings.url
+        self.token_arn = ""
+        if settings.has_token:
+            # Not the L2 construct: that one would fill in a random password that Redis refuses.
+            secret = secretsmanager.CfnSecret(
+                self,
+                "Token",
+                name=token_name(stage),
+                description="Password of the queue's Redis; put in by the operator",
+            )
+            secret.apply_removal_policy(kept(stage))
+            secret.override_logical_id("RedisToken")
+            self.token_arn = secret.ref
+
+    def grant_token(self, grantee: iam.IGrantable) -> None:
+        """Lets the grantee read the token, if there is one."""
+        if self.token_arn:
+            _grant(grantee, self.token_arn)
+
+
+class ElastiCacheStore(Construct):
+    """Replication group, AUTH token and the firewall round them. See :class:`RedisStore`.
+
+    With cluster mode the address is the one that tells clients of all primaries.
     """
 
     def __init__(
@@ -31,29 +79,31 @@ class RedisStore(Construct):
         construct_id: str,
         *,
         stage: Stage,
+        settings: ElastiCache,
         vpc: ec2.IVpc,
         clients: ec2.ISecurityGroup,
     ) -> None:
         super().__init__(scope, construct_id)
-        kept = RemovalPolicy.RETAIN if stage.keep_state else RemovalPolicy.DESTROY
-        name = f"{names.PRODUCT}-{stage.name}"
-        self.token = secretsmanager.Secret(
+        token = secretsmanager.Secret(
             self,
             "Token",
-            secret_name=f"{names.PRODUCT}/{stage.name}/redis",
+            secret_name=token_name(stage),
             description="AUTH token of the queue's Redis",
             generate_secret_string=secretsmanager.SecretStringGenerator(
                 exclude_punctuation=True, include_space=False, password_length=64
             ),
-            removal_policy=kept,
+            # It opens this group and no other: a next one makes its own, under the same name.
+            removal_policy=RemovalPolicy.DESTROY,
         )
-        _pin(self.token, "RedisToken")
+        _pin(token, "RedisToken")
+        version, family = _ENGINES[settings.engine]
         parameters = elasticache.CfnParameterGroup(
             self,
             "Parameters",
-            cache_parameter_group_family="redis7",
+            cache_parameter_group_family=family,
             description="Queue entries are never evicted",
-            properties={"maxmemory-policy": "noeviction"},
+            properties={"maxmemory-policy": "noeviction"}
+            | ({"cluster-enabled": "yes"} if settings.cluster_shards else {}),
         )
         subnets = elasticache.CfnSubnetGroup(
             self,
@@ -64,14 +114,13 @@ class RedisStore(Construct):
         group = elasticache.CfnReplicationGroup(
             self,
             "Group",
-            replication_group_id=name,
+            replication_group_id=f"{names.PRODUCT}-{stage.name}",
             replication_group_description="Crawlfleet queues and leases",
-            engine="redis",
-            engine_version="7.1",
-            cache_node_type=stage.redis.node_type,
-            num_cache_clusters=1 + stage.redis.replicas,
-            automatic_failover_enabled=stage.redis.replicas > 0,
-            multi_az_enabled=stage.redis.replicas > 0,
+            engine=settings.engine.value,
+            engine_version=version,
+            cache_node_type=settings.node_type,
+            **_layout(settings),
+            multi_az_enabled=settings.replicas > 0,
             cache_parameter_group_name=parameters.ref,
             cache_subnet_group_name=subnets.ref,
             security_group_ids=[self._firewall(vpc, clients).security_group_id],
@@ -79,23 +128,25 @@ class RedisStore(Construct):
             at_rest_encryption_enabled=True,
             transit_encryption_enabled=True,
             # A reference that CloudFormation resolves while deploying, not the token.
-            auth_token=self.token.secret_value.unsafe_unwrap(),
-            snapshot_retention_limit=stage.redis.snapshot_days,
+            auth_token=token.secret_value.unsafe_unwrap(),
+            snapshot_name=settings.snapshot,
+            snapshot_retention_limit=settings.snapshot_days,
             snapshot_window="03:00-04:00",
             preferred_maintenance_window="sun:04:30-sun:05:30",
             auto_minor_version_upgrade=True,
         )
-        group.apply_removal_policy(kept)
+        group.apply_removal_policy(saved(stage))
         group.override_logical_id("Redis")
-        self.url = f"rediss://{group.attr_primary_end_point_address}:{PORT}"
+        self.url = (
+            f"rediss+cluster://{group.attr_configuration_end_point_address}:{PORT}"
+            if settings.cluster_shards
+            else f"rediss://{group.attr_primary_end_point_address}:{PORT}"
+        )
+        self.token_arn = token.secret_arn
 
     def grant_token(self, grantee: iam.IGrantable) -> None:
         """Lets the grantee read the AUTH token."""
-        iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["secretsmanager:GetSecretValue"],
-            resource_arns=[self.token.secret_arn],
-        )
+        _grant(grantee, self.token_arn)
 
     def _firewall(self, vpc: ec2.IVpc, clients: ec2.ISecurityGroup) -> ec2.SecurityGroup:
         firewall = ec2.SecurityGroup(
@@ -107,6 +158,33 @@ class RedisStore(Construct):
         )
         firewall.add_ingress_rule(clients, ec2.Port.tcp(PORT), "The functions")
         return firewall
+
+
+def token_name(stage: Stage) -> str:
+    """Name of the secret with the token."""
+    return f"{names.PRODUCT}/{stage.name}/redis"
+
+
+def _layout(settings: ElastiCache) -> dict[str, Any]:
+    """How many nodes, and which: ElastiCache says the two modes in different words."""
+    if settings.cluster_shards:
+        return {
+            "cluster_mode": "enabled",
+            "num_node_groups": settings.cluster_shards,
+            "replicas_per_node_group": settings.replicas,
+            # AWS has no cluster mode without it, even where there is nobody to fail over to.
+            "automatic_failover_enabled": True,
+        }
+    return {
+        "num_cache_clusters": 1 + settings.replicas,
+        "automatic_failover_enabled": settings.replicas > 0,
+    }
+
+
+def _grant(grantee: iam.IGrantable, secret_arn: str) -> None:
+    iam.Grant.add_to_principal(
+        grantee=grantee, actions=["secretsmanager:GetSecretValue"], resource_arns=[secret_arn]
+    )
 
 
 def _pin(secret: secretsmanager.Secret, logical_id: str) -> None:

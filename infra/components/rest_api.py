@@ -2,9 +2,16 @@
 
 REST (v1) rather than HTTP (v2), because keys and usage plans per tenant exist only here and
 LocalStack's community edition knows no other (DESIGN.md, decision 12).
+
+**How large a request may be.** API Gateway refuses more than 10 MB and Lambda more than 6 MB; both
+are fixed, and REST APIs have no setting below: a request validator knows schemas and not sizes, a
+resource policy has no condition for it, and a web ACL sees the first 64 KB, where an honest batch
+is larger. What holds the bound is the router: ``BODY_LIMIT`` in ``crawlfleet/edge/inputs.py``,
+which answers 413.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_apigateway as apigateway
@@ -15,7 +22,7 @@ from constructs import Construct
 from crawlfleet import names
 from infra.components.crawl_function import retention
 from infra.fleet import FLEET
-from infra.stages import Stage
+from infra.stages import ApiLogs, Stage
 
 
 class RestApi(Construct):
@@ -36,42 +43,36 @@ class RestApi(Construct):
         default_key: apigateway.IApiKey,
     ) -> None:
         super().__init__(scope, construct_id)
-        access_log = logs.LogGroup(
-            self,
-            "AccessLog",
-            log_group_name=f"/aws/apigateway/{names.PRODUCT}-{stage.name}",
-            retention=retention(stage.log_retention_days),
-            removal_policy=RemovalPolicy.DESTROY,
-        )
+        limits, logged = stage.usage_plan, stage.api_logs is not ApiLogs.NONE
+        own_role = stage.api_logs is ApiLogs.OWN_ROLE
         self.api = apigateway.RestApi(
             self,
             "Api",
             rest_api_name=f"{names.PRODUCT}-{stage.name}",
             description="Submits requests and reads them back",
             endpoint_types=[apigateway.EndpointType.REGIONAL],
-            # The account's one setting that lets API Gateway log at all; other APIs may use it.
-            cloud_watch_role=True,
-            cloud_watch_role_removal_policy=RemovalPolicy.RETAIN,
+            # The account's one setting that lets API Gateway log at all: other APIs may have come
+            # to rely on it, so it stays.
+            cloud_watch_role=own_role,
+            cloud_watch_role_removal_policy=RemovalPolicy.RETAIN if own_role else None,
             deploy_options=apigateway.StageOptions(
                 stage_name=stage.name,
-                tracing_enabled=True,
-                metrics_enabled=True,
-                logging_level=apigateway.MethodLoggingLevel.ERROR,
-                data_trace_enabled=False,
-                access_log_destination=apigateway.LogGroupLogDestination(access_log),
-                access_log_format=_access_log_format(),
+                tracing_enabled=stage.tracing,
+                throttling_rate_limit=limits.api_rate_per_second,
+                throttling_burst_limit=limits.api_rate_per_second,
                 method_options=_open_routes(stage),
+                **_method_settings(stage),
+                **(self._access_log(stage) if logged else {}),
             ),
         )
-        # API Gateway makes this group itself where there is none, and keeps its lines for ever.
-        faults = logs.LogGroup(
-            self,
-            "ExecutionLog",
-            log_group_name=f"API-Gateway-Execution-Logs_{self.api.rest_api_id}/{stage.name}",
-            retention=retention(stage.log_retention_days),
-            removal_policy=RemovalPolicy.DESTROY,
-        )
-        self.api.deployment_stage.node.add_dependency(faults)
+        if logged:
+            # API Gateway makes this group itself where there is none, and keeps its lines for ever.
+            faults = self._log_group(
+                "ExecutionLog",
+                f"API-Gateway-Execution-Logs_{self.api.rest_api_id}/{stage.name}",
+                stage,
+            )
+            self.api.deployment_stage.node.add_dependency(faults)
         for route in FLEET.routes:
             self.api.root.resource_for_path(route.path).add_method(
                 route.method,
@@ -83,16 +84,30 @@ class RestApi(Construct):
             name=f"{names.PRODUCT}-{stage.name}-{names.DEFAULT_TENANT}",
             description="What the default tenant may ask",
             throttle=apigateway.ThrottleSettings(
-                rate_limit=stage.usage_plan.rate_per_second, burst_limit=stage.usage_plan.burst
+                rate_limit=limits.rate_per_second, burst_limit=limits.burst
             ),
-            quota=apigateway.QuotaSettings(
-                limit=stage.usage_plan.daily_quota, period=apigateway.Period.DAY
-            ),
+            quota=apigateway.QuotaSettings(limit=limits.daily_quota, period=apigateway.Period.DAY),
             api_stages=[
                 apigateway.UsagePlanPerApiStage(api=self.api, stage=self.api.deployment_stage)
             ],
         )
         self.plan.add_api_key(default_key)
+
+    def _access_log(self, stage: Stage) -> dict[str, Any]:
+        group = self._log_group("AccessLog", f"/aws/apigateway/{names.PRODUCT}-{stage.name}", stage)
+        return {
+            "access_log_destination": apigateway.LogGroupLogDestination(group),
+            "access_log_format": _access_log_format(),
+        }
+
+    def _log_group(self, construct_id: str, name: str, stage: Stage) -> logs.LogGroup:
+        return logs.LogGroup(
+            self,
+            construct_id,
+            log_group_name=name,
+            retention=retention(stage.log_retention_days),
+            removal_policy=RemovalPolicy.DESTROY,
+        )
 
 
 def _open_routes(stage: Stage) -> dict[str, apigateway.MethodDeploymentOptions]:
@@ -105,12 +120,21 @@ def _open_routes(stage: Stage) -> dict[str, apigateway.MethodDeploymentOptions]:
         f"{route.path}/{route.method}": apigateway.MethodDeploymentOptions(
             throttling_rate_limit=stage.usage_plan.open_rate_per_second,
             throttling_burst_limit=stage.usage_plan.open_rate_per_second,
-            metrics_enabled=True,
-            logging_level=apigateway.MethodLoggingLevel.ERROR,
-            data_trace_enabled=False,
+            **_method_settings(stage),
         )
         for route in FLEET.routes
         if not route.api_key_required
+    }
+
+
+def _method_settings(stage: Stage) -> dict[str, Any]:
+    """What is measured and logged of a method: faults, and never what callers send."""
+    logged = stage.api_logs is not ApiLogs.NONE
+    level = apigateway.MethodLoggingLevel
+    return {
+        "metrics_enabled": True,
+        "logging_level": level.ERROR if logged else level.OFF,
+        "data_trace_enabled": False,
     }
 
 

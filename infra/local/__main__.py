@@ -9,12 +9,16 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from crawlfleet.cli.console import printable
 from infra.local.cloud import down, up
 from infra.local.health import advice, look
+from infra.local.notifications import latest
 from infra.local.parts import PartError
 from infra.local.server import Options, serve
 from infra.local.state import Addresses, StateFolder
 
+#: Notifications that ``status`` shows.
+_NOTIFICATIONS: Final = 5
 #: Exit status of ``status`` where nothing runs, as that of init scripts.
 NOT_RUNNING: Final = 3
 
@@ -70,12 +74,15 @@ def _show(addresses: Addresses) -> None:
     )
 
 
-def _status(running: Addresses) -> int:
+def _status(running: Addresses, notifications: Path) -> int:
     """Show what runs and how each part of it is; return the exit status."""
     print(f"running, process {running.pid}\n")
     _show(running)
     parts = look(running)
     print("\n" + "\n".join(f"  {health}" for health in parts))
+    if told := latest(notifications, _NOTIFICATIONS):
+        print(f"\nthe latest notifications, whole in {notifications}:")
+        print("\n".join(f"  {each.at}  {printable(each.subject)}" for each in told))
     said = advice(parts, running.log_dir)
     if said:
         print(f"\nerror: {said}", file=sys.stderr)
@@ -127,7 +134,7 @@ def main(arguments: list[str]) -> int:
                 if running is None:
                     print("not running; `make up` starts it")
                     return NOT_RUNNING
-                return _status(running)
+                return _status(running, folder.notifications_dir)
     except PartError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

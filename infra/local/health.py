@@ -13,9 +13,10 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import pymongo
-import redis
 from pymongo.errors import PyMongoError
 
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.errors import CrawlfleetError
 from infra.local.aws_server import READY_PATH
 from infra.local.state import Addresses
 
@@ -72,7 +73,7 @@ def _health(part: str, ask: Callable[[], object]) -> Health:
         ask()
     except _UnwellError as error:
         return Health(part=part, problem=str(error))
-    except (redis.RedisError, PyMongoError, OSError, ValueError) as error:
+    except (CrawlfleetError, PyMongoError, OSError, ValueError) as error:
         # MongoDB's driver adds its settings and its whole view of the servers.
         said = str(error).partition(" (configured timeouts")[0].partition(", Timeout:")[0]
         return Health(part=part, answers=False, problem=said[:200] or type(error).__name__)
@@ -80,10 +81,10 @@ def _health(part: str, ask: Callable[[], object]) -> Health:
 
 
 def _ask_redis(url: str) -> None:
-    with redis.Redis.from_url(
-        url, socket_timeout=PART_SECONDS, socket_connect_timeout=PART_SECONDS
-    ) as client:
-        client.ping()
+    with RedisConnection(
+        url, connect_seconds=PART_SECONDS, answer_seconds=PART_SECONDS
+    ) as connection:
+        connection.ping()
 
 
 def _ask_mongo(uri: str) -> None:

@@ -1,6 +1,6 @@
-"""Lambda's Invoke API, so that boto3 with ``AWS_ENDPOINT_URL_LAMBDA`` works unchanged.
+"""Lambda's API, as far as it is used: boto3 with ``AWS_ENDPOINT_URL_LAMBDA`` works unchanged.
 
-``POST /2015-03-31/functions/{name}/invocations`` as AWS documents it, and two pages of our own:
+Invocations and reserved concurrency, as AWS documents them, and two pages of our own:
 ``GET /_local/status`` tells what runs, ``POST /_local/clocks/{rule}`` fires a clock at once and
 answers with what the function answered.
 """
@@ -12,11 +12,17 @@ from typing import Final
 from aiohttp import web
 
 from infra.local.clocks import Clocks
-from infra.local.lambda_service import LambdaService, ThrottledError, UnknownFunctionError
+from infra.local.lambda_service import (
+    LambdaService,
+    NothingToReserveError,
+    ThrottledError,
+    UnknownFunctionError,
+)
 
 #: Lambda's own limits, in bytes.
 MAX_WAITED_BYTES: Final = 6 * 1024 * 1024
 MAX_SENT_BYTES: Final = 1024 * 1024
+_RESERVED: Final = "ReservedConcurrentExecutions"
 
 
 class InvokeApi:
@@ -31,6 +37,8 @@ class InvokeApi:
         """The HTTP application."""
         application = web.Application(client_max_size=MAX_WAITED_BYTES + 1)
         application.router.add_post("/2015-03-31/functions/{name}/invocations", self._invoke)
+        application.router.add_get("/2019-09-30/functions/{name}/concurrency", self._reserved)
+        application.router.add_put("/2017-10-31/functions/{name}/concurrency", self._reserve)
         application.router.add_post("/_local/clocks/{rule}", self._fire)
         application.router.add_get("/_local/status", self._status)
         return application
@@ -55,8 +63,7 @@ class InvokeApi:
         try:
             return await self._run(name, kind, payload)
         except UnknownFunctionError as error:
-            message = f"Function not found: {error}"
-            return _error(404, "ResourceNotFoundException", message)
+            return _unknown(error)
         except ThrottledError:
             return _error(429, "TooManyRequestsException", "Rate Exceeded.")
 
@@ -77,6 +84,33 @@ class InvokeApi:
             body=result.payload.encode(), headers=headers, content_type="application/json"
         )
 
+    async def _reserved(self, request: web.Request) -> web.Response:
+        try:
+            count = self._service.reserved(request.match_info["name"])
+        except UnknownFunctionError as error:
+            return _unknown(error)
+        return web.json_response({} if count is None else {_RESERVED: count})
+
+    async def _reserve(self, request: web.Request) -> web.Response:
+        try:
+            count = json.loads(await request.read())[_RESERVED]
+        except (ValueError, TypeError, LookupError):
+            count = None
+        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            message = f"{_RESERVED} is no number from 0 on"
+            return _error(400, "InvalidParameterValueException", message)
+        try:
+            await self._service.reserve(request.match_info["name"], count)
+        except UnknownFunctionError as error:
+            return _unknown(error)
+        except NothingToReserveError as error:
+            message = (
+                f"Specified {_RESERVED} for function decreases account's "
+                f"UnreservedConcurrentExecution below its minimum value: there are {error} to give"
+            )
+            return _error(400, "InvalidParameterValueException", message)
+        return web.json_response({_RESERVED: count})
+
     async def _fire(self, request: web.Request) -> web.Response:
         try:
             result = await self._clocks.fire(request.match_info["rule"])
@@ -93,13 +127,17 @@ class InvokeApi:
                     name: {
                         "environments": pool.pids,
                         "busy": pool.busy,
-                        "limit": pool.function.limit,
+                        "limit": pool.limit,
                         "invocations": pool.invocations,
                     }
                     for name, pool in self._service.pools.items()
                 }
             }
         )
+
+
+def _unknown(error: UnknownFunctionError) -> web.Response:
+    return _error(404, "ResourceNotFoundException", f"Function not found: {error}")
 
 
 def _error(status: int, kind: str, message: str) -> web.Response:

@@ -39,6 +39,10 @@ class ThrottledError(RuntimeError):
     """The function's reserved concurrency is used up."""
 
 
+class NothingToReserveError(ValueError):
+    """More was to be reserved for a function than there is to give."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalFunction:
     """A function as this machine runs it.
@@ -48,6 +52,8 @@ class LocalFunction:
         handler: ``package.module.function``.
         limit: Most environments at once.
         throttles: Whether a caller beyond the limit is refused; it waits otherwise.
+        ceiling: Most environments that may be reserved for it; None where none may. It stands for
+            what an account has to give.
         retry_attempts: Further tries of an event that nobody waits for.
         max_event_age_seconds: Age at which such an event is given up when it could not start.
         variables: Whole environment of its processes.
@@ -59,6 +65,7 @@ class LocalFunction:
     memory_mb: int
     limit: int
     throttles: bool = False
+    ceiling: int | None = None
     retry_attempts: int = 2
     max_event_age_seconds: float = 6 * 3600
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -197,6 +204,7 @@ class Pool:
     def __init__(self, function: LocalFunction, log_path: Path) -> None:
         """Start with none; output of all goes to ``log_path``."""
         self.function = function
+        self.limit = function.limit
         self._log: IO[bytes] = log_path.open("ab")
         self._free: list[Environment] = []
         self._all: set[Environment] = set()
@@ -238,10 +246,27 @@ class Pool:
             await environment.stop()
         return await Environment.start(self.function, self._log)
 
+    async def reserve(self, count: int) -> None:
+        """Have so many environments at most: what runs goes on, what idles beyond them is ended.
+
+        Raises:
+            NothingToReserveError: more than there is to give.
+        """
+        if self.function.ceiling is None or not 0 <= count <= self.function.ceiling:
+            raise NothingToReserveError(self.function.ceiling or 0)
+        async with self._changed:
+            self.limit = count
+            self._changed.notify_all()
+        while self._free and len(self._all) > count:
+            # The one that has waited longest.
+            environment = self._free.pop(0)
+            self._all.discard(environment)
+            await environment.stop()
+
     async def freed(self) -> None:
         """Wait until a place is free; another caller may be quicker to take it."""
         async with self._changed:
-            await self._changed.wait_for(lambda: self.busy < self.function.limit)
+            await self._changed.wait_for(lambda: self.busy < self.limit)
 
     async def idle(self) -> None:
         """Wait until nothing runs."""
@@ -251,7 +276,7 @@ class Pool:
     @contextlib.asynccontextmanager
     async def _place(self, *, wait: bool) -> AsyncIterator[None]:
         async with self._changed:
-            while self.busy >= self.function.limit:
+            while self.busy >= self.limit:
                 if self.function.throttles and not wait:
                     raise ThrottledError(self.function.name)
                 await self._changed.wait()
@@ -291,6 +316,24 @@ class LambdaService:
             for function in functions
         }
         self._deliveries: set[asyncio.Task[None]] = set()
+
+    def reserved(self, name: str) -> int | None:
+        """How many environments are reserved for a function; None where none are.
+
+        Raises:
+            UnknownFunctionError: no such function.
+        """
+        pool = self._pool(name)
+        return pool.limit if pool.function.throttles else None
+
+    async def reserve(self, name: str, count: int) -> None:
+        """Reserve so many environments for a function, from now on.
+
+        Raises:
+            UnknownFunctionError: no such function.
+            NothingToReserveError: more than there is to give.
+        """
+        await self._pool(name).reserve(count)
 
     def check(self, name: str) -> None:
         """Do nothing if there is such a function.
@@ -352,7 +395,7 @@ class LambdaService:
     async def _within(pool: Pool, payload: str, request_id: str, seconds: float) -> Result:
         """Invoke when a place is free within the event's age; a started one is not cut short."""
         async with asyncio.timeout(seconds) as age:
-            while pool.busy >= pool.function.limit:
+            while pool.busy >= pool.limit:
                 await pool.freed()
             age.reschedule(None)
             return await pool.invoke(payload, request_id, wait=True)

@@ -55,6 +55,7 @@ class MongoServer:
         parameters: Mapping[str, str | int] | None = None,
         cache_gb: float = _CACHE_GB,
         log_dir: Path | None = None,
+        own: bool = False,
     ) -> None:
         """Describe the replica set.
 
@@ -66,12 +67,14 @@ class MongoServer:
             parameters: of ``--setParameter``, such as ``{"ttlMonitorSleepSecs": 1}``.
             cache_gb: WiredTiger's cache of each member; 0.25 is the least it takes.
             log_dir: where each member logs; beside the data when absent.
+            own: start one whatever ``MONGODB_URI`` names: what is going to be filled is nobody's.
         """
         self._data_dir = data_dir
         self._ports = tuple(ports)
         self._parameters = dict(parameters or {})
         self._cache_gb = cache_gb
         self._log_dir = log_dir
+        self._own = own
         self._member_count = members
         self._stack = ExitStack()
         self._folder = Path()
@@ -86,7 +89,7 @@ class MongoServer:
 
     def start(self) -> Self:
         """Start the replica set, or take the one that ``MONGODB_URI`` names."""
-        given = os.environ.get(ENV_URI)
+        given = None if self._own else os.environ.get(ENV_URI)
         if given and self._member_count == 1:
             self.uri = given
             return self

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Self
@@ -34,11 +35,14 @@ class RedisServer:
         port: int = 0,
         log_path: Path | None = None,
         own: bool = False,
+        options: Sequence[str] = (),
     ) -> None:
         """Choose where data is kept; ``port`` 0 is any free one.
 
         ``own`` starts one whatever ``REDIS_URL`` names: what is going to be killed is nobody's.
+        ``options`` are the server's own, after those that are given here.
         """
+        self._options = tuple(options)
         self._data_dir = data_dir
         self._log_path = log_path
         self._port = self._bound = port
@@ -80,6 +84,7 @@ class RedisServer:
                     *("--appendonly", "yes" if kept else "no", "--appendfsync", "everysec"),
                     *("--save", "", "--maxmemory-policy", "noeviction"),
                     *("--tcp-keepalive", "60", "--daemonize", "no"),
+                    *self._options,
                 ],
                 self._log_path or self._folder / "redis.log",
             )

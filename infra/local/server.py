@@ -26,6 +26,7 @@ from infra.local.invoke_api import InvokeApi
 from infra.local.keys import DEFAULT_KEY_ID, ApiKeys
 from infra.local.lambda_service import LambdaService, LocalFunction
 from infra.local.mongo_server import MongoServer
+from infra.local.notifications import Letterbox, make_topics
 from infra.local.parts import LOOPBACK, PartError, python_environment
 from infra.local.redis_server import RedisServer
 from infra.local.seeding import seed_config
@@ -52,7 +53,7 @@ class Options:
 
     Attributes:
         state: The state folder.
-        consumers: Most consumers at once.
+        consumers: Most consumers at once: what scaling may reserve for them, and has to begin with.
         ticking: Whether the clocks tick by themselves.
         seed: Whether an empty config centre gets the samples.
         api_port: Port of the REST API; 0 is the last one, or a free one.
@@ -85,6 +86,7 @@ def local_function(
         memory_mb=spec.memory_mb,
         limit=reserved or _PROCESS_LIMIT,
         throttles=reserved is not None,
+        ceiling=reserved,
         retry_attempts=2 if asynchronous is None else asynchronous.retry_attempts,
         max_event_age_seconds=(
             6 * 3600 if asynchronous is None else asynchronous.max_event_age_seconds
@@ -142,7 +144,13 @@ def link_spiders(places: Sequence[str], folder: Path) -> tuple[SpiderPackage, ..
 
 
 def _variables(
-    redis_url: str, aws_url: str, lambda_url: str, packages: Sequence[SpiderPackage], folder: Path
+    redis_url: str,
+    aws_url: str,
+    lambda_url: str,
+    packages: Sequence[SpiderPackage],
+    folder: Path,
+    topics: Mapping[str, str],
+    consumers: int,
 ) -> dict[str, str]:
     """Values of every variable that ``fleet.py`` may give a function; empty ones are left out."""
     return {
@@ -155,7 +163,9 @@ def _variables(
         names.ENV_REDIS_URL: redis_url,
         names.ENV_REDIS_SECRET: "",
         names.ENV_NODE_SECRET: names.node_secret(STAGE, "{node}"),
+        names.ENV_CONSUMER_CEILING: str(consumers),
         names.ENV_DEFAULT_API_KEY_ID: DEFAULT_KEY_ID,
+        **topics,
         **{
             variable: names.function_name(STAGE, function)
             for function, variable in INVOKE_VARIABLES.items()
@@ -229,7 +239,16 @@ async def _serve(options: Options, folder: StateFolder) -> None:
         api_port = options.api_port or folder.port_of(before.get("api_url"))
         lambda_port = folder.port_of(before.get("lambda_endpoint_url"))
         lambda_url = f"http://{LOOPBACK}:{lambda_port}"
-        variables = _variables(redis.url, aws.endpoint_url, lambda_url, packages, spiders)
+        topics = make_topics(aws.endpoint_url, REGION, lambda_url)
+        variables = _variables(
+            redis.url,
+            aws.endpoint_url,
+            lambda_url,
+            packages,
+            spiders,
+            topics,
+            options.consumers,
+        )
         service = LambdaService(
             [local_function(spec, options, variables) for spec in FLEET.functions], folder.path
         )
@@ -241,7 +260,9 @@ async def _serve(options: Options, folder: StateFolder) -> None:
         clocks = Clocks(FLEET.clocks, rule_names, function_names, service)
         stack.push_async_callback(clocks.stop)
         gateway = Gateway(FLEET.routes, function_names, service, keys, STAGE)
-        await _listen(stack, InvokeApi(service, clocks).application(), lambda_port)
+        doors = InvokeApi(service, clocks).application()
+        Letterbox(folder.notifications_dir).join(doors)
+        await _listen(stack, doors, lambda_port)
         await _listen(stack, gateway.application(), api_port)
         if options.ticking:
             clocks.start()

@@ -1,14 +1,15 @@
 """The state folder of a local cloud: who serves it, where it answers, and what it keeps.
 
-=================  ===========================================================================
-``local.json``     the addresses, while it runs and from the last time (ports are used again)
-``lock``           held by the serving process for as long as it lives
-``keys.json``      the API keys
-``config.json``    parameters and secrets, see ``control_plane.py``
-``redis/ mongo/``  the stores' data
-``logs/``          one log for each part and each function
-``dead-letters/``  events that a function failed on
-=================  ===========================================================================
+==================  ==============================================================================
+``local.json``      the addresses, while it runs and from the last time (ports are used again)
+``lock``            held by the serving process for as long as it lives
+``keys.json``       the API keys
+``config.json``     parameters and secrets, see ``control_plane.py``
+``redis/ mongo/``   the stores' data
+``logs/``           one log for each part and each function
+``dead-letters/``   events that a function failed on
+``notifications/``  what people and machines were told, see ``notifications.py``
+==================  ==============================================================================
 """
 
 import fcntl
@@ -53,6 +54,7 @@ class StateFolder:
         self.keys_path = self.path / "keys.json"
         self.config_path = self.path / "config.json"
         self.log_dir = self.path / "logs"
+        self.notifications_dir = self.path / "notifications"
         self.lock_path = self.path / "lock"
 
     def make(self) -> None:

@@ -12,7 +12,11 @@ from infra.stages import Stage as Settings
 
 
 class ApiStack(Stack):
-    """Composes the REST API."""
+    """Composes the REST API.
+
+    Attributes:
+        rest: The API and its default plan.
+    """
 
     def __init__(
         self,
@@ -23,12 +27,17 @@ class ApiStack(Stack):
         functions: Mapping[str, lambda_.IFunction],
         default_key: apigateway.IApiKey,
     ) -> None:
-        super().__init__(scope, construct_id, description=f"Crawlfleet {stage.name}: REST API")
-        rest = RestApi(self, "Rest", stage=stage, functions=functions, default_key=default_key)
-        CfnOutput(self, "Url", value=rest.api.url, description="Address of the API")
+        super().__init__(
+            scope,
+            construct_id,
+            description=f"Crawlfleet {stage.name}: REST API",
+            termination_protection=stage.protects("api"),
+        )
+        self.rest = RestApi(self, "Rest", stage=stage, functions=functions, default_key=default_key)
+        CfnOutput(self, "Url", value=self.rest.api.url, description="Address of the API")
         CfnOutput(
             self,
             "UsagePlanId",
-            value=rest.plan.usage_plan_id,
+            value=self.rest.plan.usage_plan_id,
             description="Plan that a further tenant's key may join",
         )

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from aws_cdk import CfnOutput, Stack
+from aws_cdk import ArnFormat, CfnOutput, Stack
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from crawlfleet import names
@@ -21,6 +23,8 @@ class ComputeStack(Stack):
 
     Attributes:
         functions: The Lambda functions by name.
+        dead_letters: Queue of the events that a function gave up on, by the names of those whose
+            events are kept.
     """
 
     def __init__(
@@ -29,17 +33,23 @@ class ComputeStack(Stack):
         construct_id: str,
         *,
         stage: Settings,
-        network: FleetNetwork,
+        network: FleetNetwork | None,
         state: StateStack,
         bundle: Bundle,
         scrapy_packages: Sequence[str],
     ) -> None:
-        super().__init__(scope, construct_id, description=f"Crawlfleet {stage.name}: functions")
+        super().__init__(
+            scope,
+            construct_id,
+            description=f"Crawlfleet {stage.name}: functions",
+            termination_protection=stage.protects("compute"),
+        )
         self._stage = stage
         self._state = state
         self._scrapy_packages = scrapy_packages
         layers = FunctionLayers(self, "Layers", bundle=bundle, chosen=stage.architecture)
         self.functions: dict[str, lambda_.IFunction] = {}
+        self.dead_letters: dict[str, sqs.IQueue] = {}
         for spec in FLEET.functions:
             made = CrawlFunction(
                 self,
@@ -54,6 +64,8 @@ class ComputeStack(Stack):
             )
             self._grant(made)
             self.functions[spec.name] = made.function
+            if made.dead_letters is not None:
+                self.dead_letters[spec.name] = made.dead_letters
             self._tell(made)
 
     def _environment(self, spec: FunctionSpec) -> Iterator[tuple[str, str]]:
@@ -62,15 +74,19 @@ class ComputeStack(Stack):
             names.ENV_STAGE: self._stage.name,
             names.ENV_LOG_LEVEL: self._stage.log_level,
             names.ENV_REDIS_URL: self._state.redis.url,
-            names.ENV_REDIS_SECRET: self._state.redis.token.secret_arn,
+            names.ENV_REDIS_SECRET: self._state.redis.token_arn,
             names.ENV_NODE_SECRET: self._state.node_secrets.name_pattern,
+            names.ENV_PEOPLE_TOPIC: self._state.notifications.people.topic_arn,
+            names.ENV_PHONES_TOPIC: self._state.notifications.phones.topic_arn,
+            names.ENV_MACHINES_TOPIC: self._state.notifications.machines.topic_arn,
+            names.ENV_CONSUMER_CEILING: str(self._stage.consumer_concurrency),
             names.ENV_DEFAULT_API_KEY_ID: self._state.default_api_key.key.key_id,
             names.ENV_SCRAPY_PACKAGES: ",".join(self._scrapy_packages),
         }
         invoked = {INVOKE_VARIABLES[name]: name for name in spec.grants.invokes}
         for variable in spec.environment:
             if variable in invoked:
-                yield variable, self.functions[invoked[variable]].function_name
+                yield variable, self._name(invoked[variable])
             else:
                 yield variable, known[variable]
 
@@ -84,8 +100,37 @@ class ComputeStack(Stack):
             self._state.node_secrets.grant_read(function)
         if grants.reads_proxy_secrets:
             self._state.node_secrets.grant_read_proxies(function)
+        if grants.notifies:
+            self._state.notifications.grant_publish(function)
         for name in grants.invokes:
-            self.functions[name].grant_invoke(function)
+            # Not `grant_invoke`, which lets in all versions and aliases besides.
+            iam.Grant.add_to_principal(
+                grantee=function,
+                actions=["lambda:InvokeFunction"],
+                resource_arns=[self._arn(name, made.spec.name)],
+            )
+        for name in grants.limits:
+            iam.Grant.add_to_principal(
+                grantee=function,
+                actions=["lambda:GetFunctionConcurrency", "lambda:PutFunctionConcurrency"],
+                resource_arns=[self._arn(name, made.spec.name)],
+            )
+
+    def _name(self, name: str) -> str:
+        """The name of a function, also of one that is being made: nothing can refer to it yet."""
+        made = self.functions.get(name)
+        return names.function_name(self._stage.name, name) if made is None else made.function_name
+
+    def _arn(self, name: str, holder: str) -> str:
+        """The ARN of a function for what ``holder`` may do; to itself none can refer."""
+        if name != holder:
+            return self.functions[name].function_arn
+        return self.format_arn(
+            service="lambda",
+            resource="function",
+            resource_name=names.function_name(self._stage.name, name),
+            arn_format=ArnFormat.COLON_RESOURCE_NAME,
+        )
 
     def _tell(self, made: CrawlFunction) -> None:
         """Outputs for the operator: where the function logs, and where its lost events lie."""

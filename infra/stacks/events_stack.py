@@ -3,17 +3,23 @@
 from collections.abc import Mapping
 
 from aws_cdk import Stack
+from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from crawlfleet import names
 from infra.components.clock_rule import ClockRule
 from infra.components.fleet_alarms import FleetAlarms
+from infra.components.fleet_dashboard import FleetDashboard
+from infra.components.scale_up import ScaleUp
 from infra.fleet import FLEET
+from infra.stacks.state_stack import StateStack
 from infra.stages import Stage as Settings
 
 
 class EventsStack(Stack):
-    """Composes the clocks of ``fleet.py`` and the alarms on what the monitor emits."""
+    """Composes the clocks of ``fleet.py``, the alarms on what the monitor emits, the dashboard."""
 
     def __init__(
         self,
@@ -22,12 +28,43 @@ class EventsStack(Stack):
         *,
         stage: Settings,
         functions: Mapping[str, lambda_.IFunction],
+        dead_letters: Mapping[str, sqs.IQueue],
+        api: apigateway.RestApi,
+        state: StateStack,
     ) -> None:
         super().__init__(
-            scope, construct_id, description=f"Crawlfleet {stage.name}: clocks, alarms"
+            scope,
+            construct_id,
+            description=f"Crawlfleet {stage.name}: clocks, alarms",
+            termination_protection=stage.protects("events"),
         )
         for clock in FLEET.clocks:
             ClockRule(
                 self, clock.name, clock=clock, stage=stage, function=functions[clock.function]
             )
-        FleetAlarms(self, "alarms", stage=stage)
+        alarms = FleetAlarms(
+            self,
+            "alarms",
+            stage=stage,
+            functions=functions,
+            dead_letters=dead_letters,
+            api=api,
+            notifications=state.notifications,
+        )
+        ScaleUp(
+            self,
+            "scale-up",
+            stage=stage,
+            scheduler=functions[names.SCHEDULER],
+            findings=alarms.findings,
+            notifications=state.notifications,
+        )
+        if stage.dashboard:
+            FleetDashboard(
+                self,
+                "dashboard",
+                stage=stage,
+                functions=functions,
+                dead_letters=dead_letters,
+                api=api,
+            )

@@ -5,6 +5,7 @@ from constructs import Construct
 
 from infra.components.fleet_network import FleetNetwork
 from infra.stages import Stage as Settings
+from infra.stages import Vpc
 
 
 class NetworkStack(Stack):
@@ -14,14 +15,14 @@ class NetworkStack(Stack):
         network: VPC and the functions' security group.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, stage: Settings) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, stage: Settings, vpc: Vpc) -> None:
         super().__init__(
             scope,
             construct_id,
             description=f"Crawlfleet {stage.name}: network",
-            termination_protection=stage.keep_state,
+            termination_protection=stage.protects("network"),
         )
-        self.network = FleetNetwork(self, "Network", stage=stage)
+        self.network = FleetNetwork(self, "Network", stage_name=stage.name, settings=vpc)
         CfnOutput(
             self,
             "EgressAddresses",

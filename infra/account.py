@@ -1,0 +1,76 @@
+"""``python -m infra.account``: whether there is an account to ask, before anything takes its time.
+
+``make deploy`` begins with it. What else stands in the command line is CDK's, and of that only
+``--profile`` counts here.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from infra.places import ADVICE, is_out_of_place
+from infra.smoke.aws_access import CREDENTIALS, Access, asked
+from infra.smoke.steps import StepError
+from infra.stages import DEFAULT_STAGE, Stage, StageError, find_stage
+
+
+def check_account(stage: Stage, access: Access) -> None:
+    """Asks who asks, which everybody may whose credentials are valid.
+
+    Raises:
+        StepError: There are no credentials or no region, or AWS does not take them.
+    """
+    with advised(stage):
+        try:
+            asked("looking for the account", lambda: access.client("sts").get_caller_identity())
+        except StepError as error:
+            raise StepError(error.said, CREDENTIALS) from error
+
+
+@contextmanager
+def advised(stage: Stage) -> Iterator[None]:
+    """Advise a stage of this machine otherwise where AWS itself was asked for it."""
+    try:
+        yield
+    except StepError as error:
+        if is_out_of_place(stage, os.environ):
+            error.do = ADVICE
+        raise
+
+
+def told(name: str, act: Callable[[Stage], int]) -> int:
+    """What ``act`` makes of the stage, as a command's result; 1 and a message where it fails."""
+    try:
+        return act(find_stage(name))
+    except StageError as error:
+        sys.stderr.write(f"{error}\n")
+    except StepError as error:
+        sys.stderr.write(f"{name}: {error.said}\n{error.do}\n")
+    return 1
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Entry point; 0 when somebody may ask."""
+    parser = argparse.ArgumentParser(
+        prog="python -m infra.account", description=__doc__, add_help=False, allow_abbrev=False
+    )
+    parser.add_argument("--stage", default=DEFAULT_STAGE)
+    parser.add_argument("--profile")
+    chosen, _ = parser.parse_known_args(arguments)
+    # As the command of the CDK reads them.
+    if chosen.profile:
+        os.environ["AWS_PROFILE"] = chosen.profile
+    if region := os.environ.get("AWS_REGION"):
+        os.environ.setdefault("AWS_DEFAULT_REGION", region)
+    return told(chosen.stage, _check)
+
+
+def _check(stage: Stage) -> int:
+    check_account(stage, Access())
+    return os.EX_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""What a stage's alarms are called: one list, for whoever makes them and whoever looks for them.
+
+It knows nothing of CDK, so that `make smoke` reads it without.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from crawlfleet import names
+from crawlfleet.finding_kinds import Kind
+from infra.fleet import FLEET, FunctionSpec
+from infra.stages import ElastiCache, Stage
+
+MONITOR_SILENT: Final = "monitor-silent"
+SCHEDULER_SILENT: Final = "scheduler-silent"
+MESSAGES_FAILED: Final = "messages-failed"
+API_FAULTS: Final = "api-faults"
+API_SLOW: Final = "api-slow"
+
+
+def prefix(stage: str) -> str:
+    """What the names of all alarms of a stage begin with."""
+    return f"{names.PRODUCT}-{stage}-"
+
+
+def finding(kind: Kind) -> str:
+    """The alarm of what the monitor has found.
+
+    >>> finding(Kind.NO_WORKERS)
+    'no-workers'
+    """
+    return kind.value.replace("_", "-")
+
+
+def errors(function: str) -> str:
+    """That a function fails."""
+    return f"{function}-errors"
+
+
+def throttles(function: str) -> str:
+    """That Lambda does not start a function."""
+    return f"{function}-throttles"
+
+
+def slow(function: str) -> str:
+    """That a function is about to be cut off."""
+    return f"{function}-slow"
+
+
+def dead_letters(function: str) -> str:
+    """That events of a function were given up on."""
+    return f"{function}-dead-letters"
+
+
+def redis_cpu(stage: str, node: str) -> str:
+    """That a node of ElastiCache is busy.
+
+    >>> redis_cpu("aws-small", "crawlfleet-aws-small-001")
+    'redis-001-cpu'
+    """
+    return f"redis-{node.removeprefix(prefix(stage))}-cpu"
+
+
+def redis_memory(stage: str, node: str) -> str:
+    """That a node of ElastiCache is nearly full."""
+    return f"redis-{node.removeprefix(prefix(stage))}-memory"
+
+
+def has_an_end(spec: FunctionSpec) -> bool:
+    """Whether it is worth telling that a function is slow.
+
+    A worker works for as long as it may, and is cut off by nobody.
+    """
+    return spec.name != names.CONSUMER
+
+
+def of_stage(stage: Stage) -> frozenset[str]:
+    """Every alarm of a stage, without what all names begin with."""
+    return frozenset(_of_stage(stage))
+
+
+def _of_stage(stage: Stage) -> Iterator[str]:
+    yield from map(finding, Kind)
+    yield from (MONITOR_SILENT, SCHEDULER_SILENT, MESSAGES_FAILED, API_FAULTS, API_SLOW)
+    for spec in FLEET.functions:
+        yield errors(spec.name)
+        yield throttles(spec.name)
+        if has_an_end(spec):
+            yield slow(spec.name)
+        if spec.keeps_dead_letters:
+            yield dead_letters(spec.name)
+    if isinstance(stage.redis, ElastiCache):
+        for node in redis_nodes(stage, stage.redis):
+            yield redis_cpu(stage.name, node)
+            yield redis_memory(stage.name, node)
+
+
+def redis_nodes(stage: Stage, settings: ElastiCache) -> tuple[str, ...]:
+    """What ElastiCache calls the nodes of the stage's replication group.
+
+    >>> from infra.stages import AWS_SMALL
+    >>> redis_nodes(AWS_SMALL, ElastiCache(node_type="t", replicas=1, snapshot_days=1))
+    ('crawlfleet-aws-small-001', 'crawlfleet-aws-small-002')
+    """
+    group = f"{names.PRODUCT}-{stage.name}"
+    members = range(1, settings.replicas + 2)
+    if settings.cluster_shards is None:
+        return tuple(f"{group}-{member:03}" for member in members)
+    return tuple(
+        f"{group}-{shard:04}-{member:03}"
+        for shard in range(1, settings.cluster_shards + 1)
+        for member in members
+    )

@@ -1,0 +1,11 @@
+"""What a million pages cost, in each stage and on a machine of one's own: ``python -m infra.cost``.
+
+::
+
+    prices.toml   prices, measurements, assumptions: every number that goes in
+    inputs        that file as values
+    shapes        what a stage consists of, as far as it costs
+    model         the arithmetic: lines of so many dollars, each with its assumption
+    peers         what others have published
+    page          tables and charts for docs/cost.md
+"""

@@ -1,0 +1,87 @@
+"""The configuration of the journey: the sample, and what is changed in it while it runs."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from crawlfleet.adapters.ssm_writer import write_tree
+from crawlfleet.cli.config import reader_check
+from crawlfleet.cli.folder import read_folder
+from crawlfleet.errors import CrawlfleetError
+from crawlfleet.model.staff import Staff
+from crawlfleet.names import CONFIG_STAGE
+from crawlfleet.policy.scaling import reserved
+from infra.bundle import ROOT
+from infra.smoke.aws_access import Access
+from infra.smoke.steps import StepError
+from infra.stages import STAGES
+
+SAMPLE: Final = ROOT / "samplesconfig" / "local"
+#: The biz of the sample whose rules read the documentation server's pages, and the rule.
+BIZ: Final = "docs"
+RULE: Final = "page"
+
+#: More workers, sooner, and let go sooner. The sample has two for 2,000 requests each.
+WORKERS: Final = 4
+_CEILING: Final = STAGES["localstack"].consumer_concurrency
+#: How many consumers may run at once when all of these are wanted, and of an idle fleet. The stage
+#: is deployed with neither, so that each of them shows that somebody has set it.
+PEAK: Final = reserved(Staff(kept=WORKERS), _CEILING)
+IDLE: Final = reserved(Staff(), _CEILING)
+BUSY: Final[dict[str, Any]] = {
+    "fleet": {"max_consumers": WORKERS, "requests_per_consumer": 10, "quiet_seconds": 1.0},
+    "alarms": {"bad_looks": 1, "good_looks": 1},
+}
+#: Somebody's own site, wherever functions see it: the sample knows loopback alone.
+_OWN_SITE: Final = {"per_second": 1000, "concurrency": 64}
+#: Any MongoDB is larger than that.
+FULL: Final[dict[str, Any]] = {"thresholds": {"storage_bytes": 1}}
+
+
+def own_site(url: str) -> dict[str, Any]:
+    """The change that takes a site for one's own.
+
+    >>> own_site("http://172.17.0.1:80/")
+    {'host_limits': {'172.17.0.1': {'per_second': 1000, 'concurrency': 64}}}
+    """
+    return {"host_limits": {urlsplit(url).hostname or "": dict(_OWN_SITE)}}
+
+
+def merged(document: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """The document with the fields of the change in the place of its own.
+
+    >>> merged({"fleet": {"a": 1, "b": 2}, "c": 3}, {"fleet": {"a": 5}})
+    {'fleet': {'a': 5, 'b': 2}, 'c': 3}
+    """
+    found = dict(document)
+    for name, value in change.items():
+        held = found.get(name)
+        if isinstance(value, dict) and isinstance(held, dict):
+            found[name] = merged(held, value)
+        else:
+            found[name] = value
+    return found
+
+
+def push(access: Access, stage: str, *changes: dict[str, Any], sample: Path = SAMPLE) -> str:
+    """Put the sample in force, with changes of its stage document; the revision.
+
+    Raises:
+        StepError: it was refused, or the config centre does not answer.
+    """
+    documents = read_folder(sample)
+    document = json.loads(documents[CONFIG_STAGE])
+    for change in changes:
+        document = merged(document, change)
+    documents[CONFIG_STAGE] = json.dumps(document)
+    try:
+        done = write_tree(
+            access.client("ssm"), stage, documents, check_reader=reader_check(), delete=True
+        )
+    except CrawlfleetError as error:
+        raise StepError(
+            f"the configuration was refused: {error}",
+            "`crawlfleet config validate samplesconfig/local` names every mistake.",
+        ) from error
+    return done.revision
