@@ -21,6 +21,7 @@ from benchmarks import (
     politeness,
     queue_memory,
     recovery,
+    scaling,
     workers,
 )
 from benchmarks.bench import ENV_PEERS, Addresses, Bench, BenchError, Found, ask, peer
@@ -42,6 +43,7 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "politeness": politeness.run,
     "lookup": lookup.run,
     "recovery": recovery.run_recovery,
+    "scaling": scaling.run,
 }
 #: Where a run leaves what it found.
 OUT: Final = Path(__file__).resolve().parent / "out"
@@ -131,6 +133,7 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "workers": scale.crawl_rounds * 4,
         "politeness": 2,
         "recovery": scale.halvings + 1,
+        "scaling": scaling.STEPS,
         "lookup": -(-scale.stored_requests // lookup.BATCH),
     }[name]
 
@@ -156,7 +159,7 @@ def _arguments() -> argparse.Namespace:
         "--only", nargs="+", choices=list(BENCHMARKS), metavar="NAME", help=", ".join(BENCHMARKS)
     )
     parser.add_argument(
-        "--quick", action="store_true", help="less than a minute, without peers: is all in order?"
+        "--quick", action="store_true", help="some two minutes, without peers: is all in order?"
     )
     parser.add_argument(
         "--out", type=Path, default=OUT, help="the folder for figures, rounds and plots"

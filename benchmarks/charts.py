@@ -23,6 +23,9 @@ BARS: Final = (
     "pages per second by number of workers",
 )
 POLITENESS: Final = "politeness, requests done"
+SCALING: Final = "scaling, a burst"
+#: Moments of a trace that are shown.
+MOMENTS: Final = 24
 #: Of the curves, so many moments are shown.
 SECONDS: Final = (25, 50, 100, 150, 200, 300, 500, 1_000, 2_000, 5_000, 10_000)
 
@@ -51,6 +54,45 @@ def curves(title: str, ways: Mapping[str, Mapping[str, Curve]]) -> str:
     return f"{_chart(title, axes, lines)}\n\nLines: {'; '.join(told)}."
 
 
+def timeline(title: str, moments: Sequence[float], series: Mapping[str, Sequence[float]]) -> str:
+    """Lines over minutes, each with a value at each of the moments, which lie at equal distances.
+
+    Values are shown to three figures.
+    """
+    first, last = moments[0] / 60, moments[-1] / 60
+    top = max(max(values) for values in series.values()) or 1
+    axes = f'x-axis "minutes" {first:.3g} --> {last:.3g}\n    y-axis 0 --> {_short(1.05 * top)}'
+    lines = [f"line [{', '.join(_short(value) for value in row)}]" for row in series.values()]
+    return f"{_chart(title, axes, lines)}\n\nLines: {'; '.join(series)}."
+
+
+def _short(value: float) -> str:
+    return f"{float(f'{value:.3g}'):g}" if value < 1_000 else f"{float(f'{value:.3g}'):.0f}"
+
+
+def traces(burst: Mapping[str, Any]) -> Iterator[str]:
+    """What was still to be done, who was there to do it, and how fast they were, over time."""
+    points: list[Mapping[str, float]] = burst["points"]
+    last = points[-1]["at"]
+    moments = [last * n / MOMENTS for n in range(MOMENTS + 1)]
+    times = [point["at"] for point in points]
+    shown = [points[max(0, bisect_right(times, moment) - 1)] for moment in moments]
+    for title, axis, values in (
+        (
+            f"{burst['requests']:,} requests with a plan of {burst['plan']:,.0f} s: to be done",
+            "requests",
+            [point["submitted"] - point["done"] for point in shown],
+        ),
+        ("the workers that are there", "workers", [point["workers"] for point in shown]),
+        ("pages per second, over five seconds", "pages", [point["rate"] for point in shown]),
+    ):
+        axes = (
+            f'x-axis "seconds" 0 --> {last:.0f}\n    y-axis "{axis}" 0 --> {max(1.0, *values):.0f}'
+        )
+        line = ", ".join(f"{value:.0f}" for value in values)
+        yield _chart(title, axes, [f"line [{line}]"])
+
+
 def part_at(points: Curve, moment: float) -> float:
     """What a curve of (seconds, part) has come to at a moment.
 
@@ -66,6 +108,8 @@ def charts(found: Mapping[str, Any]) -> Iterator[str]:
     yield from (bars(title, found[title]) for title in BARS if title in found)
     if POLITENESS in found:
         yield curves(POLITENESS, found[POLITENESS])
+    if SCALING in found:
+        yield from traces(found[SCALING])
 
 
 def _chart(title: str, axes: str, series: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ def run_recovery(bench: Bench) -> Found:
         plan = Plan(
             requests=scale.chaos_requests,
             harms=scale.chaos_harms,
+            kinds=scale.chaos_kinds,
             seed=SystemRandom().randrange(10**6),
         )
         report = run(plan, used)

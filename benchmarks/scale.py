@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from benchmarks.chaos.kinds import Kind
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
@@ -28,6 +30,9 @@ class Scale:
     halvings: int
     chaos_requests: int
     chaos_harms: int
+    chaos_kinds: tuple[Kind, ...]
+    burst_requests: int
+    burst_plan_seconds: float
 
 
 FULL: Final = Scale(
@@ -51,6 +56,9 @@ FULL: Final = Scale(
     halvings=7,
     chaos_requests=20_000,
     chaos_harms=60,
+    chaos_kinds=tuple(Kind),
+    burst_requests=20_000,
+    burst_plan_seconds=600.0,
 )
 QUICK: Final = Scale(
     rounds=1,
@@ -73,4 +81,8 @@ QUICK: Final = Scale(
     halvings=1,
     chaos_requests=500,
     chaos_harms=2,
+    # Servers take long to come back, and what is full or frozen to be got over.
+    chaos_kinds=(Kind.KILL,),
+    burst_requests=600,
+    burst_plan_seconds=30.0,
 )

@@ -76,14 +76,24 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     status: int
 
 
+class Woken(msgspec.Struct, frozen=True, kw_only=True, tag="woken"):
+    """An invocation asks for so many others."""
+
+    count: int
+
+
 Order: TypeAlias = Invocation | Signal
-News: TypeAlias = Born | Stopped | Ended
+News: TypeAlias = Born | Stopped | Ended | Woken
 
 
-def work(invocation: Invocation) -> None:
-    """One invocation over the product's own wiring."""
+def work(invocation: Invocation, news: int) -> None:
+    """One invocation over the product's own wiring; ``news`` is where it asks for others."""
     fuse = Fuse(invocation.armed)
-    parts = ChaosParts(invocation.world, "consumer", tell=_tell)
+
+    def wake(count: int) -> None:
+        os.write(news, msgspec.json.encode(Woken(count=count)) + b"\n")
+
+    parts = ChaosParts(invocation.world, "consumer", wake, _tell)
     vars(parts)["queue"] = armed_queue(parts.queue, fuse)
     vars(parts)["store"] = armed_store(parts.store, fuse)
     # What the wiring names is what it takes; both are looked up at the call.
@@ -122,10 +132,11 @@ def _be_born(invocation: Invocation) -> int:
     try:
         if sys.platform.startswith("linux"):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        news = os.dup(1)
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, 0)
         os.dup2(nothing, 1)
-        work(invocation)
+        work(invocation, news)
         status = 0
     finally:
         os._exit(status)

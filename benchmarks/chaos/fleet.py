@@ -21,6 +21,7 @@ from benchmarks.chaos.consumer import (
     Order,
     Signal,
     Stopped,
+    Woken,
 )
 from benchmarks.chaos.house import World
 from benchmarks.chaos.steps import Armed, Step
@@ -213,6 +214,8 @@ class Fleet:
                 member = self._members[news.pid]
                 if member.loses:
                     self.on_loss(member.worker)
+            elif isinstance(news, Woken):
+                self.wake(news.count)
             else:
                 self._has_ended(news)
 

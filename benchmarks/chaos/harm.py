@@ -22,7 +22,7 @@ from infra.local.redis_server import RedisServer
 
 _LOOK_SECONDS: Final = 0.05
 #: An election, or the return of a member, takes no longer on a busy machine.
-_RETURN_SECONDS: Final = 60.0
+_RETURN_SECONDS: Final = 180.0
 #: By how far clocks step, in seconds: minutes, beyond every lease.
 _STEPS: Final = (120.0, 600.0)
 #: How old a snapshot is when Redis is rolled back to it.

@@ -16,6 +16,7 @@ import msgspec
 
 from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
 from crawlfleet.adapters.memory.config import OneSecret, StandingConfig
+from crawlfleet.adapters.memory.staffing import MemoryLimit
 from crawlfleet.adapters.mongo.numbers import FIRST_NUMBER, MongoCounter, MongoWorkerNumbers
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.secrets import Secrets
@@ -25,6 +26,7 @@ from crawlfleet.model.biz import Biz, FleetLimits, Generation, RetryLimits, Stag
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import HostLimits
 from crawlfleet.model.rule import Field, Rule, Selector
+from crawlfleet.ports import ConcurrencyLimit
 from crawlfleet.settings import Settings
 from crawlfleet.wiring.id_issuer import IdIssuer
 from crawlfleet.wiring.parts import Parts, now
@@ -149,6 +151,11 @@ class ChaosParts(Parts):
     def waker(self) -> LambdaWaker:
         """Waking is the run's."""
         return LambdaWaker("consumer", _Lambda(None, self._wake))
+
+    @cached_property
+    def limit(self) -> ConcurrencyLimit:
+        """What Lambda would allow is the run's to say: it throttles by itself."""
+        return MemoryLimit(self.world.tree.stage.fleet.max_consumers)
 
     def close(self) -> None:
         """Close what was opened."""

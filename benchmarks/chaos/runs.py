@@ -11,6 +11,7 @@ from random import Random
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from benchmarks.chaos.audit import MOST_REPEATED, Audit, audit
 from benchmarks.chaos.fleet import Fleet
@@ -110,6 +111,13 @@ def world_of(servers: Servers, limits: FleetLimits) -> World:
     return World(redis=servers.redis.url, mongo=servers.mongo.uri, tree=tree_of(tenant, limits))
 
 
+def _keeping_nobody(world: World) -> World:
+    """The same world to those who would stay in it with nothing to do."""
+    stage = world.tree.stage
+    fleet = replace(stage.fleet, min_consumers=0)
+    return replace(world, tree=replace(world.tree, stage=replace(stage, fleet=fleet)))
+
+
 def run(
     plan: Plan,
     servers: Servers,
@@ -123,6 +131,8 @@ def run(
     ``before_audit`` is for who wants to see that the audit finds what is wrong.
     """
     limits = FleetLimits(
+        # The run keeps so many alive: none of them is one too many.
+        min_consumers=plan.consumers,
         max_consumers=plan.consumers,
         requests_per_consumer=500,
         concurrency=32,
@@ -163,7 +173,8 @@ class _Run:
         self._parts = ChaosParts(world, "audit")
         stack.callback(self._parts.close)
         self._fleet = Fleet(
-            world,
+            # The fleet keeps them: each goes when it has nothing to do, and another comes.
+            _keeping_nobody(world),
             size=plan.consumers,
             most=plan.consumers + 2,
             on_loss=self._note,

@@ -18,7 +18,7 @@ TITLES = (
     "single submissions per second",
     "pages per CPU second",
     "pages per second by number of workers",
-    "imports, milliseconds",
+    "imports, CPU milliseconds",
 )
 #: The key of the rounds of benchmarks/recovery.py.
 RECOVERY = "recovery, requests outstanding"

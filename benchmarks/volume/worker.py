@@ -1,0 +1,86 @@
+"""One of the processes that drain: ``python -m benchmarks.volume.worker NUMBER``.
+
+The consumer's wiring as it is, but that its downloads are answered from memory. It is invoked again
+and again, as a warm environment of Lambda is, until an invocation ends because nothing is left.
+"""
+
+import sys
+import time
+from collections import Counter
+from types import TracebackType
+from typing import Any, Final, Self
+
+from benchmarks.house import BenchParts
+from benchmarks.usage import report
+from benchmarks.volume.children import begin
+from benchmarks.volume.pages import ROBOTS, page_of
+from crawlfleet.model.biz import FetchLimits
+from crawlfleet.model.outcome import Page
+from crawlfleet.model.request import Body
+from crawlfleet.ports import NO_ERRAND, Errand, Passage
+from crawlfleet.wiring import consumer as wiring
+from crawlfleet.wiring.process import keep_memory
+
+#: How long Lambda lets an invocation work.
+INVOCATION_SECONDS: Final = 900.0
+_COUNTS: Final = ("leased", "done", "retried", "dead", "skipped", "put_aside", "lost", "left")
+
+
+class LocalFetcher:
+    """Answers every request at once, after all that is asked before anything may be sent."""
+
+    def __init__(self, allow_private: bool, **surroundings: Any) -> None:
+        del allow_private, surroundings  # it connects to nothing
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+    async def fetch(
+        self,
+        body: Body,
+        limits: FetchLimits,
+        passage: Passage | None = None,
+        errand: Errand = NO_ERRAND,
+    ) -> Page:
+        """See ports.Fetcher."""
+        del limits, errand
+        if passage is not None:
+            await passage(body.url)
+        return ROBOTS if body.url.endswith("/robots.txt") else page_of(body.url)
+
+
+def main() -> None:
+    task, number = begin(), int(sys.argv[1])
+    # What the wiring names is what it takes; it is looked up at the call.
+    vars(wiring)["AiohttpFetcher"] = LocalFetcher
+    parts = BenchParts(task.addresses, task.plan.tree(), "consumer")
+    consumer = wiring.Consumer(parts)
+    keep_memory()
+    counts: Counter[str] = Counter()
+    phases: Counter[str] = Counter()
+    started, working = time.perf_counter(), time.process_time()
+    stopped = ""
+    while stopped != "idle":
+        end = time.monotonic() + INVOCATION_SECONDS
+        name = f"volume-{number}-{counts['invocations']}"
+        done: dict[str, Any] = consumer.work(name, lambda end=end: end - time.monotonic())  # type: ignore[misc]  # mypy cannot infer a lambda's default
+        counts.update({key: done[key] for key in _COUNTS})
+        counts["invocations"] += 1
+        phases.update(done["phases"])
+        stopped = str(done["stopped_because"])
+    seconds = time.perf_counter() - started
+    more = {"counts": dict(counts), "phases": dict(phases)}
+    facts = {"working_cpu": time.process_time() - working}
+    sys.stdout.write(report(pages=counts["done"], seconds=seconds, more=more, **facts) + "\n")
+
+
+if __name__ == "__main__":
+    main()
