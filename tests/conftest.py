@@ -20,9 +20,12 @@ from hypothesis import settings
 from moto import mock_aws
 
 from crawlfleet.names import PRODUCT
+from infra.fleet import FLEET
 from infra.local.aws_server import CREDENTIALS
 from infra.local.mongo_server import MongoServer
+from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
+from tests.order import place
 
 _servers = pytest.StashKey[ExitStack]()
 _addresses = pytest.StashKey[dict[str, str]]()
@@ -41,6 +44,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_addresses] = dict(getattr(config, "workerinput", {}).get("addresses", {}))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: place(item.nodeid))
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     config.stash[_servers].close()
 
@@ -52,6 +59,8 @@ def _address(config: pytest.Config, part: str) -> str:
         servers = config.stash[_servers]
         if part == "redis":
             addresses[part] = servers.enter_context(RedisServer()).url
+        elif part == "redis cluster":
+            addresses[part] = servers.enter_context(RedisCluster()).url
         else:
             mongo = MongoServer(parameters=_MONGO_PARAMETERS, cache_gb=0.25)
             addresses[part] = servers.enter_context(mongo).uri
@@ -62,7 +71,7 @@ def _address(config: pytest.Config, part: str) -> str:
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker of pytest-xdist where this process has started the servers."""
     node.workerinput["addresses"] = {
-        part: _address(node.config, part) for part in ("redis", "mongo")
+        part: _address(node.config, part) for part in ("redis", "redis cluster", "mongo")
     }
 
 
@@ -70,6 +79,12 @@ def pytest_configure_node(node: Any) -> None:
 def redis_url(request: pytest.FixtureRequest) -> str:
     """Address of a real Redis that all tests share; keys go below the test's ``tenant``."""
     return _address(request.config, "redis")
+
+
+@pytest.fixture(scope="session")
+def redis_cluster_url(request: pytest.FixtureRequest) -> str:
+    """Address of a real cluster of three nodes that all tests share, as they do that Redis."""
+    return _address(request.config, "redis cluster")
 
 
 @pytest.fixture(scope="session")
@@ -98,14 +113,15 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _shared_logs() -> None:
-    """What adapters log reaches pytest, also where a test before has wired a function.
+    """What is logged reaches pytest, also where a test before has wired a function.
 
-    That keeps it to a handler and a level of its own, in the process that the tests share.
+    That keeps it to a handler and a level of its own, in the process that the tests share: chaos
+    lets errors through alone.
     """
-    log = logging.getLogger(PRODUCT)
-    log.propagate = True
-    if log.level > logging.WARNING:
-        log.setLevel(logging.WARNING)
+    for log in map(logging.getLogger, (PRODUCT, *(spec.name for spec in FLEET.functions))):
+        log.propagate = True
+        if log.level > logging.WARNING:
+            log.setLevel(logging.WARNING)
 
 
 class NetworkClosedError(AssertionError):

@@ -1,5 +1,6 @@
 """Servers that accept a connection and then do not do what a server does."""
 
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -50,7 +51,10 @@ def closed_port() -> Iterator[str]:
 
 
 class Proxy:
-    """Forwards to a server, and can stop forwarding in the middle of a conversation."""
+    """Forwards to a server, or from some moment on to another one, as a name that has moved does.
+
+    It can stop forwarding in the middle of a conversation.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
@@ -61,13 +65,21 @@ class Proxy:
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._serve, daemon=True).start()
 
+    def lead_to(self, host: str, port: int) -> None:
+        """Whoever connects from now on is at that server; conversations stay where they are."""
+        self._target = (host, port)
+
     def _serve(self) -> None:
         while True:
             try:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            server = socket.create_connection(self._target)
+            try:
+                server = socket.create_connection(self._target)
+            except OSError:
+                client.close()
+                continue
             self._pairs += [client, server]
             for source, sink, back in ((client, server, False), (server, client, True)):
                 threading.Thread(target=self._copy, args=(source, sink, back), daemon=True).start()
@@ -83,6 +95,9 @@ class Proxy:
         except OSError:
             pass
         finally:
+            # Closing alone tells nobody while the other thread still reads there.
+            with contextlib.suppress(OSError):
+                sink.shutdown(socket.SHUT_RDWR)
             sink.close()
 
     def close(self) -> None:

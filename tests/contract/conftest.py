@@ -15,7 +15,7 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.ports import RequestQueue, RequestStore, WorkerNumbers, Workers
 from tests.contract.store_cases import Fleet, a_store
 
-over_both = pytest.fixture(params=["memory", "redis"])
+over_all = pytest.fixture(params=["memory", "redis", "cluster"])
 
 
 @pytest.fixture
@@ -25,33 +25,47 @@ def redis_connection(redis_url: str) -> Iterator[RedisConnection]:
 
 
 @pytest.fixture
+def cluster_connection(redis_cluster_url: str) -> Iterator[RedisConnection]:
+    with RedisConnection(redis_cluster_url) as connection:
+        yield connection
+
+
+@pytest.fixture(params=["redis", "cluster"])
+def any_redis(request: pytest.FixtureRequest) -> RedisConnection:
+    """To one server, then to a cluster, for what has no twin."""
+    connection = request.getfixturevalue(f"{request.param}_connection")
+    assert isinstance(connection, RedisConnection)
+    return connection
+
+
+@pytest.fixture
 def lane(tenant: str) -> Lane:
     return Lane(tenant, "docs", "main")
 
 
-@over_both
+@over_all
 def queue(request: pytest.FixtureRequest) -> RequestQueue:
     if request.param == "memory":
         return MemoryQueue()
-    return RedisQueue(request.getfixturevalue("redis_connection"))
+    return RedisQueue(request.getfixturevalue(f"{request.param}_connection"))
 
 
-@over_both
+@over_all
 def workers(request: pytest.FixtureRequest, tenant: str) -> Workers:
     """Liveness is the default: 15 s."""
     if request.param == "memory":
         return MemoryWorkers()
-    return RedisWorkers(request.getfixturevalue("redis_connection"), fleet=tenant)
+    return RedisWorkers(request.getfixturevalue(f"{request.param}_connection"), fleet=tenant)
 
 
-@over_both
+@over_all
 def numbers_of(
     request: pytest.FixtureRequest, tenant: str
 ) -> Callable[[range, str], WorkerNumbers]:
     """Make the worker numbers of a range; another fleet shares nothing with the first."""
     if request.param == "memory":
         return lambda numbers, _fleet="": MemoryWorkerNumbers(numbers=numbers)
-    connection = request.getfixturevalue("redis_connection")
+    connection = request.getfixturevalue(f"{request.param}_connection")
     return lambda numbers, fleet="": RedisWorkerNumbers(
         connection, numbers=numbers, fleet=f"{tenant}{fleet}"
     )

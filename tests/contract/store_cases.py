@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+import pymongo
+
 from crawlfleet.adapters.memory.disowning import MemoryDisowning
 from crawlfleet.adapters.memory.ledgers import MemoryLedgers
 from crawlfleet.adapters.memory.store import MemoryRequestStore
@@ -209,13 +211,24 @@ def disowning_of(store: RequestStore) -> Disowning:
 class NodesOnOneServer(MongoNodes):
     """Nodes of any name on one replica set, kept apart by the names of their databases."""
 
+    #: Is told of every command that is sent.
+    listener: pymongo.monitoring.CommandListener | None = None
+
+    def _open(self, uri: str):
+        if self.listener is None:
+            return super()._open(uri)
+        return pymongo.MongoClient(uri, tz_aware=True, event_listeners=[self.listener])
+
     def database(self, node: str, tenant: str, database: str):
         return super().database(node, tenant, f"{node}-{database}")
 
 
 @contextmanager
-def nodes_at(uri: str) -> Iterator[MongoNodes]:
+def nodes_at(
+    uri: str, listener: pymongo.monitoring.CommandListener | None = None
+) -> Iterator[MongoNodes]:
     nodes = NodesOnOneServer(uri_of=lambda _: uri, home=lambda: "home")
+    nodes.listener = listener
     try:
         yield nodes
     finally:

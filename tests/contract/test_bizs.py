@@ -7,11 +7,11 @@ from crawlfleet.adapters.redis_queue.bizs import RedisBizs
 from crawlfleet.model.lane import Lane
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "redis", "cluster"])
 def bizs(request):
     if request.param == "memory":
         return MemoryBizs()
-    return RedisBizs(request.getfixturevalue("redis_connection"))
+    return RedisBizs(request.getfixturevalue(f"{request.param}_connection"))
 
 
 def test_a_biz_that_was_told_is_there_and_another_is_not(bizs, lane):
@@ -40,6 +40,16 @@ def test_a_biz_that_is_gone_is_told_back_until_it_is_there_again(bizs, lane):
     assert bizs.ask(news) == (False, [lane.biz])
     assert bizs.tell({lane.tenant: [lane, news]}) == []
     assert bizs.ask(news) == (True, [])
+
+
+def test_what_is_gone_can_be_read_without_telling_anything(bizs, lane):
+    news = Lane(lane.tenant, "news", "side")
+    bizs.tell({lane.tenant: [lane, news]})
+
+    assert bizs.gone({lane.tenant: [lane]}) == [news]
+    assert bizs.ask(news) == (True, []), "nothing was told"
+    assert bizs.gone({lane.tenant: [lane, news]}) == bizs.gone({}) == []
+    assert bizs.tell({lane.tenant: [lane]}) == bizs.gone({lane.tenant: [lane]}) == [news]
 
 
 def test_tenants_are_told_apart(bizs, lane):

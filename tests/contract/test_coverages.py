@@ -12,11 +12,11 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.policy.coverage import LONGEST_NAME, MOST_FIELDS, MOST_VERSIONS, coverage_of
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "redis", "cluster"])
 def coverages(request):
     if request.param == "memory":
         return MemoryCoverages()
-    return RedisCoverages(request.getfixturevalue("redis_connection"))
+    return RedisCoverages(request.getfixturevalue(f"{request.param}_connection"))
 
 
 def test_counts_of_one_version_are_added_up(coverages, lane):

@@ -20,12 +20,12 @@ SECOND = timedelta(seconds=1)
 UNTIL = NOW + 60 * SECOND
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "redis", "cluster"])
 def a_queue(request):
     """Open a data queue whose lanes may have so many bytes."""
     if request.param == "memory":
         return MemoryDataQueue
-    connection = request.getfixturevalue("redis_connection")
+    connection = request.getfixturevalue(f"{request.param}_connection")
     return lambda **bounds: RedisDataQueue(connection, **bounds)
 
 

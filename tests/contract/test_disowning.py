@@ -314,9 +314,7 @@ def test_filling_reads_the_index_and_no_document(mongo_uri: str, tenant: str) ->
         def failed(self, event):
             pass
 
-    with nodes_at(mongo_uri) as nodes:
-        client = pymongo.MongoClient(mongo_uri, tz_aware=True, event_listeners=[Listener()])
-        nodes._clients["east"] = client
+    with nodes_at(mongo_uri, Listener()) as nodes:
         both = Both(Fleet(MongoRequestStore(nodes), tenant, biz), MongoDisowning(nodes))
         both.fleet.submit(500)
         claims = both.fleet.claim(both.fleet.submit(20, NOW + MS))
@@ -328,7 +326,7 @@ def test_filling_reads_the_index_and_no_document(mongo_uri: str, tenant: str) ->
         for command in asked:
             find = {k: v for k, v in command.items() if not k.startswith(("$", "lsid", "txn"))}
             find = {k: v for k, v in find.items() if k not in ("maxTimeMS", "singleBatch")}
-            told = client[nodes.database("east", tenant, "one").name].command(
+            told = nodes.client("east")[nodes.database("east", tenant, "one").name].command(
                 "explain", find, verbosity="executionStats"
             )
             stats = told["executionStats"]

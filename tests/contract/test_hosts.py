@@ -23,12 +23,12 @@ from tests.contract import host_cases
 EXACT = 1e-6
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "redis", "cluster"])
 def street(request, tenant):
     time = host_cases.Time()
     if request.param == "memory":
         return host_cases.in_memory(f"{tenant}.example", time)
-    connection = request.getfixturevalue("redis_connection")
+    connection = request.getfixturevalue(f"{request.param}_connection")
     return host_cases.on_redis(connection, f"{tenant}.example", time)
 
 
@@ -515,6 +515,19 @@ def test_a_host_is_never_asked_faster_than_its_limits(seen, per_second):
 
 def test_a_host_that_nothing_is_known_of_has_an_empty_state(street):
     assert street.state == HostState(host=street.host)
+
+
+def test_what_lies_between_a_tenants_turns_is_told_until_its_next_one_is_due(street):
+    street.ask(count=1, per_second=0.2)
+    street.ask(count=1, tenant="rival", per_second=4.0)
+
+    assert street.state.intervals == {"acme": 5.0, "rival": 0.25}
+    street.report(running=0)
+    street.report(tenant="rival", running=0)
+    street.wait(4.5)
+    assert street.state.intervals == {"acme": 5.0}
+    street.wait(60)
+    assert street.state.intervals == {}
 
 
 def test_hosts_have_nothing_to_do_with_each_other(street):

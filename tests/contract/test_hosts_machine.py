@@ -44,7 +44,7 @@ class HostMachine(RuleBasedStateMachine):
     def limits_change(self, limits):
         self.limits_are_set(limits)
 
-    @rule(seconds=st.sampled_from([0.001, 0.05, 0.3, 1.0, 2.5, 11.0, 31.0, 700.0]))
+    @rule(seconds=st.sampled_from([0.001, 0.05, 0.3, 1.0, 2.5, 11.0, 31.0, 60.0, 700.0]))
     def time_passes(self, seconds):
         self.time.seconds += seconds
         if seconds > 100:  # by its own clock Redis forgets nothing here
@@ -69,17 +69,19 @@ class HostMachine(RuleBasedStateMachine):
         tenant=TENANTS,
         running=st.integers(0, 10),
         answered=st.integers(0, 100),
+        failed=st.sampled_from([0, 0, 1, 200]),
         seconds=st.floats(0, 40),
         strained=st.sampled_from([0, 0, 0, 1, 5]),
         retry_after=st.sampled_from([0.0, 0.0, 3.0, 5_000.0, 1e12]),
     )
-    def report(self, worker, tenant, running, answered, seconds, strained, retry_after):
+    def report(self, worker, tenant, running, answered, failed, seconds, strained, retry_after):
         self.both(
             "report",
             worker,
             tenant,
             running,
             answered=answered,
+            failed=failed,
             seconds=seconds,
             strained=strained,
             retry_after_seconds=retry_after,

@@ -35,13 +35,13 @@ def time():
     return Time()
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "redis", "cluster"])
 def both(request, time):
     """A queue and its intake."""
     if request.param == "memory":
         queue = MemoryQueue()
         return queue, MemoryIntake(queue, clock=time)
-    connection = request.getfixturevalue("redis_connection")
+    connection = request.getfixturevalue(f"{request.param}_connection")
     return RedisQueue(connection), RedisIntake(connection, clock=time)
 
 

@@ -19,13 +19,13 @@ UNTIL = NOW + timedelta(seconds=60)
 LATER = UNTIL + timedelta(seconds=60)
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "redis", "cluster"])
 def both(request):
     """A queue and its lease book."""
     if request.param == "memory":
         queue = MemoryQueue()
         return queue, MemoryLeaseBook(queue)
-    connection = request.getfixturevalue("redis_connection")
+    connection = request.getfixturevalue(f"{request.param}_connection")
     return RedisQueue(connection), RedisLeaseBook(connection)
 
 

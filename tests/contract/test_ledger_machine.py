@@ -252,7 +252,7 @@ def test_the_ledger_balances_after_every_step(kind_of_store: RequestStore) -> No
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=20 if real else 80,
+            max_examples=12 if real else 80,
             derandomize=real,
             stateful_step_count=25,
             deadline=None,

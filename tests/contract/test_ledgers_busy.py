@@ -150,3 +150,33 @@ def test_what_is_refused_for_want_of_an_answer_leaves_the_ledger_too(
         assert fleet.audit() == Ledger(submitted=40, pending=40)
         assert fleet.audit(job="red") == Ledger()
         assert len(fleet.find()) == 40
+
+
+def test_an_audit_counts_what_is_pending_without_reading_it(mongo_uri: str, tenant: str) -> None:
+    """Millions may be: of them the server counts keys of an index, and looks at none."""
+    biz = a_biz(generations=(a_generation(nodes=("east",), databases=("one",), shards=1),))
+    asked: list[dict] = []
+
+    class Listener(pymongo.monitoring.CommandListener):
+        def started(self, event):
+            if event.command_name == "aggregate":
+                asked.append(dict(event.command))
+
+        def succeeded(self, event):
+            pass
+
+        def failed(self, event):
+            pass
+
+    with nodes_at(mongo_uri, Listener()) as nodes:
+        fleet = Fleet(MongoRequestStore(nodes), tenant, biz)
+        fleet.insert([a_request(fleet.lane, i, job="red") for i in snowflakes(30)])
+        for job in (None, "red"):
+            asked.clear()
+
+            assert fleet.audit(job=job).pending == 30
+
+            [pending] = [one for one in asked if one["pipeline"][0]["$match"].get("flag") == 0]
+            plain = {k: pending[k] for k in ("aggregate", "pipeline", "hint", "cursor")}
+            plan = nodes.client("east")[pending["$db"]].command("explain", plain)
+            assert "COUNT_SCAN" in str(plan)

@@ -10,6 +10,7 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from crawlfleet.adapters.mongo.connection import (
+    GLANCE_SECONDS,
     OPERATION_SECONDS,
     SERVER_SELECTION_SECONDS,
     MongoNodes,
@@ -194,6 +195,29 @@ def test_a_node_that_falls_silent_is_an_error_in_time(proxied: tuple[Proxy, Flee
     assert monotonic() - began < OPERATION_SECONDS + 1.5
     proxy.silent = False
     assert len(fleet.claim(requests)) == 5
+
+
+@pytest.mark.parametrize("look", ["totals", "audit", "record_count"])
+def test_a_look_at_a_node_that_falls_silent_is_given_up_soon(
+    proxied: tuple[Proxy, Fleet], look: str
+) -> None:
+    proxy, fleet = proxied
+    fleet.submit(5)
+    looks: dict[str, Callable[[], object]] = {
+        "totals": lambda: fleet.ledgers.totals(fleet.lane, fleet.biz, NOW),
+        "audit": lambda: fleet.ledgers.audit(fleet.lane, fleet.biz, NOW, within_seconds=1.0),
+        "record_count": lambda: fleet.store.record_count(fleet.lane, fleet.biz),
+    }
+    before = looks[look]()
+    proxy.silent = True
+    began = monotonic()
+
+    with pytest.raises(StoreUnavailableError):
+        looks[look]()
+
+    assert monotonic() - began < (1.0 if look == "audit" else GLANCE_SECONDS) + 1.5
+    proxy.silent = False
+    assert looks[look]() == before
 
 
 def test_a_node_that_answers_garbage_is_an_error(proxied: tuple[Proxy, Fleet]) -> None:

@@ -167,13 +167,13 @@ def test_of_many_hosts_the_load_is_estimated_by_the_first(queue, lane):
     assert queue.loads([lane], NOW)[0].ready == 2 * 3 * LOOKED_AT
 
 
-@pytest.mark.parametrize("twin", ["memory", "redis"])
+@pytest.mark.parametrize("twin", ["memory", "redis", "cluster"])
 def test_what_is_parked_counts_towards_the_backlog(request, lane, twin):
     if twin == "memory":
         queue = MemoryQueue()
         intake = MemoryIntake(queue)
     else:
-        connection = request.getfixturevalue("redis_connection")
+        connection = request.getfixturevalue(f"{twin}_connection")
         queue, intake = RedisQueue(connection), RedisIntake(connection)
     parked(queue, lane, [(A, SOON, 3), (B, SOON, 4)])
 
@@ -224,14 +224,14 @@ def test_recovery_is_told_of_progress_in_a_list_that_never_ends(queue, lane):
 # ---- filling ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("twin", ["memory", "redis"])
+@pytest.mark.parametrize("twin", ["memory", "redis", "cluster"])
 @pytest.mark.parametrize("hosts", [1, 1_203])
 def test_clearing_drops_what_is_parked_for_however_many_hosts(request, lane, twin, hosts):
     if twin == "memory":
         queue = MemoryQueue()
         filling = MemoryFilling(queue)
     else:
-        connection = request.getfixturevalue("redis_connection")
+        connection = request.getfixturevalue(f"{twin}_connection")
         queue, filling = RedisQueue(connection), RedisFilling(connection)
     parked(queue, lane, [(f"h{n}.example", SOON, 2) for n in range(hosts)])
     held = queue.lease_parked(lane, "x.n.1", [("h0.example", 1, LATER)], UNTIL)["h0.example"]

@@ -55,19 +55,24 @@ def test_parts_that_are_well_say_so_with_their_figures(well):
     assert redis["MemoryBytes"] > 100_000
     assert 0 < redis["MemoryRatio"] < 1
     assert redis["Connections"] >= 1
-    assert redis["EvictedKeys"] == 0
+    assert (redis["EvictedKeys"], redis["LinkDown"]) == (0, 0)
+    assert 0 < redis["Latency"] < 1
+    assert 0 < redis["ConnectionsRatio"] < 1
     node = looks["mongodb:main"].figures
     assert node["StorageBytes"] > 0
     assert node["MemoryBytes"] > 1_000_000
     assert 0 <= node["CacheRatio"] <= 1
     assert (node["Members"], node["MembersUnwell"]) == (1, 0)
-    assert node["SlowOperations"] == 0
+    assert (node["SlowOperations"], node["LagSeconds"]) == (0, 0)
+    assert 0 < node["Latency"] < 1
+    assert 0 < node["ConnectionsRatio"] < 1
+    assert looks["redis:redis"].missing == looks["mongodb:main"].missing == {}
 
 
 def test_every_figure_is_a_number(well):
     figures = [value for look in well.look() for value in look.figures.values()]
 
-    assert len(figures) == 6 + 2 * 7
+    assert len(figures) == 10 + 2 * 10
     assert all(type(value) is float for value in figures)
 
 

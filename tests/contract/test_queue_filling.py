@@ -18,13 +18,13 @@ SOON = NOW + timedelta(seconds=5)
 UNTIL = NOW + timedelta(seconds=60)
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "redis", "cluster"])
 def both(request):
     """A queue and its filling."""
     if request.param == "memory":
         queue = MemoryQueue()
         return queue, MemoryFilling(queue)
-    connection = request.getfixturevalue("redis_connection")
+    connection = request.getfixturevalue(f"{request.param}_connection")
     return RedisQueue(connection), RedisFilling(connection)
 
 

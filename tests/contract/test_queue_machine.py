@@ -8,6 +8,7 @@ finished nor cleared is somewhere; once a filling is complete, all that is owed 
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -140,7 +141,7 @@ def in_memory(lane):
 
 def on_redis(connection: RedisConnection, lane):
     def lose():
-        lists = connection.client.keys(f"cf:{{{lane.tenant}:{lane.biz}}}:at_host:*")
+        lists = connection.client.scan_iter(f"cf:{{{lane.tenant}:{lane.biz}}}:at_host:*")
         connection.client.delete(*lane_keys(lane), *lists)
 
     book, filling = RedisLeaseBook(connection), RedisFilling(connection)
@@ -376,10 +377,12 @@ class QueueMachine(RuleBasedStateMachine):
         assert served == expected
 
 
-def test_memory_and_redis_keep_what_the_model_keeps(redis_connection, tenant):
+@pytest.mark.parametrize(("where", "examples"), [("redis", 60), ("cluster", 20)])
+def test_memory_and_redis_keep_what_the_model_keeps(request, tenant, where, examples):
+    connection = request.getfixturevalue(f"{where}_connection")
     lanes = count()
 
     run_state_machine_as_test(
-        lambda: QueueMachine(redis_connection, Lane(tenant, f"b{next(lanes)}", "main")),
-        settings=settings(max_examples=100, stateful_step_count=40, deadline=None),
+        lambda: QueueMachine(connection, Lane(tenant, f"b{next(lanes)}", "main")),
+        settings=settings(max_examples=examples, stateful_step_count=40, deadline=None),
     )

@@ -7,24 +7,63 @@ from pathlib import Path
 
 import pytest
 
+from crawlfleet.adapters.mongo.connection import MongoNodes
+from crawlfleet.adapters.part_health import PartHealth
 from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.keys import lane_keys
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.errors import StoreUnavailableError
+from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
-from tests.contract.test_redis_faults import CALLS, NOW
+from tests.contract.cluster_cases import Move, client_of, slot_of
+from tests.contract.test_redis_faults import CALLS, LANE, NOW
+
+RIGHTS = re.search(
+    r"`(~cf:\* [^`]+)`.*need `(\+cluster\|slots [^`]+)` too",
+    (Path(__file__).parents[2] / "docs" / "operating.md").read_text(),
+    re.DOTALL,
+)
+
+
+def rules(*groups: int) -> list[str]:
+    assert RIGHTS is not None
+    return ["reset", "on", ">secret", *(right for n in groups for right in RIGHTS[n].split())]
 
 
 @pytest.fixture(scope="module")
 def restricted() -> Iterator[RedisConnection]:
-    page = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
-    found = re.search(r"`(~cf:\* [^`]+)`", page)
-    assert found is not None
     with RedisServer(own=True) as server, RedisConnection(server.url) as administrator:
-        rules = ["reset", "on", ">secret", *found[1].split()]
-        administrator.client.execute_command("ACL", "SETUSER", "crawlfleet", *rules)
+        administrator.client.execute_command("ACL", "SETUSER", "crawlfleet", *rules(1))
         url = server.url.replace("redis://", "redis://crawlfleet:secret@")
         with RedisConnection(url) as connection:
             yield connection
+
+
+@pytest.fixture(scope="module")
+def restricted_on_all() -> Iterator[RedisConnection]:
+    """The same on the nodes of a cluster, a slot of which is on its way to another node."""
+    with RedisCluster() as cluster:
+        for server in cluster.servers:
+            with client_of(server) as client:
+                client.execute_command("ACL", "SETUSER", "crawlfleet", *rules(1, 2))
+        url = cluster.url.replace("redis+cluster://", "redis+cluster://crawlfleet:secret@")
+        with RedisConnection(url) as connection:
+            slot = slot_of(LANE)
+            source = cluster.server_of(lane_keys(LANE).queue)
+            target = next(server for server in cluster.servers if server is not source)
+            RedisQueue(connection).add_phases(LANE, {"fetch": 1.0})
+            move = Move(slot, source, target)
+            move.begin()
+            move.carry()
+            assert RedisQueue(connection).phases(LANE) == {"fetch": 1.0}
+            move.end()
+            yield connection
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_restricted_user_of_a_cluster_may_do_all_that_is_called(restricted_on_all, call):
+    call(restricted_on_all)
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
@@ -42,3 +81,11 @@ def test_a_restricted_user_may_read_the_clock_and_the_figures(restricted):
 def test_a_restricted_user_may_do_nothing_else(restricted):
     with pytest.raises(StoreUnavailableError, match="NoPermissionError"):
         restricted.together(("FLUSHALL",))
+
+
+def test_such_a_user_gets_every_figure_of_the_monitor(restricted: RedisConnection) -> None:
+    [look] = PartHealth(restricted, MongoNodes(str, lambda: "main"), tuple).looks().values()
+
+    seen = look()
+
+    assert (seen.up, seen.missing, seen.unread) == (True, {}, ())

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.adapters.redis_queue import connection as border
+from crawlfleet.adapters.redis_queue.bizs import RedisBizs
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
 from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
@@ -23,10 +24,14 @@ from crawlfleet.adapters.redis_queue.hosts import RedisHosts
 from crawlfleet.adapters.redis_queue.intake import RedisIntake
 from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
+from crawlfleet.adapters.redis_queue.outlook import RedisOutlook
+from crawlfleet.adapters.redis_queue.overview import RedisOverview
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
 from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
 from crawlfleet.adapters.redis_queue.sessions import RedisSessions
+from crawlfleet.adapters.redis_queue.staffing import RedisStaffing
+from crawlfleet.adapters.redis_queue.ticks import RedisTicks
 from crawlfleet.adapters.redis_queue.watch import RedisWatch
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 from crawlfleet.errors import ConfigError, StoreUnavailableError
@@ -35,6 +40,7 @@ from crawlfleet.model.harvest import Coverage
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import HostAsk, HostReport, RobotsCopy
 from crawlfleet.model.request import Entry
+from crawlfleet.model.staff import FLEET_POOL, Shown, Staff
 from crawlfleet.model.totals import Depth
 from crawlfleet.model.worker import Card, HeldNumber
 from crawlfleet.policy.segment import FOREVER
@@ -52,6 +58,8 @@ HELD = HeldNumber(number=1, fence="f", mark=1)
 HOST = "example.org"
 ASK = HostAsk(host=HOST, tenant="acme", count=2, running=0, interval_seconds=0.1, concurrency=8)
 REPORT = HostReport(host=HOST, tenant="acme", running=0, answered=1, seconds=0.1)
+
+STAFF = Staff(needed=1, kept=1, at_ms=1)
 
 #: Every method of the ports that Redis answers.
 CALLS: dict[str, Callable[[RedisConnection], object]] = {
@@ -77,11 +85,30 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "per_second": lambda it: RedisQueue(it).per_second(LANE, NOW),
     "add_phases": lambda it: RedisQueue(it).add_phases(LANE, {"fetch": 1.0}),
     "phases": lambda it: RedisQueue(it).phases(LANE),
+    "troubled": lambda it: RedisHosts(it).troubled(["acme"], 9),
+    "counts": lambda it: RedisOverview(it).counts([LANE]),
+    "waiting hosts": lambda it: RedisOverview(it).waiting_hosts([LANE], 9),
     "beat": lambda it: RedisWorkers(it).beat("a", NOW),
     "beat with a card": lambda it: RedisWorkers(it).beat("a", NOW, Card(held={"acme/docs": 1})),
     "leave": lambda it: RedisWorkers(it).leave("a"),
+    "retire": lambda it: RedisWorkers(it).retire("a", NOW, 1),
     "live": lambda it: RedisWorkers(it).live(NOW),
+    "live by the server's clock": lambda it: RedisWorkers(it).live(),
     "reserve_wake": lambda it: RedisWorkers(it).reserve_wake(NOW, 1),
+    "reserve_wake by the server's clock": lambda it: RedisWorkers(it).reserve_wake(None, 1),
+    "standing decision": lambda it: RedisStaffing(it).read(FLEET_POOL),
+    "decide": lambda it: RedisStaffing(it).settle(
+        FLEET_POOL, RedisStaffing(it).read(FLEET_POOL), STAFF
+    ),
+    "paces": lambda it: RedisStaffing(it).paces(FLEET_POOL),
+    "tick": lambda it: RedisTicks(it).note(1.0, {}),
+    "last tick": lambda it: RedisTicks(it).last(),
+    "muster": lambda it: RedisStaffing(it).muster(
+        FLEET_POOL, "a", Shown(pace=1.0), NOW, {"acme/docs": Shown(pace=1.0)}
+    ),
+    "works": lambda it: RedisOutlook(it).works([LANE], NOW, SECOND, 9),
+    "glimpse": lambda it: RedisOutlook(it).glimpse(LANE, 9),
+    "gone bizs": lambda it: RedisBizs(it).gone({"main": [LANE]}),
     "take_turn": lambda it: RedisWatch(it).take_turn("bury", "a", SECOND, SECOND),
     "end_turn": lambda it: RedisWatch(it).end_turn("bury", "a"),
     "pulses": lambda it: RedisWatch(it).pulses(),
@@ -209,7 +236,6 @@ def test_the_time_that_an_answer_may_take_is_two_seconds():
     [
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         b"$abc\r\n",
-        b"*-7\r\n",
         b":one\r\n",
         b"\x00\xff\x00\xff",
         b"-LOADING Redis is loading the dataset in memory\r\n",
@@ -225,13 +251,40 @@ def test_a_lying_redis_is_unavailable(call, answer):
         call(connection)
 
 
-@pytest.mark.parametrize("answer", [b"+OK\r\n", b"$-1\r\n", b"*1\r\n:1\r\n", b"*0\r\n"])
+_OTHER_SHAPES = [b"+OK\r\n", b"$-1\r\n", b"*1\r\n:1\r\n"]
+_EMPTY_SHAPES = [b"*0\r\n", b"*-7\r\n"]
+
+
+@pytest.mark.parametrize("answer", _OTHER_SHAPES)
+@pytest.mark.parametrize("name", ["phases", "coverage", "paces", "rates", "gone bizs"])
+def test_what_is_no_list_of_pairs_is_no_mapping(name, answer):
+    with (
+        answering(answer) as url,
+        RedisConnection(url, answer_seconds=0.05) as connection,
+        pytest.raises(StoreUnavailableError),
+    ):
+        CALLS[name](connection)
+
+
+@pytest.mark.parametrize("answer", [*_OTHER_SHAPES, *_EMPTY_SHAPES])
 @pytest.mark.parametrize(
     "name",
     [
-        *("lease", "finish", "depth", "reserve_wake", "advance", "per_second", "phases", "live"),
-        *("beat", "leave", "take_turn", "bury", "relist", "mark", "clear", "fill", "admit"),
-        *("park", "lease_parked", "loads", "reserve turns", "report hosts"),
+        *("lease", "finish", "depth", "reserve_wake", "advance", "per_second", "live"),
+        *(
+            "beat",
+            "leave",
+            "retire",
+            "muster",
+            "take_turn",
+            "bury",
+            "relist",
+            "mark",
+            "clear",
+            "fill",
+            "admit",
+        ),
+        *("park", "lease_parked", "loads", "reserve turns", "report hosts", "counts"),
     ],
 )
 def test_an_answer_of_another_shape_is_never_taken_for_the_scripts(name, answer):
@@ -281,6 +334,8 @@ def test_no_answer_whatever_raises_anything_else(answer):
             "reserve turns",
             "states of hosts",
             "load robots",
+            "counts",
+            "waiting hosts",
         ):
             with contextlib.suppress(StoreUnavailableError):
                 CALLS[name](connection)
@@ -304,6 +359,30 @@ def test_a_full_redis_lets_requests_wait_for_their_host_and_have_their_turn(own)
 
     assert (parked, grant.count, told[0].count) == (9, 2, 9)
     assert served == {HOST: entries[:2]}
+
+
+#: What the monitor and whoever decides on workers ask of Redis: a full one needs both.
+_OF_WATCHING = (
+    *("loads", "depth", "depths", "rates", "per_second", "phases", "counts", "waiting hosts"),
+    *("troubled", "states of hosts", "live", "pulses", "silent", "count items", "coverage"),
+    *("standing decision", "decide", "paces", "muster", "works", "glimpse", "reserve_wake"),
+    *("leave", "retire"),
+    *("beat", "beat with a card", "bury", "leases", "load robots", "load cookies", "gone bizs"),
+)
+
+
+@pytest.mark.parametrize("name", _OF_WATCHING)
+def test_a_full_redis_is_watched_and_staffed(own, name):
+    for filled in ("enqueue", "report hosts", "muster", "beat", "put items", "add coverage"):
+        CALLS[filled](own)
+    expected = CALLS[name](own)
+    own.client.config_set("maxmemory", 1)
+    try:
+        answer = CALLS[name](own)
+    finally:
+        own.client.config_set("maxmemory", 0)
+
+    assert type(answer) is type(expected)
 
 
 def test_a_full_redis_takes_no_more_but_lets_work_end(own):
@@ -384,7 +463,7 @@ def test_connections_that_the_server_closed_are_replaced_unnoticed(own, own_serv
 def test_a_connection_idle_for_long_is_tried_before_it_carries_a_call(own, own_server):
     CALLS["depth"](own)
     close_all_others(own_server)
-    own._used_at -= border.IDLE_SECONDS + 1
+    own._place.used_at -= border.IDLE_SECONDS + 1
     pings = own.client.info("commandstats").get("cmdstat_ping", {"calls": 0})["calls"]
 
     CALLS["enqueue"](own)

@@ -23,12 +23,15 @@ from crawlfleet.adapters.redis_queue.keys import (
     host_list,
     lane_keys,
     robots_key,
+    troubled_key,
 )
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
 from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
 from crawlfleet.adapters.redis_queue.sessions import RedisSessions
+from crawlfleet.adapters.redis_queue.staffing import RedisStaffing
+from crawlfleet.adapters.redis_queue.ticks import RedisTicks
 from crawlfleet.adapters.redis_queue.watch import RedisWatch
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 from crawlfleet.model.biz import IntakeLimits
@@ -36,6 +39,8 @@ from crawlfleet.model.harvest import Coverage
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import HostReport, RobotsCopy
 from crawlfleet.model.request import Entry
+from crawlfleet.model.staff import Shown, Staff
+from crawlfleet.model.tick import TickPart
 from crawlfleet.model.times import to_ms
 from crawlfleet.policy.segment import FOREVER
 from infra.local.redis_server import ENV_URL, RedisServer
@@ -75,6 +80,13 @@ def fill(connection: RedisConnection, lane: Lane, fleet: str) -> None:
     for _ in range(2):
         workers.beat("a", NOW)
     workers.reserve_wake(NOW, 2)
+    workers.beat("b", NOW)
+    workers.reserve_wake(NOW, 3)
+    staffing = RedisStaffing(connection, fleet=fleet)
+    standing = staffing.read("fleet")
+    staffing.settle("fleet", standing, Staff(needed=1, kept=1, at_ms=standing.now_ms))
+    assert staffing.muster("fleet", "a", Shown(pace=1.0), NOW, {lane.path: Shown(pace=1.0)}).leaves
+    RedisTicks(connection, fleet=fleet).note(1.0, {TickPart.SEEDS: 1})
     RedisWatch(connection, fleet=fleet).take_turn("bury", "a", TERM, TERM)
     RedisWorkerNumbers(connection, fleet=fleet).lease("a", 1, 1)
 
@@ -88,6 +100,7 @@ def every_key(lane: Lane, fleet: str) -> dict[str, str]:
         **fleet_keys(fleet)._asdict(),
         "at_host": host_list(lane, host),
         "host": host_key(host),
+        "troubled": troubled_key(lane.tenant),
         "robots": robots_key(f"https://{host}"),
         "cookies": cookies_key(lane, "june"),
         "seeds": seeds,
@@ -104,7 +117,7 @@ def test_every_key_is_in_the_dictionary_and_under_its_hash_tag(redis_connection,
     assert found == set(every_key(lane, fleet).values())
     tags = {re.fullmatch(r"cf:(\{.*?\}):.*", key)[1] for key in found}
     host = f"{lane.tenant}.example"
-    shared = {f"{{host:{host}}}", f"{{https://{host}}}"}
+    shared = {f"{{host:{host}}}", f"{{https://{host}}}", f"{{hosts:{lane.tenant}}}"}
     assert tags == {f"{{{lane.tenant}:docs}}", f"{{{fleet}}}"} | shared
 
 

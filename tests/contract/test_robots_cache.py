@@ -18,11 +18,11 @@ COPY = RobotsCopy(
 )
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "redis", "cluster"])
 def cache(request):
     if request.param == "memory":
         return MemoryRobotsCache()
-    return RedisRobotsCache(request.getfixturevalue("redis_connection"))
+    return RedisRobotsCache(request.getfixturevalue(f"{request.param}_connection"))
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from tests.waiting import eventually
 
 
 @pytest.fixture
-def part(redis_connection, tenant):
+def part(any_redis, tenant):
     def make(process="a", **options):
-        return RedisCrawl(redis_connection, tenant, "shop", process, **options)
+        return RedisCrawl(any_redis, tenant, "shop", process, **options)
 
     return make
 
@@ -76,7 +76,7 @@ def dies_with(part, *, times, number=10, attempts=3):
         eventually(lambda p=process, f=found: f or f.extend(p.lease(number)[0]) or f, 5, "a lease")
 
 
-def test_what_was_begun_too_often_is_given_to_be_put_aside(part, redis_connection):
+def test_what_was_begun_too_often_is_given_to_be_put_aside(part, any_redis):
     part().push(pushed("a"))
     dies_with(part, times=3)
 
@@ -86,7 +86,7 @@ def test_what_was_begun_too_often_is_given_to_be_put_aside(part, redis_connectio
 
     assert [(each.content, each.deaths) for each in found] == [(b"a", 3)]
     assert heir.bury(found[0].id, "deadly")
-    assert not redis_connection.client.exists(heir.keys.deaths, heir.keys.requests)
+    assert not any_redis.client.exists(heir.keys.deaths, heir.keys.requests)
 
 
 def test_what_is_begun_for_the_last_time_is_alone(part):
@@ -144,8 +144,8 @@ def test_what_is_given_back_returns_to_its_place(part):
 
 
 @pytest.mark.parametrize("kind", ["list", "set", "zset"])
-def test_start_urls_are_queued_by_one_script_whatever_holds_them(part, redis_connection, kind):
-    client, key = redis_connection.client, f"{part().keys.queue}:source"
+def test_start_urls_are_queued_by_one_script_whatever_holds_them(part, any_redis, kind):
+    client, key = any_redis.client, f"{part().keys.queue}:source"
     urls = [f"http://a.example/{n}" for n in range(5)]
     {
         "list": lambda: client.rpush(key, *urls),
@@ -166,14 +166,14 @@ def test_start_urls_are_queued_by_one_script_whatever_holds_them(part, redis_con
     assert not client.exists(key)
 
 
-def test_what_is_buried_is_kept_with_its_reason(part, redis_connection):
+def test_what_is_buried_is_kept_with_its_reason(part, any_redis):
     part().push(pushed("bad"))
     [held] = ids(part("a").lease(1))
 
     assert not part("b").bury(held, "not mine")
     assert part("a").bury(held, "has no\nURL")
 
-    assert redis_connection.client.lrange(part().keys.dead, 0, -1) == [b"has no URL\nrbad"]
+    assert any_redis.client.lrange(part().keys.dead, 0, -1) == [b"has no URL\nrbad"]
     assert part().load() == part("z").load()
     assert part().load().leased == 0
 
@@ -249,18 +249,16 @@ def test_the_make_of_the_fingerprints_is_told_to_whoever_enters(part):
     assert part("a").enter().fingerprints == "scrapy-2.6"
 
 
-def test_crawls_of_other_tenants_and_names_are_others(redis_connection, tenant):
-    RedisCrawl(redis_connection, tenant, "shop", "a").push(marked("x"))
+def test_crawls_of_other_tenants_and_names_are_others(any_redis, tenant):
+    RedisCrawl(any_redis, tenant, "shop", "a").push(marked("x"))
 
     for other in ((f"{tenant}x", "shop"), (tenant, "news")):
-        crawl = RedisCrawl(redis_connection, *other, "a")
+        crawl = RedisCrawl(any_redis, *other, "a")
         assert crawl.lease(10) == ([], 0)
         assert crawl.push(marked("x")) == [True]
 
 
-def test_every_key_is_in_the_dictionary_of_its_type_and_never_expires(
-    part, redis_connection, tenant
-):
+def test_every_key_is_in_the_dictionary_of_its_type_and_never_expires(part, any_redis, tenant):
     part("dead", lease_ms=600_000).enter()
     part("a").enter()
     part("a").leave(Forget.FINISHED)
@@ -279,7 +277,7 @@ def test_every_key_is_in_the_dictionary_of_its_type_and_never_expires(
             re.MULTILINE,
         )
     )
-    client = redis_connection.client
+    client = any_redis.client
     found = {key.decode() for key in client.scan_iter(f"cf:{{scrapy:{tenant}:*")}
     assert found == set(crawl_keys(tenant, "shop"))
     kinds = {
@@ -358,8 +356,8 @@ class Machine(RuleBasedStateMachine):
         assert stored == load.queued + load.leased
 
 
-def test_in_any_order_every_request_is_queued_held_or_finished(redis_connection, tenant):
-    Machine.connection, Machine.tenant = redis_connection, tenant
+def test_in_any_order_every_request_is_queued_held_or_finished(any_redis, tenant):
+    Machine.connection, Machine.tenant = any_redis, tenant
 
     run_state_machine_as_test(
         Machine,

@@ -34,11 +34,11 @@ def policy(**changes):
     return a_biz(seeds=SeedPolicy(**changes))
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "redis", "cluster"])
 def bloom(request):
     if request.param == "memory":
         return MemorySeedFilter()
-    return RedisSeedFilter(request.getfixturevalue("redis_connection"))
+    return RedisSeedFilter(request.getfixturevalue(f"{request.param}_connection"))
 
 
 def test_what_was_added_is_seen_and_nothing_else(bloom, lane):

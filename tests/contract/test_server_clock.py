@@ -103,8 +103,9 @@ def test_where_redis_never_answered_it_is_the_machines_own():
         assert ServerClock(connection, wall=lambda: wall)() == wall
 
 
-def test_a_server_that_talks_nonsense_is_not_believed():
+@pytest.mark.parametrize("answer", [b"+QUEUED\r\n:7\r\n", b"+QUEUED\r\n", b"*2\r\n:1\r\n:2\r\n"])
+def test_a_server_that_talks_nonsense_is_not_believed(answer):
+    """Of a text the driver takes the first two letters for seconds and microseconds."""
     wall = datetime(2026, 1, 1, tzinfo=UTC)
-    nonsense = broken_server(b"+QUEUED\r\n:7\r\n")
-    with nonsense as address, RedisConnection(f"redis://{address}") as connection:
+    with broken_server(answer) as address, RedisConnection(f"redis://{address}") as connection:
         assert ServerClock(connection, wall=lambda: wall)() == wall

@@ -11,12 +11,12 @@ from crawlfleet.model.lane import Lane
 from tests.waiting import eventually
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "redis", "cluster"])
 def made(request):
     """Makes sessions of a life."""
     if request.param == "memory":
         return MemorySessions
-    connection = request.getfixturevalue("redis_connection")
+    connection = request.getfixturevalue(f"{request.param}_connection")
     return lambda **options: RedisSessions(connection, **options)
 
 

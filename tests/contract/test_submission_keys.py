@@ -207,10 +207,7 @@ def test_a_batch_of_a_thousand_takes_few_round_trips(mongo_uri: str, lane: Lane)
         def failed(self, event):
             pass
 
-    with nodes_at(mongo_uri) as nodes:
-        nodes._clients["home"] = pymongo.MongoClient(
-            mongo_uri, tz_aware=True, event_listeners=[Listener()]
-        )
+    with nodes_at(mongo_uri, Listener()) as nodes:
         keys, some = MongoSubmissionKeys(nodes), entries(1_000)
         keys.find(lane, [])
         keys.open(lane, some[:500], UNTIL)

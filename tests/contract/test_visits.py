@@ -283,9 +283,7 @@ def test_a_thousand_pages_take_few_round_trips_and_every_query_an_index(
 
     biz = replace(BIZ, generations=(a_generation(nodes=("east",), databases=("one",)),))
     some = [a_visit(number) for number in range(1_000)]
-    with nodes_at(mongo_uri) as nodes:
-        client = pymongo.MongoClient(mongo_uri, tz_aware=True, event_listeners=[Listener()])
-        nodes._clients["east"] = client
+    with nodes_at(mongo_uri, Listener()) as nodes:
         visits = MongoVisits(nodes)
         visits.saw(lane, biz, some[:1])
         sent.clear()
@@ -303,7 +301,9 @@ def test_a_thousand_pages_take_few_round_trips_and_every_query_an_index(
         statements = ("find", "aggregate", "filter", "sort", "limit", "pipeline", "hint", "cursor")
         for command in asked:
             plain = {name: command[name] for name in command if name in statements}
-            plan = client[command["$db"]].command("explain", plain, verbosity="queryPlanner")
+            plan = nodes.client("east")[command["$db"]].command(
+                "explain", plain, verbosity="queryPlanner"
+            )
             assert "IXSCAN" in str(plan)
             assert "COLLSCAN" not in str(plan)
             # Totals are read off the index alone.

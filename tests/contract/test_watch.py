@@ -19,11 +19,11 @@ TERM = timedelta(seconds=20)
 BUSY_MS = 900
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "redis", "cluster"])
 def station(request, tenant):
     if request.param == "memory":
         return watch_cases.in_memory()
-    return watch_cases.on_redis(request.getfixturevalue("redis_connection"), tenant)
+    return watch_cases.on_redis(request.getfixturevalue(f"{request.param}_connection"), tenant)
 
 
 def silences(station, silent_for=None):

@@ -17,6 +17,7 @@ from tests.functions.letters import dead_letters
 from tests.functions.open_api import Document
 from tests.functions.seeds import failed_seed
 from tests.functions.shim import wsgi
+from tests.functions.world import default_bizs
 
 _NOT_CHECKED = [
     # A URL, a cron line or an id of a right shape may still be none: the schema cannot tell.
@@ -24,7 +25,7 @@ _NOT_CHECKED = [
 ]
 
 _BOUNDED = settings(
-    max_examples=70,
+    max_examples=40,
     derandomize=True,
     deadline=None,
     database=None,
@@ -66,10 +67,12 @@ def test_powertools_dispatches_the_same_routes(world, document):
 
 
 def test_everything_documented_answers(world, document):
-    [request_id] = submit(world, "https://example.org/")
+    world.push(default_bizs(), stage={"operators": [world.tenants["acme"]]})
     schedule = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/"]}
     assert ask(world, "PUT", "/v1/docs/schedules/nightly", schedule).status == 200
     letters = dict(zip(_ON_A_LETTER, dead_letters(world, len(_ON_A_LETTER)), strict=True))
+    # After the worker that makes those: it would try this one too, until it is dead, by luck.
+    [request_id] = submit(world, "https://example.org/")
     segment, key = failed_seed(world)
     values = {"biz": "docs", "id": request_id, "name": "nightly", "segment": segment, "key": key}
     bodies = {

@@ -1,6 +1,7 @@
 """The clocks: scheduler and monitor, called twice, late, at once, and right after known work."""
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Barrier, Thread
@@ -16,6 +17,7 @@ from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts, now
 from crawlfleet.wiring.scheduler import Scheduler
 from infra.local.parts import free_port
+from tests.contract.broken_servers import broken_server
 from tests.functions.http import ask, submit
 from tests.functions.world import environment_ends, throttled
 
@@ -121,7 +123,7 @@ def test_two_schedulers_at_the_same_moment_fire_once(world, clock):
     assert sum(each["requests"] for each in done) == 6
 
 
-PARTS = ("run_due", "resubmit_due", "tend_seeds", "stand_watch", "staff")
+PARTS = ("run_due", "resubmit_due", "tend_seeds", "stand_watch", "scale")
 TOLD = {"fires", "recrawled", "seeded", "buried", "requeued", "started"}
 
 
@@ -168,7 +170,10 @@ def test_a_tick_without_mongodb_still_sees_to_the_consumers(world):
 
     done = tick(world)
 
-    assert done == dict.fromkeys(done, 0) | {"started": 1}
+    faults = done["faults"]
+    assert faults >= 2, "schedules, and what each biz should have back"
+    wanted = {"wanted": 1, "kept": 1, "limit": 3, "started": 1, "faults": faults}
+    assert done == dict.fromkeys(done, 0) | wanted
     assert "fires" not in done
 
 
@@ -235,8 +240,7 @@ def test_every_line_is_valid_embedded_metric_format(world, capsys):
             if metric.get("StorageResolution") == 1:
                 fine.add(metric["Name"])
         assert set(line) == {"_aws", *dimensions, *(m["Name"] for m in directive["Metrics"])}
-    assert {"Backlog", "FleetBacklog"} <= fine
-    assert fine <= {"Backlog", "FleetBacklog", "Submitted", "Processed"}
+    assert fine <= {"Submitted", "Processed"}
 
 
 def test_backlog_and_totals_are_those_of_this_moment(world, capsys):
@@ -245,43 +249,57 @@ def test_backlog_and_totals_are_those_of_this_moment(world, capsys):
 
     answer, lines = look(world, capsys)
 
-    assert answer == {"unwell": {}}
+    assert (answer["unwell"], answer["unread"]) == ({}, [])
     assert value(lines, "Backlog", **here) == 7
-    assert value(lines, "StatePending", **here) == 7
-    assert value(lines, "StateDone", **here) == 0
-    assert value(lines, "FleetBacklog") == 7
-    assert value(lines, "WantedConsumers") == 1
+    assert value(lines, "LedgerDifference", **here) == 0
+    assert value(lines, "Dead", **here) == 0
+    assert value(lines, "Backlog") == 7
     assert value(lines, "ConfigRefused") == 0
+    assert value(lines, "Looks") == 1
+    assert value(lines, "Unread") == 0
     assert value(lines, "NodeUp", part="redis", node="redis") == 1
     assert value(lines, "NodeUp", part="mongodb", node="main") == 1
-    there = {"tenant": world.tenants["rival"], "biz": "docs"}
-    assert value(lines, "Backlog", **there) == 0
+    rivals = [line for line in lines if line.get("tenant") == world.tenants["rival"]]
+    assert rivals == [], "a biz without work costs nothing"
+
+
+def seconds(lines: list[dict[str, Any]], metric: str, **dimensions: str) -> dict[int, float]:
+    """A metric's value by its second, under exactly these dimensions."""
+    return {
+        line["_aws"]["Timestamp"] // 1000: line[metric][0]
+        for line in lines
+        if metric in line
+        and {*line["_aws"]["CloudWatchMetrics"][0]["Dimensions"][0]} == {"stage", *dimensions}
+        and all(line[name] == text for name, text in dimensions.items())
+    }
 
 
 def test_rates_count_the_seconds_that_are_over(world, capsys, monkeypatch):
+    environment_ends(world)  # a monitor remembers which seconds it has told of
     submit(world, *(f"https://example.org/{n}" for n in range(30)))
-    soon = now() + timedelta(seconds=1)
+    soon = now() + timedelta(seconds=4)
     monkeypatch.setattr("crawlfleet.wiring.monitor.now", lambda: soon)
     here = {"tenant": world.tenants["acme"], "biz": "docs"}
 
     _, lines = look(world, capsys)
 
-    assert value(lines, "SubmittedRate60s", **here) == pytest.approx(0.5)
-    assert value(lines, "SubmittedRate5s", **here) == pytest.approx(6.0)
-    assert value(lines, "ProcessedRate60s", **here) == 0
-    seconds = [line for line in lines if "Submitted" in line]
-    assert sum(line["Submitted"][0] for line in seconds) == 30
+    assert value(lines, "SubmittedRate60s") == pytest.approx(0.5)
+    assert value(lines, "SubmittedRate5s") == pytest.approx(6.0)
+    assert value(lines, "ProcessedRate60s") == 0
+    assert sum(seconds(lines, "Submitted", **here).values()) == 30
+    assert seconds(lines, "Submitted") == seconds(lines, "Submitted", **here)
 
 
-def test_looking_twice_prints_each_second_the_same(world, capsys, monkeypatch):
+def test_looking_twice_prints_each_second_once(world, capsys, monkeypatch):
+    environment_ends(world)
     submit(world, "https://example.org/")
-    soon = now() + timedelta(seconds=1)
+    soon = now() + timedelta(seconds=4)
     monkeypatch.setattr("crawlfleet.wiring.monitor.now", lambda: soon)
 
-    looks = [look(world, capsys)[1] for _ in range(2)]
+    first, second = (seconds(look(world, capsys)[1], "Submitted") for _ in range(2))
 
-    first, second = ([line for line in lines if "Submitted" in line] for lines in looks)
-    assert first == second != []
+    assert sum(first.values()) == 1
+    assert second == {}
 
 
 def test_a_dead_redis_is_a_metric_and_no_error(world, capsys, monkeypatch):
@@ -294,7 +312,83 @@ def test_a_dead_redis_is_a_metric_and_no_error(world, capsys, monkeypatch):
     assert value(lines, "NodeHealthy", part="redis", node="redis") == 0
     assert value(lines, "NodeUp", part="mongodb", node="main") == 1
     assert list(answer["unwell"]) == ["redis:redis"]
+    assert answer["unread"] == ["workers", "queues", "strays", "ticks"]
+    assert value(lines, "LedgerDifference") == 0, "MongoDB is well, so its ledgers are read"
+    assert value(lines, "Unread") == 4
     environment_ends(world)
+
+
+def test_a_dead_node_is_a_metric_and_no_error(world, capsys, monkeypatch):
+    submit(world, "https://example.org/")
+    environment_ends(world)
+    dead = f"mongodb://127.0.0.1:{free_port()}/?directConnection=true"
+    monkeypatch.setattr("crawlfleet.adapters.secrets.Secrets.read", lambda *_: dead)
+    here = {"tenant": world.tenants["acme"], "biz": "docs"}
+
+    answer, lines = look(world, capsys)
+
+    assert value(lines, "NodeUp", part="mongodb", node="main") == 0
+    assert value(lines, "NodeUp", part="redis", node="redis") == 1
+    assert value(lines, "Backlog", **here) == 1
+    assert not any("LedgerDifference" in line for line in lines)
+    assert {what.split(" of ")[0] for what in answer["unread"]} == {"ledger"}
+
+
+def test_without_the_secret_store_the_monitor_says_that_it_is_blind(world, capsys):
+    environment_ends(world)
+    world.dead.add("secretsmanager")
+
+    answer, lines = look(world, capsys)
+
+    assert value(lines, "Looks") == 1
+    assert value(lines, "NodeUp", part="mongodb", node="main") == 0
+    assert value(lines, "NodeUp", part="redis", node="redis") == 1
+    assert "mongodb:main" in answer["unwell"]
+
+
+def test_a_password_of_redis_that_cannot_be_read_leaves_a_look_that_says_so(
+    world, capsys, monkeypatch
+):
+    environment_ends(world)
+    monkeypatch.setenv(names.ENV_REDIS_SECRET, "nowhere")
+    world.dead.add("secretsmanager")
+
+    answer, lines = look(world, capsys)
+
+    assert (value(lines, "Looks"), value(lines, "Unread")) == (1, 1)
+    assert value(lines, "NodeUp", part="redis", node="redis") == 0
+    assert answer["unread"] == ["everything"]
+    environment_ends(world)
+
+
+def test_servers_that_hang_cost_a_look_no_more_than_its_time(world, capsys, monkeypatch):
+    environment_ends(world)
+    with broken_server(None) as redis, broken_server(None) as node:
+        monkeypatch.setenv(names.ENV_REDIS_URL, f"redis://{redis}/0")
+        silent = f"mongodb://{node}/?directConnection=true"
+        monkeypatch.setattr("crawlfleet.adapters.secrets.Secrets.read", lambda *_: silent)
+        began = time.monotonic()
+
+        answer, lines = look(world, capsys)
+
+        took = time.monotonic() - began
+    assert took < 45, "the monitor has 60 seconds"
+    assert value(lines, "NodeUp", part="redis", node="redis") == 0
+    assert value(lines, "NodeUp", part="mongodb", node="main") == 0
+    assert value(lines, "LookSeconds") < 30
+    assert {"workers", "queues", "strays", "ticks"} < set(answer["unread"])
+    environment_ends(world)
+
+
+def test_without_any_configuration_redis_is_looked_at_all_the_same(world, capsys):
+    environment_ends(world)
+    world.dead.add("ssm")
+
+    answer, lines = look(world, capsys)
+
+    assert value(lines, "ConfigRefused") == 1
+    assert value(lines, "NodeUp", part="redis", node="redis") == 1
+    assert answer["unwell"] == {}
 
 
 def test_items_for_a_biz_that_there_is_not_are_told_of_by_every_tick(world, capsys, caplog):

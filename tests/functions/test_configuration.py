@@ -1,7 +1,17 @@
 """A pushed configuration is in force within one poll, without a restart (SPEC.md A3)."""
 
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from crawlfleet import names
+from crawlfleet.errors import ConfigError, StoreUnavailableError
 from tests.functions.http import ask
+from tests.functions.world import World, environment_ends
+
+EVENTS = Path(__file__).parents[2] / "events" / "scheduler"
 
 PAGE = {"url": "https://example.org/"}
 DETAIL = {"fields": {"heading": {"css": "h1"}}}
@@ -31,3 +41,57 @@ def test_a_key_that_is_taken_from_a_tenant_is_turned_away_at_once(world):
     )
 
     assert ask(world, "GET", "/v1/docs/stats").status == 403
+
+
+@pytest.fixture
+def deployed(world: World) -> World:
+    """Deployed a moment ago: nothing was pushed, and every environment is new."""
+    pages = world.ssm.get_paginator("get_parameters_by_path")
+    for page in pages.paginate(Path=names.config_root("test"), Recursive=True):
+        for parameter in page["Parameters"]:
+            world.ssm.delete_parameter(Name=parameter["Name"])
+    environment_ends(world)
+    return world
+
+
+def event(name: str) -> Any:
+    return json.loads((EVENTS / f"{name}.json").read_text())["event"]
+
+
+@pytest.mark.parametrize("name", ["tick", "alarm"])
+def test_before_the_first_push_the_scheduler_has_nothing_to_do_and_does_not_fail(deployed, name):
+    answer = deployed.call(names.SCHEDULER, event(name))
+
+    assert answer == {
+        "nothing_to_do": "revision: there is none; push a configuration below /crawlfleet/test"
+    }
+    assert deployed.lambdas.calls == []
+
+
+def test_before_the_first_push_the_monitor_looks_and_says_that_there_is_none(deployed, capsys):
+    answer = deployed.call(names.MONITOR, {})
+
+    assert answer == {"unwell": {}, "unread": []}
+    told = capsys.readouterr().out
+    assert '"FindingConfigRefused":[1.0]' in told
+    assert '"Looks":[1.0]' in told
+
+
+def test_the_first_push_is_in_force_without_a_cold_start(deployed):
+    deployed.call(names.SCHEDULER, event("tick"))
+    deployed.fresh()
+
+    assert "fires" in deployed.call(names.SCHEDULER, event("tick"))
+
+
+def test_a_configuration_that_cannot_be_read_is_still_a_failure(deployed):
+    deployed.dead.add("ssm")
+    with pytest.raises(StoreUnavailableError):
+        deployed.call(names.SCHEDULER, event("tick"))
+
+    deployed.dead.clear()
+    root = names.config_root("test")
+    for name, value in (("stage", "{"), ("revision", "1")):
+        deployed.ssm.put_parameter(Name=f"{root}/{name}", Value=value, Type="String")
+    with pytest.raises(ConfigError, match="stage"):
+        deployed.call(names.SCHEDULER, event("tick"))

@@ -8,6 +8,8 @@ from crawlfleet.edge.routes import ROUTES
 from tests.functions.http import ask, submit
 
 CLOSED = [route for route in ROUTES if not route.open]
+OF_A_BIZ = [route for route in CLOSED if "{biz}" in route.path]
+OF_ALL_BIZS = [route for route in CLOSED if "{biz}" not in route.path]
 SCHEDULE = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/mine"]}
 SEED = {"segment": "2026-01-01", "key": "0" * 32}
 BODIES = {
@@ -39,7 +41,7 @@ def theirs(world) -> dict[str, str]:
     return ids
 
 
-@pytest.mark.parametrize("route", CLOSED, ids=lambda route: route.operation)
+@pytest.mark.parametrize("route", OF_A_BIZ, ids=lambda route: route.operation)
 def test_a_biz_of_another_tenant_is_answered_as_one_that_nobody_has(world, theirs, route):
     def answer(biz: str) -> tuple[int, str]:
         path = place(route.path, biz=biz, id=theirs["secret"], name="nightly", **SEED)
@@ -48,6 +50,17 @@ def test_a_biz_of_another_tenant_is_answered_as_one_that_nobody_has(world, their
 
     assert answer("secret") == answer("nobody") == (404, answer("nobody")[1])
     assert (world.stored("rival"), world.stored("acme")) == (4, 0)
+
+
+@pytest.mark.parametrize("route", OF_ALL_BIZS, ids=lambda route: route.operation)
+def test_what_is_told_of_all_bizs_is_told_of_the_tenants_own(world, theirs, route):
+    mine, other = (ask(world, route.method, route.path, key=key) for key in ("acme", "rival"))
+
+    # Of the fleet only operators are told, and neither of them is one.
+    expected = 403 if route.operation == "getFleet" else 200
+    assert (mine.status, other.status) == (expected, expected)
+    assert not re.search("rival|secret", mine.text)
+    assert "acme" not in other.text
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])

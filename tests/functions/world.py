@@ -26,6 +26,7 @@ import functions.monitor.handler
 import functions.router.handler
 import functions.scheduler.handler
 from crawlfleet import names
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.adapters.ssm_config import SsmConfig
 from crawlfleet.adapters.ssm_writer import write_tree
 from crawlfleet.wiring import consumer, id_issuer, monitor, router, scheduler
@@ -48,6 +49,7 @@ _CACHES = (
     monitor.monitor,
 )
 STAGE = "test"
+CEILING = 6
 
 #: Ids of the API keys that events carry; whose they are is what a tree says.
 KEYS = {"acme": "key-acme", "rival": "key-rival"}
@@ -100,6 +102,27 @@ class LambdaService:
         self.calls: list[str] = []
         #: What happens instead of an invocation, by function.
         self.faults: dict[str, Exception | bytes] = {}
+        #: The consumer's reserved concurrency, and what happens instead of telling or changing it.
+        self.reserved: int | None = None
+        self.refusal: Exception | None = None
+
+    def get_function_concurrency(self, *, FunctionName: str) -> Any:  # noqa: N803
+        assert FunctionName == names.function_name(STAGE, names.CONSUMER)
+        if self.refusal is not None:
+            raise self.refusal
+        return {} if self.reserved is None else {"ReservedConcurrentExecutions": self.reserved}
+
+    def put_function_concurrency(
+        self,
+        *,
+        FunctionName: str,  # noqa: N803
+        ReservedConcurrentExecutions: int,  # noqa: N803
+    ) -> Any:
+        assert FunctionName == names.function_name(STAGE, names.CONSUMER)
+        if self.refusal is not None:
+            raise self.refusal
+        self.reserved = ReservedConcurrentExecutions
+        return {"ReservedConcurrentExecutions": self.reserved}
 
     def invoke(self, *, FunctionName: str, InvocationType: str, Payload: bytes) -> Any:  # noqa: N803
         name = FunctionName.removeprefix(f"crawlfleet-{STAGE}-")
@@ -151,7 +174,10 @@ class World:
         self.lambdas = LambdaService()
         self.ssm = boto3.client("ssm")
         self.secrets = boto3.client("secretsmanager")
-        self.redis = redis.Redis.from_url(redis_url)
+        is_cluster = "+cluster" in redis_url
+        self.redis = (
+            RedisConnection(redis_url).client if is_cluster else redis.Redis.from_url(redis_url)
+        )
         self.mongo: pymongo.MongoClient[Any] = pymongo.MongoClient(mongo_uri, tz_aware=True)
         self.parts: list[Parts] = []
         self.tenants: dict[str, str] = {}
@@ -170,6 +196,7 @@ class World:
         self.lambdas.woken.clear()
         self.lambdas.calls.clear()
         self.lambdas.faults.clear()
+        self.lambdas.reserved = self.lambdas.refusal = None
         self.dead.clear()
         self.tenants = {first: f"{first}-{uuid.uuid4().hex[:10]}" for first in KEYS}
         self.push(default_bizs() if bizs is None else bizs, stage=stage)
@@ -263,6 +290,7 @@ def a_world(
             names.ENV_REDIS_URL: redis_url,
             names.ENV_NODE_SECRET: names.node_secret(STAGE, "{node}"),
             names.ENV_CONSUMER_FUNCTION: names.function_name(STAGE, names.CONSUMER),
+            names.ENV_CONSUMER_CEILING: str(CEILING),
             names.ENV_ID_ISSUER_FUNCTION: names.function_name(STAGE, names.ID_ISSUER),
         }.items():
             patch.setenv(name, value)
@@ -271,9 +299,10 @@ def a_world(
         stack.callback(world.mongo.close)
         stack.callback(world.redis.close)
         world.secrets.create_secret(Name=names.node_secret(STAGE, "main"), SecretString=mongo_uri)
-        patch.setattr(
-            "crawlfleet.adapters.lambda_functions.aws_client", lambda *_, **__: world.lambdas
-        )
+        for module in ("lambda_functions", "lambda_concurrency"):
+            patch.setattr(
+                f"crawlfleet.adapters.{module}.aws_client", lambda *_, **__: world.lambdas
+            )
         patch.setattr(
             "crawlfleet.wiring.parts.client",
             lambda service: AwsClient(world, service, boto3.client(service)),

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,22 +12,32 @@ from typing import Any
 from crawlfleet import names
 from infra.bundle import ROOT
 
-STAGE = "prod"
+#: The stage with everything on; what holds of the others alone is in tests of their own.
+STAGE = "aws-large"
 
 
 @dataclass(frozen=True)
 class Assembly:
-    """What one run of the CDK app wrote."""
+    """What one run of the CDK app wrote for one stage."""
 
     folder: Path
+    stage: str = STAGE
 
     def template(self, stack: str) -> dict[str, Any]:
-        return json.loads((self.folder / f"crawlfleet-{STAGE}-{stack}.template.json").read_text())
+        name = f"crawlfleet-{self.stage}-{stack}.template.json"
+        return json.loads((self.folder / name).read_text())
 
     def resources(self, stack: str, kind: str) -> dict[str, dict[str, Any]]:
         """Resources of a type, by logical id."""
         found = self.template(stack)["Resources"]
         return {key: value for key, value in found.items() if value["Type"] == kind}
+
+    def every(self, kind: str = "") -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Stack, logical id and resource, of every stack; of one type, or of all."""
+        for stack in self.stacks():
+            for key, resource in self.template(stack)["Resources"].items():
+                if kind in ("", resource["Type"]):
+                    yield stack, key, resource
 
     def only(self, stack: str, kind: str) -> dict[str, Any]:
         """The one resource of a type."""
@@ -35,15 +46,11 @@ class Assembly:
 
     def functions(self) -> dict[str, dict[str, Any]]:
         """Properties of every Lambda function in every stack, by deployed name."""
-        properties = [
-            resource["Properties"]
-            for stack in self.stacks()
-            for resource in self.resources(stack, "AWS::Lambda::Function").values()
-        ]
-        return {one["FunctionName"]: one for one in properties}
+        functions = [one["Properties"] for _, _, one in self.every("AWS::Lambda::Function")]
+        return {one["FunctionName"]: one for one in functions}
 
     def function(self, name: str) -> dict[str, Any]:
-        return self.functions()[names.function_name(STAGE, name)]
+        return self.functions()[names.function_name(self.stage, name)]
 
     def statements(self, name: str) -> list[dict[str, Any]]:
         """Every policy statement of a function's role."""
@@ -58,7 +65,7 @@ class Assembly:
     def stacks(self) -> dict[str, dict[str, Any]]:
         """Manifest entry of every stack, by its short name."""
         artifacts = json.loads((self.folder / "manifest.json").read_text())["artifacts"]
-        prefix = f"crawlfleet-{STAGE}-"
+        prefix = f"crawlfleet-{self.stage}-"
         return {
             key.removeprefix(prefix): value
             for key, value in artifacts.items()
@@ -66,8 +73,11 @@ class Assembly:
         }
 
 
-def synthesise(folder: Path) -> None:
-    """Runs ``python infra/app.py`` as on a machine that knows no AWS account."""
+def synthesise(folder: Path, stage: str = STAGE, **context: str) -> None:
+    """Runs ``python infra/app.py`` as on a machine that knows no AWS account.
+
+    What follows is what ``-c`` would say to the command of the CDK, which hands it on so.
+    """
     kept = {
         key: value
         for key, value in os.environ.items()
@@ -76,7 +86,12 @@ def synthesise(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "infra" / "app.py")],
         cwd=folder.parent,
-        env=kept | {"CDK_OUTDIR": str(folder), names.ENV_STAGE: STAGE},
+        env=kept
+        | {
+            "CDK_OUTDIR": str(folder),
+            "CDK_CONTEXT_JSON": json.dumps(context),
+            names.ENV_STAGE: stage,
+        },
         capture_output=True,
         text=True,
         check=False,

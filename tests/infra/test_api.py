@@ -1,12 +1,35 @@
 """The REST API: routes, keys, limits, logs."""
 
+import dataclasses
 import json
+from typing import Any
 
 import pytest
+from aws_cdk import App
+from aws_cdk.assertions import Template
 
+from crawlfleet.edge import inputs
+from infra import app
 from infra.fleet import FLEET
-from infra.stages import STAGES
+from infra.stages import STAGES, ApiLogs, Stage
 from tests.infra.assembly import STAGE, Assembly
+
+#: What AWS allows, and no setting changes: requests a second of all APIs of an account, bytes.
+ACCOUNTS_RATE = 10_000
+API_GATEWAYS_BODY = 10 * 1024 * 1024
+LAMBDAS_BODY = 6 * 1024 * 1024
+
+
+@pytest.fixture
+def each_log_setting(empty_bundle: None) -> dict[ApiLogs, Template]:
+    """The API's template under each setting of its logs."""
+
+    def template(setting: ApiLogs) -> Template:
+        made = App()
+        app.add_stacks(made, dataclasses.replace(STAGES[STAGE], api_logs=setting))
+        return Template.from_stack(made.node.find_child(f"crawlfleet-{STAGE}-api"))
+
+    return {setting: template(setting) for setting in ApiLogs}
 
 
 def methods(assembly: Assembly) -> dict[str, dict]:
@@ -119,7 +142,46 @@ def test_routes_without_a_key_have_limits_of_their_own(assembly: Assembly):
         if "ThrottlingRateLimit" in one
     }
     limit = STAGES[STAGE].usage_plan.open_rate_per_second
+    assert limited.pop(("/*", "*")) == STAGES[STAGE].usage_plan.api_rate_per_second
     assert limited == {("/~1health", "GET"): limit, ("/~1openapi.json", "GET"): limit}
+
+
+@pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)
+def test_one_tenant_cannot_use_up_what_all_have_together(stage: Stage):
+    limits = stage.usage_plan
+
+    assert limits.rate_per_second < limits.api_rate_per_second < ACCOUNTS_RATE
+    assert limits.open_rate_per_second < limits.api_rate_per_second
+
+
+def test_a_request_that_the_router_takes_passes_api_gateway_and_lambda():
+    assert inputs.BODY_LIMIT <= LAMBDAS_BODY < API_GATEWAYS_BODY
+
+
+def test_a_stage_that_may_not_set_the_accounts_role_sets_none(each_log_setting: dict[ApiLogs, Any]):
+    roles = {
+        setting: template.find_resources("AWS::ApiGateway::Account")
+        for setting, template in each_log_setting.items()
+    }
+
+    assert [setting for setting, found in roles.items() if found] == [ApiLogs.OWN_ROLE]
+    [account] = roles[ApiLogs.OWN_ROLE].values()
+    assert account["DeletionPolicy"] == "Retain"
+    [role] = each_log_setting[ApiLogs.OWN_ROLE].find_resources("AWS::IAM::Role").values()
+    # Other APIs of the account write by it too.
+    assert role["DeletionPolicy"] == "Retain"
+
+
+def test_accesses_and_faults_are_logged_unless_the_stage_wants_no_logs(
+    each_log_setting: dict[ApiLogs, Any],
+):
+    for setting, template in each_log_setting.items():
+        [deployed] = template.find_resources("AWS::ApiGateway::Stage").values()
+        logged = setting is not ApiLogs.NONE
+        assert ("AccessLogSetting" in deployed["Properties"]) is logged
+        assert len(template.find_resources("AWS::Logs::LogGroup")) == (2 if logged else 0)
+        levels = {one["LoggingLevel"] for one in deployed["Properties"]["MethodSettings"]}
+        assert levels == {"ERROR" if logged else "OFF"}
 
 
 def test_address_and_plan_are_told_to_the_operator(assembly: Assembly):

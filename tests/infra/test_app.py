@@ -1,41 +1,74 @@
 """The app as a whole: what it asks of the machine, and what it refuses."""
 
+import dataclasses
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from aws_cdk import App
+from aws_cdk.assertions import Template
 from aws_cdk.cx_api import CloudAssembly
 
 from crawlfleet import names
 from infra import app
-from infra.stages import STAGES
-from tests.infra.assembly import Assembly
+from infra.bundle import ROOT
+from infra.stages import STAGES, GivenRedis, StageError
+from tests.infra.assembly import Assembly, synthesise
 
 
-def test_app_makes_the_five_stacks(assembly: Assembly):
-    assert set(assembly.stacks()) == {"network", "state", "compute", "api", "events"}
+def test_a_stage_has_five_stacks_or_four_without_a_network(each_stage: Assembly):
+    stage = STAGES[each_stage.stage]
+    network = {"network"} if stage.vpc else set()
+
+    assert set(each_stage.stacks()) == {"state", "compute", "api", "events"} | network
+    assert set(each_stage.stacks()) == set(stage.stacks)
 
 
-def test_app_knows_no_account_and_looks_nothing_up(assembly: Assembly):
-    manifest = json.loads((assembly.folder / "manifest.json").read_text())
+def test_app_knows_no_account_and_looks_nothing_up(each_stage: Assembly):
+    manifest = json.loads((each_stage.folder / "manifest.json").read_text())
 
     assert not manifest.get("missing")
-    for stack in assembly.stacks().values():
+    for stack in each_stage.stacks().values():
         assert stack["environment"] == "aws://unknown-account/unknown-region"
 
 
-def test_no_custom_resource_brings_functions_of_its_own(assembly: Assembly):
-    for stack in assembly.stacks():
-        kinds = {one["Type"] for one in assembly.template(stack)["Resources"].values()}
-        assert not {kind for kind in kinds if kind.startswith(("Custom::", "AWS::CloudFormation"))}
+def test_there_are_no_custom_resources_nor_functions_that_serve_them(each_stage: Assembly):
+    kinds = {one["Type"] for _, _, one in each_stage.every()}
+    described = {names.function_name(each_stage.stage, name) for name in names.FUNCTIONS}
+
+    assert not {kind for kind in kinds if kind.startswith(("Custom::", "AWS::CloudFormation::"))}
+    assert set(each_stage.functions()) == described
 
 
-def test_every_template_fits_cloudformations_limit(assembly: Assembly):
-    for stack in assembly.stacks():
-        assert len(json.dumps(assembly.template(stack))) < 1_000_000
-        assert len(assembly.template(stack)["Resources"]) < 500
+def test_every_template_fits_cloudformations_limit(each_stage: Assembly):
+    for stack in each_stage.stacks():
+        assert len(json.dumps(each_stage.template(stack))) < 1_000_000
+        assert len(each_stage.template(stack)["Resources"]) < 500
+
+
+def test_everything_that_can_be_tagged_names_the_stage(each_stage: Assembly):
+    tagged = [
+        (key, {tag["Key"]: tag["Value"] for tag in resource["Properties"]["Tags"]})
+        for _, key, resource in each_stage.every()
+        if isinstance(resource.get("Properties", {}).get("Tags"), list)
+    ]
+
+    assert len(tagged) > 10
+    assert [key for key, tags in tagged if tags.get("crawlfleet") != each_stage.stage] == []
+
+
+@pytest.mark.usefixtures("empty_bundle")
+def test_a_stage_may_have_tags_of_its_own():
+    made = App()
+    app.add_stacks(made, dataclasses.replace(STAGES["localstack"], tags={"cost-centre": "k7"}))
+
+    state = Template.from_stack(made.node.find_child("crawlfleet-localstack-state"))
+    (bucket,) = state.find_resources("AWS::S3::Bucket").values()
+    assert {"Key": "cost-centre", "Value": "k7"} in bucket["Properties"]["Tags"]
+    assert {"Key": "crawlfleet", "Value": "localstack"} in bucket["Properties"]["Tags"]
 
 
 def test_synthesis_says_which_stacks_and_where_their_templates_are(assembly: Assembly):
@@ -49,26 +82,122 @@ def test_synthesis_says_which_stacks_and_where_their_templates_are(assembly: Ass
         assert (assembly.folder / template).exists()
 
 
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (None, "source alone: no python3.13 here to compile it with, so cold starts take about"),
+        ("/usr/bin/python3.13", ""),
+    ],
+)
+def test_synthesis_says_when_functions_will_start_slowly(monkeypatch, found, said):
+    monkeypatch.setattr(app.bytecode, "compiler", lambda: found)
+
+    assert app.caveat().startswith(said)
+    assert bool(app.caveat()) == (found is None)
+
+
+@pytest.mark.usefixtures("empty_bundle")
+def test_cdk_is_told_how_stacks_refer_to_each_other_and_warns_of_nothing(tmp_path: Path):
+    context = json.loads((ROOT / "infra" / "cdk.json").read_text())["context"]
+    made = App(context=context, outdir=str(tmp_path))
+    app.add_stacks(made, STAGES["localstack"])
+    made.synth()
+
+    written = "".join(path.read_text() for path in tmp_path.rglob("*.json"))
+    assert "crossStackReferencesDefaultStrong" not in written
+    assert "crossStackReferencesBothTransitional" not in written
+
+
 def test_an_unknown_stage_is_refused_with_the_known_ones(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(names.ENV_STAGE, "moon")
 
-    with pytest.raises(SystemExit, match=r"'moon'; the stages are dev, prod"):
+    with pytest.raises(
+        SystemExit, match=r"'moon'; the stages are aws-small, aws-large, localstack"
+    ):
         app.app()
 
 
-def test_stages_are_named_as_they_are_keyed():
-    assert {name: stage.name for name, stage in STAGES.items()} == {name: name for name in STAGES}
+def test_the_command_line_may_name_another_redis_where_one_is_given(tmp_path: Path):
+    synthesise(tmp_path / "cdk.out", "localstack", redis="redis://127.0.0.1:7001")
+
+    for function in Assembly(tmp_path / "cdk.out", "localstack").functions().values():
+        told = function["Environment"]["Variables"][names.ENV_REDIS_URL]
+        assert told == "redis://127.0.0.1:7001"
 
 
-def test_cfn_lint_finds_no_fault_in_any_template(assembly: Assembly):
-    templates = sorted(map(str, assembly.folder.glob("*.template.json")))
+@pytest.mark.parametrize(
+    ("stage", "redis", "said"),
+    [
+        ("aws-large", "redis://127.0.0.1:7001", "is for stages whose Redis is given"),
+        ("localstack", "127.0.0.1:7001", "redis.url is none of redis://"),
+    ],
+)
+def test_a_redis_of_the_command_line_that_cannot_be_is_refused(stage: str, redis: str, said: str):
+    with pytest.raises(StageError, match=said):
+        app._with_redis(STAGES[stage], redis)
+
+
+COMMAND = {"CDK_CLI_VERSION": "2.1148.1"}
+
+
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:6379", "redis://localhost:1", "redis://[::1]"])
+@pytest.mark.parametrize(
+    "endpoint", [{}, {"AWS_ENDPOINT_URL": "https://cloudformation.eu-west-1.amazonaws.com"}]
+)
+def test_a_redis_of_this_machine_is_not_deployed_to_an_account(url: str, endpoint: dict[str, str]):
+    stage = dataclasses.replace(STAGES["localstack"], redis=GivenRedis(url=url))
+
+    with pytest.raises(StageError, match=r"nothing listens there\. Set AWS_ENDPOINT_URL"):
+        app._refuse_a_far_loopback(stage, COMMAND | endpoint)
+
+
+@pytest.mark.parametrize(
+    ("stage", "environ"),
+    [
+        (STAGES["localstack"], {}),
+        (STAGES["localstack"], COMMAND | {"AWS_ENDPOINT_URL": "http://127.0.0.1:4566"}),
+        (STAGES["localstack"], COMMAND | {"AWS_ENDPOINT_URL": "http://localstack:4566"}),
+        (STAGES["aws-small"], COMMAND),
+        (
+            dataclasses.replace(
+                STAGES["localstack"], redis=GivenRedis(url="rediss://cache.example:6379")
+            ),
+            COMMAND,
+        ),
+    ],
+)
+def test_templates_a_localstack_and_a_redis_elsewhere_are_nobodys_mistake(stage, environ):
+    app._refuse_a_far_loopback(stage, environ)
+
+
+def test_the_command_of_the_cdk_is_told_so_before_anything_is_built(tmp_path: Path):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "infra" / "app.py")],
+        env={
+            **{key: value for key, value in os.environ.items() if not key.startswith("AWS_")},
+            **COMMAND,
+            "CDK_OUTDIR": str(tmp_path / "cdk.out"),
+            names.ENV_STAGE: "localstack",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "stage 'localstack': its Redis is redis://127.0.0.1:6379, on the mach" in done.stderr
+    assert list((tmp_path / "cdk.out").glob("*.template.json")) == []
+
+
+def test_cfn_lint_finds_no_fault_in_any_template(each_stage: Assembly):
+    templates = sorted(map(str, each_stage.folder.glob("*.template.json")))
 
     # W3005: CDK says DependsOn where a reference says it already.
     program = str(Path(sys.executable).with_name("cfn-lint"))
     command = [program, "--ignore-checks", "W3005", "--", *templates]
     linted = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert len(templates) == 5
+    assert len(templates) == len(each_stage.stacks())
     assert (linted.returncode, linted.stdout) == (0, "")
 
 

@@ -122,12 +122,41 @@ def imported_names(file: Path, module: str) -> Iterator[tuple[str, bool]]:
             yield from ((f"{base}.{alias.name}", False) for alias in node.names)
 
 
-def test_layers_hold_binaries_of_the_functions_processor_only(built: Bundle):
-    binaries = [path for layer in built.vendor_layers.values() for path in layer.rglob("*.so*")]
+@pytest.mark.parametrize(
+    ("architecture", "machine"), [(Architecture.ARM64, 183), (Architecture.X86_64, 62)]
+)
+def test_layers_hold_binaries_of_the_functions_processor_only(
+    architecture: Architecture, machine: int
+):
+    layers = bundle.build(architecture).vendor_layers.values()
 
-    aarch64 = 183
+    binaries = [path for layer in layers for path in layer.rglob("*.so*")]
     assert binaries
-    assert {int.from_bytes(path.read_bytes()[18:20], "little") for path in binaries} == {aarch64}
+    assert {int.from_bytes(path.read_bytes()[18:20], "little") for path in binaries} == {machine}
+
+
+@pytest.mark.parametrize(
+    ("head", "what"),
+    [
+        (b"\x7fELF\x02\x01" + bytes(12) + (62).to_bytes(2, "little"), "another processor's"),
+        (b"\x7fELF\x01\x01" + bytes(12) + (183).to_bytes(2, "little"), "of 32 bits"),
+        (b"\x7fELF\x02\x02" + bytes(12) + (183).to_bytes(2, "big"), "the other way round"),
+        (b"\x7fELF", "cut off"),
+    ],
+)
+def test_a_binary_of_another_processor_is_refused_by_name(tmp_path: Path, head: bytes, what: str):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "text.py").write_bytes(b"x = 1")
+    (package / "right.so").write_bytes(
+        b"\x7fELF\x02\x01" + bytes(12) + (183).to_bytes(2, "little") + bytes(44)
+    )
+    wheels.check_machine(tmp_path, Architecture.ARM64)
+
+    (package / "wrong.so").write_bytes(head)
+
+    with pytest.raises(BundleError, match=r"package/wrong\.so is no binary for arm64"):
+        wheels.check_machine(tmp_path, Architecture.ARM64)
 
 
 def test_layers_leave_out_what_the_runtime_has_and_what_only_people_read(built: Bundle):

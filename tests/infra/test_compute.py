@@ -141,12 +141,16 @@ def test_code_itself_may_not_touch_network_interfaces(assembly: Assembly, spec: 
 def test_function_has_no_permission_beyond_its_description(assembly: Assembly, spec: FunctionSpec):
     expected = ONLY_FOR_ALL | {"logs:CreateLogStream", "logs:PutLogEvents"}
     if spec.grants.reads_config:
-        expected |= {"ssm:GetParameter", "ssm:GetParameters", "ssm:GetParametersByPath"}
+        expected |= {"ssm:GetParameter", "ssm:GetParametersByPath"}
     if spec.grants.reads_redis_secret or spec.grants.reads_node_secrets:
         expected |= {"secretsmanager:GetSecretValue"}
     if spec.grants.invokes:
         expected |= {"lambda:InvokeFunction"}
-    if spec.asynchronous:
+    if spec.grants.limits:
+        expected |= {"lambda:GetFunctionConcurrency", "lambda:PutFunctionConcurrency"}
+    if spec.grants.notifies:
+        expected |= {"sns:Publish", "kms:Decrypt", "kms:GenerateDataKey"}
+    if spec.keeps_dead_letters:
         expected |= {"sqs:SendMessage"}
 
     assert set(allowed(assembly, spec.name)) == expected
@@ -162,10 +166,15 @@ def test_roles_carry_no_managed_policies(assembly: Assembly):
 def test_parameters_are_readable_below_the_stages_root_only(assembly: Assembly, spec: FunctionSpec):
     found = allowed(assembly, spec.name)
 
-    root = f":parameter{names.config_root(STAGE)}"
-    for action in ("ssm:GetParameter", "ssm:GetParameters", "ssm:GetParametersByPath"):
-        ends = sorted(text(arn).partition(":parameter")[2] for arn in found[action])
-        assert [f":parameter{end}" for end in ends] == [root, f"{root}/*"]
+    root = names.config_root(STAGE)
+    ends = {
+        action: sorted(text(arn).partition(":parameter")[2] for arn in found[action])
+        for action in ("ssm:GetParameter", "ssm:GetParametersByPath")
+    }
+    assert ends == {
+        "ssm:GetParameter": [f"{root}/{names.CONFIG_REVISION}"],
+        "ssm:GetParametersByPath": [root, f"{root}/*"],
+    }
 
 
 @EACH_FUNCTION
@@ -183,9 +192,24 @@ def test_secrets_are_readable_of_this_stage_only(assembly: Assembly, spec: Funct
 def test_function_invokes_the_described_functions_only(assembly: Assembly, spec: FunctionSpec):
     arns = [text(arn) for arn in allowed(assembly, spec.name).get("lambda:InvokeFunction", [])]
 
-    targets = {arn.split("Function")[0].removeprefix("<") for arn in arns}
-    assert targets == {name.replace("-", "") for name in spec.grants.invokes}
+    # Nothing can refer to itself, so that its own right names it.
+    own = {arn for arn in arns if arn.endswith(f":{names.function_name(STAGE, spec.name)}")}
+    targets = {arn.split("Function")[0].removeprefix("<") for arn in set(arns) - own}
+    assert targets == {n.replace("-", "") for n in spec.grants.invokes if n != spec.name}
+    assert len(own) == (spec.name in spec.grants.invokes)
     assert "*" not in arns
+
+
+def test_only_the_scheduler_changes_how_many_consumers_there_may_be(assembly: Assembly):
+    for spec in FLEET.functions:
+        for action in ("lambda:GetFunctionConcurrency", "lambda:PutFunctionConcurrency"):
+            arns = [text(arn) for arn in allowed(assembly, spec.name).get(action, [])]
+            assert len(arns) == (spec.name == names.SCHEDULER)
+            assert all(arn.startswith("<consumerFunction") for arn in arns)
+
+    variables = assembly.function(names.SCHEDULER)["Environment"]["Variables"]
+    ceiling = str(STAGES[STAGE].consumer_concurrency)
+    assert variables[names.ENV_CONSUMER_CEILING] == ceiling
 
 
 @EACH_FUNCTION
@@ -199,19 +223,28 @@ def test_function_writes_its_own_log_only(assembly: Assembly, spec: FunctionSpec
 
 
 @EACH_FUNCTION
-def test_dead_letters_are_kept_for_asynchronous_functions_alone(
+def test_dead_letters_are_kept_where_they_are_worth_something(
     assembly: Assembly, spec: FunctionSpec
 ):
     function = assembly.function(spec.name)
 
-    if spec.asynchronous is None:
+    if not spec.keeps_dead_letters:
         assert "DeadLetterConfig" not in function
+        assert "sqs:SendMessage" not in allowed(assembly, spec.name)
         return
     queue_id = function["DeadLetterConfig"]["TargetArn"]["Fn::GetAtt"][0]
     queue = assembly.resources("compute", "AWS::SQS::Queue")[queue_id]["Properties"]
     assert queue["SqsManagedSseEnabled"] is True
-    assert queue["MessageRetentionPeriod"] == 14 * 24 * 3600
+    assert queue["MessageRetentionPeriod"] == 3600 * spec.asynchronous.dead_letters_kept_hours
     assert allowed(assembly, spec.name)["sqs:SendMessage"] == [{"Fn::GetAtt": [queue_id, "Arn"]}]
+
+
+def test_dead_letters_of_a_tick_are_gone_soon_so_that_their_alarm_ends_by_itself():
+    ticking = {FLEET.function(clock.function) for clock in FLEET.clocks}
+
+    kept = {spec.asynchronous.dead_letters_kept_hours for spec in ticking if spec.asynchronous}
+    assert len(ticking) == 2
+    assert kept == {1}
 
 
 @EACH_FUNCTION
@@ -221,9 +254,20 @@ def test_logs_and_dead_letters_are_told_to_the_operator(assembly: Assembly, spec
 
     log = assembly.function(spec.name)["LoggingConfig"]["LogGroup"]
     assert outputs[f"{words}LogGroup"]["Value"] == log
-    if spec.asynchronous:
+    if spec.keeps_dead_letters:
         queue = assembly.function(spec.name)["DeadLetterConfig"]["TargetArn"]["Fn::GetAtt"][0]
         assert outputs[f"{words}DeadLetters"]["Value"] == {"Ref": queue}
+    else:
+        assert f"{words}DeadLetters" not in outputs
+
+
+@EACH_FUNCTION
+def test_a_function_that_invokes_itself_is_not_stopped_as_a_loop(
+    assembly: Assembly, spec: FunctionSpec
+):
+    expected = "Allow" if spec.name == names.CONSUMER else None
+
+    assert assembly.function(spec.name).get("RecursiveLoop") == expected
 
 
 def test_asynchronous_invocations_are_tried_and_aged_as_described(assembly: Assembly):

@@ -3,7 +3,7 @@
 import json
 
 from infra.fleet import FLEET
-from tests.infra.assembly import Assembly
+from tests.infra.assembly import STAGE, Assembly
 
 
 def test_every_clock_of_the_fleet_ticks_and_no_other(assembly: Assembly):
@@ -12,7 +12,7 @@ def test_every_clock_of_the_fleet_ticks_and_no_other(assembly: Assembly):
     ]
 
     assert {rule["Name"] for rule in rules} == {
-        f"crawlfleet-prod-{clock.name}" for clock in FLEET.clocks
+        f"crawlfleet-{STAGE}-{clock.name}" for clock in FLEET.clocks
     }
     assert {rule["State"] for rule in rules} == {"ENABLED"}
 
@@ -39,6 +39,7 @@ def test_each_rule_may_invoke_its_own_function_only(assembly: Assembly):
     permissions = [
         one["Properties"]
         for one in assembly.resources("events", "AWS::Lambda::Permission").values()
+        if one["Properties"]["Principal"] == "events.amazonaws.com"
     ]
     rules = assembly.resources("events", "AWS::Events::Rule")
 

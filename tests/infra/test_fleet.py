@@ -21,8 +21,8 @@ def test_fleet_has_exactly_the_five_functions():
 def test_invoked_functions_stand_before_those_that_invoke_them():
     seen: set[str] = set()
     for spec in FLEET.functions:
-        assert set(spec.grants.invokes) <= seen
         seen.add(spec.name)
+        assert set(spec.grants.invokes) <= seen
 
 
 def test_each_function_may_invoke_what_it_needs_and_nothing_else():
@@ -33,15 +33,27 @@ def test_each_function_may_invoke_what_it_needs_and_nothing_else():
         names.ROUTER: both,
         names.SCHEDULER: both,
         names.ID_ISSUER: set(),
-        names.CONSUMER: {names.ID_ISSUER},  # seeds become requests
+        names.CONSUMER: both,  # seeds become requests; a worker calls for another one
         names.MONITOR: set(),
     }
 
 
-def test_functions_invoked_without_a_waiting_caller_keep_dead_letters():
+def test_only_the_scheduler_changes_how_many_consumers_there_may_be():
+    limits = {spec.name: spec.grants.limits for spec in FLEET.functions if spec.grants.limits}
+
+    assert limits == {names.SCHEDULER: (names.CONSUMER,)}
+
+
+def test_functions_invoked_without_a_waiting_caller_keep_dead_letters_but_of_wake_ups():
+    """Where Lambda has no room for the workers that are called for, nobody is to be woken at night.
+
+    The next tick calls for whoever is still missing then.
+    """
     asynchronous = {spec.name for spec in FLEET.functions if spec.asynchronous}
+    keeping = {spec.name for spec in FLEET.functions if spec.keeps_dead_letters}
 
     assert asynchronous == {names.CONSUMER, names.SCHEDULER, names.MONITOR}
+    assert keeping == {names.SCHEDULER, names.MONITOR}
     assert {clock.function for clock in FLEET.clocks} <= asynchronous
 
 
@@ -68,7 +80,7 @@ def test_a_function_and_its_layers_pass_lambdas_count_of_five_layers(spec: Funct
 
 
 def test_api_gateway_waits_longer_than_the_router_runs():
-    assert FLEET.function(names.ROUTER).timeout_seconds <= 29
+    assert FLEET.function(names.ROUTER).timeout_seconds < 29
 
 
 def test_clocks_tick_in_whole_minutes():

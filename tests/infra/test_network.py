@@ -8,25 +8,34 @@ from aws_cdk import App
 from aws_cdk.assertions import Match, Template
 
 from infra.stacks.network_stack import NetworkStack
-from infra.stages import PROD, STAGES, Nat
+from infra.stages import STAGES, Nat, Vpc
 from tests.infra.assembly import STAGE, Assembly
+
+SETTINGS = STAGES[STAGE].vpc or Vpc(nat_count=0)
 
 
 @pytest.fixture(scope="module")
 def with_gateways() -> Template:
     """The network of a stage that prefers NAT gateways."""
-    stage = dataclasses.replace(PROD, nat=Nat.GATEWAY)
-    return Template.from_stack(NetworkStack(App(), "gateways", stage=stage))
+    network = dataclasses.replace(SETTINGS, nat=Nat.GATEWAY)
+    stage = dataclasses.replace(STAGES[STAGE], vpc=network)
+    return Template.from_stack(NetworkStack(App(), "gateways", stage=stage, vpc=network))
 
 
 def test_default_egress_is_one_nat_instance_a_zone_and_no_gateway(assembly: Assembly):
     instances = assembly.resources("network", "AWS::EC2::Instance").values()
 
-    assert len(instances) == STAGES[STAGE].nat_count
+    assert len(instances) == SETTINGS.nat_count
     assert assembly.resources("network", "AWS::EC2::NatGateway") == {}
     for instance in instances:
         assert instance["Properties"]["SourceDestCheck"] is False
-        assert instance["Properties"]["InstanceType"] == STAGES[STAGE].nat_instance_type
+        assert instance["Properties"]["InstanceType"] == SETTINGS.nat_instance_type
+
+
+def test_disks_of_nat_instances_are_encrypted(assembly: Assembly):
+    for instance in assembly.resources("network", "AWS::EC2::Instance").values():
+        [disk] = instance["Properties"]["BlockDeviceMappings"]
+        assert disk["Ebs"]["Encrypted"] is True
 
 
 def test_nat_instances_have_public_ipv4_addresses(assembly: Assembly):
@@ -45,7 +54,7 @@ def test_addresses_outlive_the_nat_instances_and_are_told_to_the_operator(assemb
         assembly.resources("network", "AWS::EC2::Instance")
     )
     told = json.dumps(assembly.template("network")["Outputs"]["EgressAddresses"])
-    assert len(addresses) == STAGES[STAGE].nat_count
+    assert len(addresses) == SETTINGS.nat_count
     assert all(json.dumps({"Ref": address}) in told for address in addresses)
 
 
@@ -124,7 +133,7 @@ def test_functions_reach_everything_and_are_reached_by_nothing(assembly: Assembl
 
 
 def test_a_stage_can_ask_for_nat_gateways(with_gateways: Template):
-    with_gateways.resource_count_is("AWS::EC2::NatGateway", PROD.nat_count)
+    with_gateways.resource_count_is("AWS::EC2::NatGateway", SETTINGS.nat_count)
     with_gateways.resource_count_is("AWS::EC2::Instance", 0)
     with_gateways.has_output("EgressAddresses", {"Value": Match.any_value()})
     with_gateways.has_resource_properties(

@@ -1,6 +1,7 @@
 """Scrapy spiders in deployed consumers: how a stage names them, and what is carried then."""
 
 import dataclasses
+import io
 import sys
 from pathlib import Path
 
@@ -9,11 +10,11 @@ from aws_cdk import App
 from aws_cdk.assertions import Template
 
 from crawlfleet import names
-from infra import app, bundle
-from infra.bundle import ROOT, UNPACKED_LIMIT_BYTES, ZIPPED_LIMIT_BYTES, Bundle, BundleError
+from infra import app, bundle, bundle_report
+from infra.bundle import ROOT, UNPACKED_LIMIT_BYTES, ZIPPED_LIMIT_BYTES, Bundle, BundleError, Size
 from infra.fleet import FLEET, SCRAPY
 from infra.spiders import SpidersError, find_packages
-from infra.stages import PROD, STAGES, Architecture
+from infra.stages import AWS_LARGE, STAGES, Architecture
 
 SAMPLE = "samplesconfig/scrapy/project/spiders"
 CONSUMER = FLEET.function(names.CONSUMER)
@@ -100,15 +101,16 @@ def test_the_pins_of_scrapy_are_those_of_the_rest_and_some_more():
     assert without < with_it
 
 
-def test_the_report_tells_the_size_of_what_is_carried(built: Bundle, tmp_path: Path):
-    with (tmp_path / "report").open("w+") as out:
-        bundle.report(built, FLEET, out)
-        out.seek(0)
-        lines = out.read().splitlines()
+def test_the_report_tells_the_size_of_what_is_carried(built: Bundle):
+    found = bundle_report.report(built, FLEET, Architecture.ARM64)
 
-    [line] = [line for line in lines if line.startswith("spiders")]
-    assert line.split()[1] == "consumer"
-    assert "MB zipped" in line
+    with_scrapy = {name for name, function in found.functions.items() if function.with_scrapy}
+    assert with_scrapy == {"consumer"}
+    assert found.functions["consumer"].code.zipped > 5_000_000
+    out = io.StringIO()
+    bundle_report.show([found], Size(zipped=1, unpacked=1), out)
+    [line] = [line for line in out.getvalue().splitlines() if "with Scrapy" in line]
+    assert line.split("  ")[1] == "code of consumer, with Scrapy"
 
 
 def test_caches_and_hidden_files_are_not_carried(tmp_path: Path):
@@ -183,8 +185,8 @@ def test_a_package_that_would_hide_what_is_carried_is_refused(
 
 def test_the_consumer_is_told_the_names_and_nobody_else_is():
     made = App()
-    app.add_stacks(made, dataclasses.replace(PROD, scrapy_packages=(SAMPLE,)))
-    compute = Template.from_stack(made.node.find_child("crawlfleet-prod-compute"))
+    app.add_stacks(made, dataclasses.replace(AWS_LARGE, scrapy_packages=(SAMPLE,)))
+    compute = Template.from_stack(made.node.find_child("crawlfleet-aws-large-compute"))
 
     functions = compute.find_resources("AWS::Lambda::Function").values()
     by_name = {one["Properties"]["FunctionName"]: one["Properties"] for one in functions}
@@ -193,7 +195,7 @@ def test_the_consumer_is_told_the_names_and_nobody_else_is():
         for name, properties in by_name.items()
         if name.startswith("crawlfleet-")
     }
-    consumer = names.function_name("prod", names.CONSUMER)
+    consumer = names.function_name("aws-large", names.CONSUMER)
     assert told.pop(consumer) == "spiders"
     assert set(told.values()) == {None}
     assert len(by_name[consumer]["Layers"]) == 5
@@ -202,12 +204,14 @@ def test_the_consumer_is_told_the_names_and_nobody_else_is():
 def test_a_stage_with_a_wrong_package_is_refused_before_anything_is_built(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setenv(names.ENV_STAGE, "prod")
-    wrong = dataclasses.replace(PROD, scrapy_packages=("samplesconfig/scrapy/project",))
-    monkeypatch.setitem(STAGES, "prod", wrong)
+    monkeypatch.setenv(names.ENV_STAGE, "aws-large")
+    wrong = dataclasses.replace(AWS_LARGE, scrapy_packages=("samplesconfig/scrapy/project",))
+    monkeypatch.setitem(STAGES, "aws-large", wrong)
     monkeypatch.setattr(bundle, "build", lambda *_, **__: pytest.fail("something was built"))
 
-    with pytest.raises(SystemExit, match=r"stage 'prod': scrapy_packages\[0\]: .*there is spiders"):
+    with pytest.raises(
+        SystemExit, match=r"stage 'aws-large': scrapy_packages\[0\]: .*there is spiders"
+    ):
         app.app()
 
 

@@ -3,7 +3,7 @@
 import json
 
 from crawlfleet import names
-from infra.stages import STAGES
+from infra.stages import STAGES, ElastiCache
 from tests.infra.assembly import STAGE, Assembly
 
 #: A logical id that changes is a store replaced. Change this list only with a plan for the data.
@@ -12,6 +12,19 @@ PINNED = {
     "RedisToken": "AWS::SecretsManager::Secret",
     "NodeSecretMain": "AWS::SecretsManager::Secret",
     "DefaultApiKey": "AWS::ApiGateway::ApiKey",
+    "Archive": "AWS::S3::Bucket",
+    "ArchivePolicy": "AWS::S3::BucketPolicy",
+}
+
+#: What becomes of them with a stage that keeps its state, where it is not kept.
+ENDING = {"Redis": "Snapshot", "RedisToken": "Delete"}
+
+#: What holds nothing by itself and goes with its stack.
+FITTINGS = {
+    "AWS::ElastiCache::ParameterGroup",
+    "AWS::ElastiCache::SubnetGroup",
+    "AWS::EC2::SecurityGroup",
+    "AWS::EC2::SecurityGroupIngress",
 }
 
 
@@ -25,22 +38,43 @@ def test_logical_ids_of_stateful_resources_are_pinned(assembly: Assembly):
     assert stateful == PINNED
 
 
-def test_stateful_resources_outlive_their_stack(assembly: Assembly):
+def test_stateful_resources_outlive_their_stack_but_no_failed_creation(assembly: Assembly):
     resources = assembly.template("state")["Resources"]
 
-    for logical_id in PINNED:
-        assert resources[logical_id]["DeletionPolicy"] == "Retain"
+    for logical_id in set(PINNED) - set(ENDING):
+        # Kept after a creation that was rolled back, its name would refuse the next one.
+        assert resources[logical_id]["DeletionPolicy"] == "RetainExceptOnCreate"
         assert resources[logical_id]["UpdateReplacePolicy"] == "Retain"
+    assert {key: resources[key]["DeletionPolicy"] for key in ENDING} == ENDING
 
 
-def test_state_and_network_refuse_deletion(assembly: Assembly):
-    protected = {
-        name: stack["properties"].get("terminationProtection", False)
-        for name, stack in assembly.stacks().items()
+def test_nothing_that_is_kept_stands_on_something_that_goes(assembly: Assembly):
+    resources = assembly.template("state")["Resources"]
+    kept = {
+        key for key, one in resources.items() if one.get("DeletionPolicy") == "RetainExceptOnCreate"
     }
 
-    assert protected["state"] is True
-    assert protected["network"] is True
+    assert {resources[key]["Type"] for key in set(resources) - kept - set(ENDING)} == FITTINGS
+    for logical_id in kept:
+        said = json.dumps(resources[logical_id].get("Properties", {}))
+        assert not [key for key in set(resources) - kept if f'"{key}"' in said]
+        # The network must be free to go.
+        assert "Fn::ImportValue" not in said
+
+
+def test_every_stack_of_a_stage_that_keeps_its_state_refuses_deletion(each_stage: Assembly):
+    stage = STAGES[each_stage.stage]
+    protected = {
+        name
+        for name, stack in each_stage.stacks().items()
+        if stack["properties"].get("terminationProtection", False)
+    }
+
+    # `cdk destroy --all` begins with the stacks that hold nothing.
+    if stage.keep_state:
+        assert protected == set(each_stage.stacks())
+    else:
+        assert protected == ({"state"} if stage.protect_state else set())
 
 
 def test_redis_evicts_nothing(assembly: Assembly):
@@ -62,13 +96,15 @@ def test_redis_is_encrypted_at_rest_and_on_the_wire_and_asks_for_the_token(assem
     assert '{"Ref": "RedisToken"}' in token
 
 
-def test_redis_of_prod_fails_over_and_is_saved_daily(assembly: Assembly):
+def test_redis_of_the_large_stage_fails_over_and_is_saved_daily(assembly: Assembly):
     redis = assembly.only("state", "AWS::ElastiCache::ReplicationGroup")["Properties"]
+    settings = STAGES[STAGE].redis
 
-    assert redis["NumCacheClusters"] == 1 + STAGES[STAGE].redis.replicas == 2
+    assert isinstance(settings, ElastiCache)
+    assert redis["NumCacheClusters"] == 1 + settings.replicas == 2
     assert redis["AutomaticFailoverEnabled"] is True
     assert redis["MultiAZEnabled"] is True
-    assert redis["SnapshotRetentionLimit"] == STAGES[STAGE].redis.snapshot_days >= 1
+    assert redis["SnapshotRetentionLimit"] == settings.snapshot_days >= 1
 
 
 def test_redis_lets_in_the_functions_and_nobody_else(assembly: Assembly):
@@ -101,9 +137,37 @@ def test_redis_token_is_made_in_the_secret_and_nowhere_else(assembly: Assembly):
     assert token["Properties"]["GenerateSecretString"]["PasswordLength"] >= 32
 
 
-def test_no_stack_writes_parameters_that_config_push_owns(assembly: Assembly):
-    for stack in assembly.stacks():
-        assert assembly.resources(stack, "AWS::SSM::Parameter") == {}
+def test_no_stack_writes_parameters_that_config_push_owns(each_stage: Assembly):
+    assert list(each_stage.every("AWS::SSM::Parameter")) == []
+
+
+def test_the_archive_is_closed_to_the_public_and_to_plain_text(each_stage: Assembly):
+    bucket = each_stage.only("state", "AWS::S3::Bucket")["Properties"]
+    policy = each_stage.only("state", "AWS::S3::BucketPolicy")["Properties"]
+
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    assert len(bucket["PublicAccessBlockConfiguration"]) == 4
+    [rule] = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    assert rule["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "AES256"
+    [statement] = policy["PolicyDocument"]["Statement"]
+    assert (statement["Effect"], statement["Principal"]) == ("Deny", {"AWS": "*"})
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_the_archive_forgets_as_the_stage_says_and_no_rubbish_stays(each_stage: Assembly):
+    bucket = each_stage.only("state", "AWS::S3::Bucket")["Properties"]
+    archive = STAGES[each_stage.stage].archive
+
+    rules = {rule["Id"]: rule for rule in bucket["LifecycleConfiguration"]["Rules"]}
+    assert {rule["Status"] for rule in rules.values()} == {"Enabled"}
+    ageing = rules["cheaper-then-gone"]
+    assert ageing.get("ExpirationInDays") == archive.days
+    moved = [one["TransitionInDays"] for one in ageing.get("Transitions", ())]
+    assert moved == [days for days in [archive.infrequent_after_days] if days is not None]
+    assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+    # Versions without this rule would be kept, and paid for, for ever.
+    assert ageing["NoncurrentVersionExpiration"]["NoncurrentDays"] <= 30
+    assert rules["no-half-uploads"]["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"] == 1
 
 
 def test_config_root_key_and_secrets_are_told_to_the_operator(assembly: Assembly):
@@ -111,4 +175,5 @@ def test_config_root_key_and_secrets_are_told_to_the_operator(assembly: Assembly
 
     assert outputs["DefaultApiKeyId"]["Value"] == {"Ref": "DefaultApiKey"}
     assert outputs["NodeSecrets"]["Value"] == names.node_secret(STAGE, "{node}")
+    assert outputs["ArchiveBucket"]["Value"] == {"Ref": "Archive"}
     assert outputs["ConfigRoot"]["Value"] == names.config_root(STAGE)

@@ -32,6 +32,7 @@ ROUTES = (
     Route(path="/busy", function="hold"),
     Route(path="/{proxy+}", function="proxy"),
 )
+RESERVED = "ReservedConcurrentExecutions"
 CLOCKS = (Clock(name="tick", function="proxy", every_seconds=60),)
 
 
@@ -71,6 +72,7 @@ def opened(folder, *, ticking=False):
                 function("leave", retry_attempts=0),
                 function("hang", timeout_seconds=0.3),
                 function("hold", limit=1, throttles=True),
+                function("count", limit=2, throttles=True, ceiling=5),
             ],
             folder,
         )
@@ -237,6 +239,45 @@ def test_what_the_invoke_api_refuses(doors):
         with pytest.raises(error):
             client.invoke(FunctionName=name, Payload=payload, InvocationType=kind)
     assert client.invoke(FunctionName="local-proxy", InvocationType="DryRun")["StatusCode"] == 204
+
+
+def test_reserved_concurrency_is_told_and_changed_as_lambda_does(doors):
+    client = doors.boto
+    try:
+        assert client.get_function_concurrency(FunctionName="local-count")[RESERVED] == 2
+        answer = client.put_function_concurrency(
+            FunctionName="local-count", ReservedConcurrentExecutions=4
+        )
+        assert answer[RESERVED] == 4
+        assert client.get_function_concurrency(FunctionName="local-count")[RESERVED] == 4
+        status = requests.get(f"{doors.invoke}/_local/status", timeout=30).json()
+        assert status["functions"]["local-count"]["limit"] == 4
+    finally:
+        client.put_function_concurrency(FunctionName="local-count", ReservedConcurrentExecutions=2)
+    assert RESERVED not in client.get_function_concurrency(FunctionName="local-proxy")
+
+
+def test_concurrency_that_there_is_not_is_refused_in_lambdas_words(doors):
+    client = doors.boto
+
+    with pytest.raises(client.exceptions.InvalidParameterValueException, match="minimum value"):
+        client.put_function_concurrency(FunctionName="local-count", ReservedConcurrentExecutions=6)
+    for call in (
+        lambda: client.get_function_concurrency(FunctionName="local-nonesuch"),
+        lambda: client.put_function_concurrency(
+            FunctionName="local-nonesuch", ReservedConcurrentExecutions=1
+        ),
+    ):
+        with pytest.raises(client.exceptions.ResourceNotFoundException):
+            call()
+    assert client.get_function_concurrency(FunctionName="local-count")[RESERVED] == 2
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"ReservedConcurrentExecutions": true}'])
+def test_what_is_no_concurrency_is_refused(doors, body):
+    url = f"{doors.invoke}/2017-10-31/functions/local-count/concurrency"
+
+    assert requests.put(url, data=body, timeout=30).status_code == 400
 
 
 def test_a_clock_fires_at_once_with_a_scheduled_event(doors):

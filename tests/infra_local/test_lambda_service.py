@@ -11,6 +11,7 @@ import pytest
 
 from infra.local.lambda_service import (
     LambdaService,
+    NothingToReserveError,
     ThrottledError,
     UnknownFunctionError,
 )
@@ -239,3 +240,77 @@ def test_functions_are_found_by_name_and_arn(tmp_path):
         return json.loads(result.payload)["seen"]
 
     assert run(tmp_path, scenario, function("count")) == 1
+
+
+def test_reserved_concurrency_may_be_changed_and_is_honoured_at_once(tmp_path):
+    first, second = holding(tmp_path, "first"), holding(tmp_path, "second")
+
+    async def scenario(service):
+        await service.reserve("local-hold", 1)
+        held = [asyncio.create_task(service.invoke("local-hold", json.dumps(first)))]
+        await begun(Path(first["begun"]))
+        with pytest.raises(ThrottledError):
+            await service.invoke("local-hold", json.dumps(second))
+        await service.reserve("local-hold", 2)
+        held.append(asyncio.create_task(service.invoke("local-hold", json.dumps(second))))
+        await begun(Path(second["begun"]))
+        await service.reserve("local-hold", 1)
+        running = service.pools["local-hold"].busy
+        for event in (first, second):
+            await asyncio.to_thread(Path(event["pipe"]).write_text, "go")
+        return running, [json.loads((await task).payload) for task in held]
+
+    running, answers = run(tmp_path, scenario, function("hold", limit=2, throttles=True, ceiling=2))
+
+    assert running == 2, "what runs is not cut short"
+    assert answers == ["go", "go"]
+
+
+def test_an_event_nobody_waits_for_starts_when_more_is_reserved(tmp_path):
+    event = holding(tmp_path, "one")
+
+    async def scenario(service):
+        await service.reserve("local-hold", 0)
+        service.send("local-hold", json.dumps(event))
+        await asyncio.sleep(0)
+        busy = service.pools["local-hold"].busy
+        await service.reserve("local-hold", 1)
+        await begun(Path(event["begun"]))
+        await asyncio.to_thread(Path(event["pipe"]).write_text, "go")
+        return busy
+
+    assert run(tmp_path, scenario, function("hold", limit=2, throttles=True, ceiling=2)) == 0
+
+
+def test_environments_that_idle_beyond_what_is_reserved_are_ended(tmp_path):
+    first, second = holding(tmp_path, "first"), holding(tmp_path, "second")
+
+    async def scenario(service):
+        held = []
+        for event in (first, second):
+            held.append(asyncio.create_task(service.invoke("local-hold", json.dumps(event))))
+            await begun(Path(event["begun"]))
+        for event in (first, second):
+            await asyncio.to_thread(Path(event["pipe"]).write_text, "go")
+        await asyncio.gather(*held)
+        pids = service.pools["local-hold"].pids
+        await service.reserve("local-hold", 1)
+        return pids, service.pools["local-hold"].pids, [pid for pid in pids if is_alive(pid)]
+
+    before, after, alive = run(
+        tmp_path, scenario, function("hold", limit=2, throttles=True, ceiling=2)
+    )
+
+    assert len(before) == 2
+    assert after == alive
+    assert len(after) == 1
+
+
+@pytest.mark.parametrize(("ceiling", "count"), [(2, 3), (2, -1), (None, 1)])
+def test_no_more_can_be_reserved_than_there_is_to_give(tmp_path, ceiling, count):
+    async def scenario(service):
+        with pytest.raises(NothingToReserveError):
+            await service.reserve("local-count", count)
+        return service.pools["local-count"].limit
+
+    assert run(tmp_path, scenario, function("count", limit=2, ceiling=ceiling)) == 2

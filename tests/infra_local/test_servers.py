@@ -11,9 +11,11 @@ import pymongo
 import pytest
 import redis
 
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from infra.local.aws_server import REGION, AwsServer
 from infra.local.mongo_server import MongoServer
 from infra.local.parts import LOOPBACK, GuardedProcess, PartError, find_program, free_port
+from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
 from tests.waiting import eventually
 
@@ -176,3 +178,15 @@ def test_the_suite_shares_real_servers(redis_url, mongo_uri, tenant):
         client.set(f"{{{tenant}}}:probe", 1, ex=60)
     with pymongo.MongoClient(mongo_uri) as mongo:
         assert mongo.admin.command("hello")["setName"]
+
+
+def test_a_redis_cluster_is_whole_when_it_has_started_and_leaves_nothing_behind():
+    with RedisCluster(replicas=1) as cluster:
+        assert cluster.is_well()
+        assert len(cluster.servers) == 4
+        with RedisConnection(cluster.url) as connection:
+            connection.ping()
+            assert len(connection.nodes()) == 3
+        ports = [int(server.url.rpartition(":")[2].partition("/")[0]) for server in cluster.servers]
+
+    assert not any(_listens(port) for port in ports)

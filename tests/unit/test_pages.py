@@ -35,7 +35,15 @@ PAGES = [
 ]
 FLOWS = ROOT / "layers/crawlfleet/python/crawlfleet/flows"
 #: Verbs' parts, not journeys of their own.
-NO_JOURNEY = {"__init__", "configuration", "holding", "phases", "recovery_ports", "work_ports"}
+NO_JOURNEY = {
+    "__init__",
+    "configuration",
+    "gathering",
+    "holding",
+    "phases",
+    "recovery_ports",
+    "work_ports",
+}
 
 
 def links_of(page: Path) -> list[str]:

@@ -7,12 +7,13 @@ from crawlfleet.errors import ConfigError
 from crawlfleet.settings import Need, Settings
 
 WHOLE = {
-    names.ENV_STAGE: "prod",
+    names.ENV_STAGE: "aws-large",
     names.ENV_LOG_LEVEL: "WARNING",
     names.ENV_REDIS_URL: "rediss://cache.example:6379",
-    names.ENV_REDIS_SECRET: "crawlfleet/prod/redis",
-    names.ENV_NODE_SECRET: "crawlfleet/prod/nodes/{node}",
-    names.ENV_CONSUMER_FUNCTION: "crawlfleet-prod-consumer",
+    names.ENV_REDIS_SECRET: "crawlfleet/aws-large/redis",
+    names.ENV_NODE_SECRET: "crawlfleet/aws-large/nodes/{node}",
+    names.ENV_CONSUMER_FUNCTION: "crawlfleet-aws-large-consumer",
+    names.ENV_CONSUMER_CEILING: "50",
     names.ENV_ID_ISSUER_FUNCTION: "arn:aws:lambda:eu-west-1:123456789012:function:id-issuer:live",
     names.ENV_DEFAULT_API_KEY_ID: "abc123",
 }
@@ -28,16 +29,17 @@ def test_a_whole_environment_is_read():
     settings = Settings.from_environment(WHOLE, needs=tuple(Need))
 
     assert settings == Settings(
-        stage="prod",
+        stage="aws-large",
         log_level="WARNING",
         redis_url="rediss://cache.example:6379",
-        redis_secret="crawlfleet/prod/redis",
-        node_secret_template="crawlfleet/prod/nodes/{node}",
-        consumer_function="crawlfleet-prod-consumer",
+        redis_secret="crawlfleet/aws-large/redis",
+        node_secret_template="crawlfleet/aws-large/nodes/{node}",
+        consumer_function="crawlfleet-aws-large-consumer",
+        consumer_ceiling=50,
         id_issuer_function=WHOLE[names.ENV_ID_ISSUER_FUNCTION],
         default_api_key_id="abc123",
     )
-    assert settings.node_secret("east") == names.node_secret("prod", "east")
+    assert settings.node_secret("east") == names.node_secret("aws-large", "east")
 
 
 def test_what_nobody_needs_may_be_missing():
@@ -57,6 +59,7 @@ def test_every_missing_variable_is_named_at_once():
             names.ENV_REDIS_URL,
             names.ENV_NODE_SECRET,
             names.ENV_CONSUMER_FUNCTION,
+            names.ENV_CONSUMER_CEILING,
             names.ENV_ID_ISSUER_FUNCTION,
         ],
         "is not set",
@@ -70,7 +73,7 @@ def test_every_wrong_variable_is_named_at_once_needed_or_not():
             names.ENV_LOG_LEVEL: "loud",
             names.ENV_REDIS_URL: "http://cache",
             names.ENV_REDIS_SECRET: "no spaces please",
-            names.ENV_NODE_SECRET: "crawlfleet/prod/nodes",
+            names.ENV_NODE_SECRET: "crawlfleet/aws-large/nodes",
             names.ENV_CONSUMER_FUNCTION: "a function",
         }
     )
@@ -79,8 +82,19 @@ def test_every_wrong_variable_is_named_at_once_needed_or_not():
     assert found[names.ENV_NODE_SECRET] == "lacks {node}, which stands for the node's name"
 
 
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "redis+cluster", "rediss+cluster"])
+def test_the_scheme_of_the_redis_address_says_whether_it_is_a_cluster_and_speaks_tls(scheme):
+    found = Settings.from_environment({**WHOLE, names.ENV_REDIS_URL: f"{scheme}://cache:6379"})
+
+    assert found.redis_url == f"{scheme}://cache:6379"
+
+
 @pytest.mark.parametrize(
-    "url", ["redis://", "redis://host:x", "redis://h:99999", "rediss://[::1", "h"]
+    "url",
+    [
+        *("redis://", "redis://host:x", "redis://h:99999", "rediss://[::1", "h"),
+        *("redis+cluster://", "cluster://h:1", "redis+sentinel://h:1"),
+    ],
 )
 def test_a_redis_address_without_a_host_or_with_a_wrong_port_is_refused(url):
     found = mistakes({names.ENV_STAGE: "s", names.ENV_REDIS_URL: url})
@@ -101,3 +115,29 @@ def test_the_process_environment_is_the_default(monkeypatch):
     monkeypatch.setenv(names.ENV_STAGE, "from-process")
 
     assert Settings.from_environment().stage == "from-process"
+
+
+def test_topics_are_arns_and_may_be_unset():
+    arn = "arn:aws:sns:eu-west-1:123456789012:crawlfleet-aws-large-people"
+    named = Settings.from_environment(
+        {
+            names.ENV_STAGE: "x",
+            names.ENV_PEOPLE_TOPIC: arn,
+            names.ENV_PHONES_TOPIC: f"{arn}-phones",
+            names.ENV_MACHINES_TOPIC: "",
+        }
+    )
+
+    assert (named.people_topic, named.machines_topic) == (arn, None)
+    assert named.phones_topic == f"{arn}-phones"
+    assert mistakes({names.ENV_STAGE: "x", names.ENV_MACHINES_TOPIC: "https://x"}) == {
+        names.ENV_MACHINES_TOPIC: "is no ARN of an SNS topic: 'https://x'"
+    }
+
+
+@pytest.mark.parametrize("ceiling", ["0", "-1", "many", "1e3", "100001", "9" * 5_000, "²"])
+def test_a_ceiling_is_a_number_of_invocations(ceiling):
+    found = mistakes(WHOLE | {names.ENV_CONSUMER_CEILING: ceiling})
+
+    assert found.keys() == {names.ENV_CONSUMER_CEILING}
+    assert len(found[names.ENV_CONSUMER_CEILING]) < 100

@@ -22,7 +22,7 @@ def lines(capsys):
 
 
 def test_a_line_has_values_dimensions_and_the_moment(lines):
-    EmfMetrics("prod").put([Metric("Backlog", 7, fine=True), Metric("Leased", 2)], HERE, AT)
+    EmfMetrics("aws-large").put([Metric("Backlog", 7, fine=True), Metric("Leased", 2)], HERE, AT)
 
     [line] = lines()
     assert line == {
@@ -39,7 +39,7 @@ def test_a_line_has_values_dimensions_and_the_moment(lines):
                 }
             ],
         },
-        "stage": "prod",
+        "stage": "aws-large",
         "tenant": "acme",
         "biz": "docs",
         "Backlog": [7.0],
@@ -49,7 +49,7 @@ def test_a_line_has_values_dimensions_and_the_moment(lines):
 
 @pytest.mark.parametrize("unit", list(Unit))
 def test_units_are_spelled_as_cloudwatch_spells_them(lines, unit):
-    EmfMetrics("prod").put([Metric("X", 1.5, unit)], {}, AT)
+    EmfMetrics("aws-large").put([Metric("X", 1.5, unit)], {}, AT)
 
     [line] = lines()
     [metric] = line["_aws"]["CloudWatchMetrics"][0]["Metrics"]
@@ -60,7 +60,7 @@ def test_the_stage_is_the_only_dimension_that_is_always_there(lines, monkeypatch
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "monitor")
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Elsewhere")
 
-    EmfMetrics("prod").put([Metric("Consumers", 3)], {}, AT)
+    EmfMetrics("aws-large").put([Metric("Consumers", 3)], {}, AT)
 
     [line] = lines()
     [directive] = line["_aws"]["CloudWatchMetrics"]
@@ -72,7 +72,7 @@ def test_the_stage_is_the_only_dimension_that_is_always_there(lines, monkeypatch
     ("count", "sizes"), [(0, []), (99, [99]), (100, [99, 1]), (250, [99, 99, 52])]
 )
 def test_a_line_carries_fewer_than_a_hundred_metrics(lines, count, sizes):
-    EmfMetrics("prod").put([Metric(f"M{n}", n) for n in range(count)], HERE, AT)
+    EmfMetrics("aws-large").put([Metric(f"M{n}", n) for n in range(count)], HERE, AT)
 
     found = lines()
     assert [len(line["_aws"]["CloudWatchMetrics"][0]["Metrics"]) for line in found] == sizes
@@ -81,7 +81,7 @@ def test_a_line_carries_fewer_than_a_hundred_metrics(lines, count, sizes):
 
 
 def test_calls_share_nothing(lines):
-    metrics = EmfMetrics("prod")
+    metrics = EmfMetrics("aws-large")
     metrics.put([Metric("A", 1)], HERE, AT)
     metrics.put([Metric("B", 2)], {}, AT - timedelta(seconds=30))
 
@@ -92,7 +92,22 @@ def test_calls_share_nothing(lines):
 
 
 def test_zero_is_a_value(lines):
-    EmfMetrics("prod").put([Metric("NodeUp", 0)], {"part": "redis", "node": "redis"}, AT)
+    EmfMetrics("aws-large").put([Metric("NodeUp", 0)], {"part": "redis", "node": "redis"}, AT)
 
     [line] = lines()
     assert line["NodeUp"] == [0.0]
+
+
+@pytest.mark.parametrize("away", [timedelta(days=-15), timedelta(hours=3)])
+def test_a_moment_that_cloudwatch_would_not_take_is_left_out(lines, away):
+    EmfMetrics("prod").put([Metric("A", 1)], HERE, AT + away)
+    EmfMetrics("prod").put([Metric("B", 1)], HERE, AT - timedelta(days=13))
+
+    assert ["B" in line for line in lines()] == [True]
+
+
+def test_a_value_of_a_dimension_is_cut_to_what_cloudwatch_takes(lines):
+    EmfMetrics("prod").put([Metric("A", 1)], {"host": "h" * 2_000}, AT)
+
+    [line] = lines()
+    assert line["host"] == "h" * 1024

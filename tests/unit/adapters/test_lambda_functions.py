@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 from botocore.stub import Stubber
 
-from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaTrials, LambdaWaker
+from crawlfleet.adapters.lambda_functions import WAKING, LambdaIds, LambdaTrials, LambdaWaker
 from crawlfleet.errors import ConsumersBusyError, IdsError, StoreUnavailableError
 from crawlfleet.model.ids import IdKind
 from crawlfleet.model.lane import Lane
@@ -241,6 +242,49 @@ def test_waking_sends_as_many_events_as_consumers_are_wanted(aws):
 
 def test_waking_none_calls_nobody():
     LambdaWaker("consumer", Broken(AssertionError())).wake(0)
+
+
+class Consumers:
+    """Counts calls, and how many there are at once; from ``refused`` on they fail."""
+
+    def __init__(self, refused: float = math.inf) -> None:
+        self._lock = threading.Lock()
+        self._together = threading.Barrier(2, timeout=5)
+        self._refused = refused
+        self.calls = self.now = self.most = 0
+
+    def invoke(self, **_: Any) -> dict[str, Any]:
+        with self._lock:
+            self.calls += 1
+            self.now += 1
+            self.most = max(self.most, self.now)
+            number = self.calls
+        if number <= 2:
+            self._together.wait()
+        with self._lock:
+            self.now -= 1
+        if number >= self._refused:
+            raise EndpointConnectionError(endpoint_url="lambda")
+        return {"StatusCode": 202}
+
+
+def test_many_are_woken_some_at_a_time_so_that_the_last_does_not_wait_for_all_the_others():
+    consumers = Consumers()
+
+    LambdaWaker("consumer", consumers).wake(100)
+
+    assert consumers.calls == 100
+    assert 2 <= consumers.most <= WAKING
+
+
+def test_where_a_call_fails_those_that_have_not_begun_are_left():
+    consumers = Consumers(refused=3)
+
+    with pytest.raises(StoreUnavailableError, match="EndpointConnectionError"):
+        LambdaWaker("consumer", consumers).wake(1_000)
+
+    assert consumers.calls < 1_000
+    assert consumers.now == 0
 
 
 def test_a_trial_is_asked_of_a_consumer_that_is_waited_for():

@@ -114,6 +114,31 @@ def test_every_file_that_is_no_document_is_named(tmp_path):
         read_folder(tmp_path)
 
 
+def test_a_name_with_capitals_is_told_what_names_are(tmp_path):
+    (tmp_path / "bizs" / "acme").mkdir(parents=True)
+    (tmp_path / "bizs" / "acme" / "Shop.yaml").write_text("{}")
+
+    [problem] = scan_folder(tmp_path)[1]
+
+    assert problem.field == "bizs/acme/Shop.yaml"
+    assert problem.message == (
+        "is no document: 'Shop' will not do, names are up to 32 of a-z, 0-9 and -, a letter first"
+    )
+
+
+def test_a_folder_without_a_document_offers_those_of_its_folders_that_are_stages(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "stage.yaml").write_text("{}")
+    (tmp_path / "three").mkdir()
+
+    documents, [problem] = scan_folder(tmp_path)
+
+    assert documents == {}
+    assert problem.message.endswith(f"; did you mean {tmp_path / 'one'} or {tmp_path / 'two'}?")
+    assert scan_folder(tmp_path / "three") == ({}, [])
+
+
 def test_files_that_cannot_be_read_are_named(tmp_path):
     (tmp_path / "stage.yaml").write_bytes(b"a: \xff")
 

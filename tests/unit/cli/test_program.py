@@ -147,6 +147,8 @@ def test_a_state_folder_may_be_chosen(crawlfleet, checkout, monkeypatch):
     called = crawlfleet("up", "--state", "mine").json()
 
     assert called["arguments"] == ["up", "--state", str(checkout / "mine")]
+    monkeypatch.setenv("CRAWLFLEET_STATE", "theirs")
+    assert crawlfleet("down").json()["arguments"] == ["down", "--state", str(checkout / "theirs")]
 
 
 def test_scripts_get_the_addresses(crawlfleet, checkout, monkeypatch):

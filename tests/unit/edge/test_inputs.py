@@ -101,6 +101,20 @@ def test_a_field_of_the_entries_beside_them_is_told_its_place():
     ]
 
 
+@pytest.mark.parametrize("name", ["request", "reqeusts", "Requests"])
+def test_a_misspelled_requests_is_told_what_it_was_meant_to_be(name):
+    with pytest.raises(InvalidRequestError) as caught:
+        inputs.submissions_in(json.dumps({name: [{"url": "https://a.example/"}]}).encode())
+
+    message = 'is no field; a batch is {"requests": [...]}: did you mean requests?'
+    assert [(each.field, each.message) for each in caught.value.problems] == [(name, message)]
+
+
+def test_an_entry_with_a_url_is_judged_as_one_though_a_field_is_nearly_requests():
+    with pytest.raises(InvalidRequestError, match="request: is no field of this document"):
+        inputs.submissions_in(b'{"url": "https://a.example/", "request": 1}')
+
+
 def test_a_field_beside_the_entries_is_named_and_the_right_entries_are_not():
     with pytest.raises(InvalidRequestError) as caught:
         inputs.submissions_in(b'{"requests":[{"url":"https://example.org/"}],"rule":"x","a b":1}')

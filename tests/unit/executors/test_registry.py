@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from inspect import cleandoc
 
 import pytest
 
@@ -43,10 +44,11 @@ def problems_of(executor, prefix="spiders.it.", **parameters):
 
 def example():
     """The file that the base class shows."""
-    lines = Executor.__doc__.splitlines()
+    # Python 3.13 takes away what the docstring is indented by, 3.12 leaves it.
+    lines = cleandoc(Executor.__doc__).splitlines()
     start = next(n for n, line in enumerate(lines) if line.endswith("::")) + 1
-    end = next(n for n in range(start, len(lines)) if lines[n].startswith("    ``read`` is"))
-    return "\n".join(line.removeprefix("        ") for line in lines[start:end])
+    end = next(n for n in range(start, len(lines)) if lines[n].startswith("``read`` is"))
+    return "\n".join(line.removeprefix("    ") for line in lines[start:end])
 
 
 def test_the_example_of_the_base_class_is_a_whole_file_that_works(folder):

@@ -50,7 +50,7 @@ def test_a_cold_start_imports_nothing_of_scrapy_and_no_spider_starts_a_reactor(t
         env={
             "PYTHONPATH": ":".join([str(ROOT), *(path for path in sys.path if path)]),
             "AWS_DEFAULT_REGION": "eu-central-1",
-            names.ENV_STAGE: "prod",
+            names.ENV_STAGE: "aws-large",
             names.ENV_SCRAPY_PACKAGES: "shop",
         },
         capture_output=True,
@@ -74,7 +74,7 @@ def test_only_whole_names_are_allowed():
 
 
 def test_the_environment_names_the_packages():
-    said = {names.ENV_STAGE: "prod", names.ENV_SCRAPY_PACKAGES: "shop, spiders"}
+    said = {names.ENV_STAGE: "aws-large", names.ENV_SCRAPY_PACKAGES: "shop, spiders"}
 
     assert Settings.from_environment(said).scrapy_packages == ("shop", "spiders")
     assert scrapy_packages(said) == ("shop", "spiders")

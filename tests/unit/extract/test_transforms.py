@@ -156,8 +156,8 @@ def test_what_a_step_cannot_read_is_an_error_that_names_it(text, step, told):
         ([{"date": {"formats": ["%Q"]}}], "[0].date.formats[0]"),
         ([{"date": {"formats": ["%d %d"]}}], "[0].date.formats[0]"),
         ([{"date": {"formats": ["today"]}}], "[0].date.formats[0]"),
-        ([{"date": {"formats": ["%d"], "timezone": "Mars/Base"}}], "[0].date.timezone"),
-        ([{"date": {"formats": ["%d"], "timezone": "../../etc/passwd"}}], "[0].date.timezone"),
+        ([{"date": {"formats": ["%Y"], "timezone": "Mars/Base"}}], "[0].date.timezone"),
+        ([{"date": {"formats": ["%Y"], "timezone": "../../etc/passwd"}}], "[0].date.timezone"),
     ],
 )
 def test_a_wrong_step_is_named_where_it_is(steps, wrong):

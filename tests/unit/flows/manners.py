@@ -120,7 +120,7 @@ def run(world: World, pages: dict[str, object], **ports: object):
     mine = worker(world, pages, **ports)
     report = asyncio.run(asyncio.wait_for(mine.run(), 30))
     assert mine._turns.busy() == {}
-    assert (mine._courtesy._told, mine._learning) == ({}, set())
+    assert (mine._courtesy._told, mine._beginning.tasks) == ({}, set())
     return report
 
 

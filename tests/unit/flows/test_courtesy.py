@@ -12,6 +12,7 @@ from crawlfleet.errors import (
     PageGoneError,
     RobotsDeniedError,
     RobotsUnknownError,
+    ServerFaultError,
     StoreUnavailableError,
     ThrottledError,
 )
@@ -147,6 +148,20 @@ def test_answers_are_counted_with_their_time_and_told_once(world):
     assert report.seconds == pytest.approx(4 / 3)
     assert report.limits == world.tree.stage.hosts
     assert mine.take_reports() == []
+
+
+def test_an_answer_that_says_that_the_server_is_at_fault_is_counted_as_failed(world):
+    mine = manners(world)
+    mine.saw(KEY, 1.0, None)
+    mine.saw(KEY, 1.0, PageGoneError("answered 404", status=404))
+    mine.saw(KEY, 1.0, ServerFaultError("answered 500", status=500))
+
+    [report] = mine.take_reports()
+    mine.keep([report])
+    [again] = mine.take_reports()
+
+    assert (report.answered, report.failed, report.strained) == (3, 1, 0)
+    assert (again.answered, again.failed) == (3, 1)
 
 
 def test_what_strains_a_host_is_counted_and_its_longest_wish_is_told(world):

@@ -28,9 +28,10 @@ def tell(mine: Courtesy) -> None:
     """As a worker does."""
     reports = mine.take_reports()
     try:
-        mine.report(reports)
+        untold = mine.report(reports)
     except StoreUnavailableError:
-        mine.keep(reports)
+        untold = reports
+    mine.keep(untold)
 
 
 def test_a_back_off_that_could_not_be_told_is_told_next_and_is_no_longer_for_it(world, clock):
@@ -46,6 +47,34 @@ def test_a_back_off_that_could_not_be_told_is_told_next_and_is_no_longer_for_it(
     [state] = world.hosts.states([HOST])
     assert state.strain == 1
     assert state.back_off_until == world.now + timedelta(seconds=45)
+    assert mine.take_reports() == []
+
+
+class PartlyAway:
+    """Hosts of which one cannot be told anything at first, as its node of a cluster is away."""
+
+    def __init__(self, hosts) -> None:
+        self._hosts = hosts
+        self.away = HOST
+
+    def report(self, reports, worker):
+        self._hosts.report([one for one in reports if one.host != self.away], worker)
+        return [one for one in reports if one.host == self.away]
+
+
+def test_what_one_host_could_not_be_told_is_told_next_and_of_the_others_nothing_twice(world, clock):
+    polite(world, per_second=10)
+    hosts = PartlyAway(world.hosts)
+    mine = manners(world, hosts)
+    for host in (HOST, "other.example"):
+        mine.saw((host, KEY[1]), 0.0, ThrottledError("answered 503", status=503))
+    tell(mine)
+    assert [state.strain for state in world.hosts.states([HOST, "other.example"])] == [0, 1]
+
+    hosts.away = ""
+    tell(mine)
+
+    assert [state.strain for state in world.hosts.states([HOST, "other.example"])] == [1, 1]
     assert mine.take_reports() == []
 
 

@@ -1,135 +1,465 @@
+from collections import Counter
 from datetime import timedelta
+from threading import Event
 
-from crawlfleet.flows.sampling import SamplingPorts, sample
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.submission import Submission
-from crawlfleet.model.totals import NodeHealth
-from tests.unit.flows.world import DOCS, START, Broken, Failing, Metrics, World, make_biz, make_tree
+import msgspec
+import pytest
 
-
-class Looks:
-    def __init__(self, *looks: NodeHealth) -> None:
-        self._looks = looks
-
-    def look(self):
-        return iter(self._looks)
-
-
-def run(world: World, *looks: NodeHealth, **changes: object):
-    metrics = Metrics()
-    ports = {
-        "queue": world.queue,
-        "store": world.store,
-        "ledgers": world.ledgers,
-        "workers": world.workers,
-        "health": Looks(*looks),
-        "metrics": metrics,
-        "warn": world.warn,
-    } | changes
-    return sample(SamplingPorts(**ports), world.tree, world.now), metrics
+from crawlfleet.adapters.memory.overview import MemoryOverview
+from crawlfleet.flows import sampling
+from crawlfleet.flows.sampling import sample
+from crawlfleet.model.alarms import BizThresholds, Thresholds
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import HostReport
+from crawlfleet.model.sample import LaneSample, Sample
+from crawlfleet.model.totals import NodeHealth, Rates
+from crawlfleet.model.worker import Card
+from crawlfleet.policy import auditing
+from tests.unit.flows.sampled import do, look, ports, put
+from tests.unit.flows.world import DOCS, OTHER, Broken, Failing, World, make_biz, make_tree
 
 
-def test_rates_backlog_and_age_are_measured_per_biz(world):
-    entries = [Submission(url=f"https://example.org/{n}") for n in range(6)]
-    submit(world.submission(), world.tree, "default", "docs", entries, world.now)
-    world.workers.beat("w", world.now)
+def of(seen: Sample, lane: Lane) -> LaneSample:
+    [found] = [one for one in seen.lanes if one.lane == lane]
+    return found
+
+
+def whats(seen: Sample) -> list[str]:
+    return [one.what for one in seen.unread]
+
+
+def test_rates_backlog_and_age_are_those_of_each_biz_and_of_all(world):
+    put(world, 6)
+    put(world, 3, "acme")
     world.now += timedelta(seconds=10)
 
-    _, metrics = run(world)
+    seen = look(world)
 
-    assert metrics.value("Backlog", tenant="default", biz="docs") == [6]
-    assert metrics.value("OldestWaiting", tenant="default") == [10]
-    assert metrics.value("SubmittedRate60s", tenant="default") == [0.1]
-    assert metrics.value("Submitted", tenant="default") == [6]
-    assert metrics.value("StatePending", tenant="default") == [6]
-    assert metrics.value("Backlog", tenant="acme") == [0]
-    assert metrics.value("Consumers") == [1]
-    assert metrics.value("WantedConsumers") == [1]
+    docs = of(seen, DOCS)
+    assert (docs.depth.queued, docs.oldest_seconds, docs.ledger.pending) == (6, 10.0, 6)
+    assert docs.submitted == Rates(per_1s=0, per_5s=0, per_60s=0.1)
+    assert sum(docs.submitted_seconds.values()) == 6
+    assert (docs.retries, docs.difference, docs.records) == (0, 0, 0)
+    fleet = seen.fleet
+    assert (fleet.lanes, fleet.queued, fleet.oldest_seconds) == (2, 9, 10.0)
+    assert (fleet.submitted.per_60s, fleet.ledger.pending) == (pytest.approx(0.15), 9)
+    assert (seen.unread, seen.revision) == ((), "1")
 
 
-def test_the_time_to_finish_is_known_once_there_is_a_rate(world):
-    entries = [Submission(url=f"https://example.org/{n}") for n in range(30)]
-    submit(world.submission(), world.tree, "default", "docs", entries, world.now)
-    leased = world.queue.lease(DOCS, "t", 10, world.now, world.now + timedelta(seconds=60))
-    world.queue.finish(DOCS, "t", leased, 10, world.now)
+def test_what_is_held_and_what_waits_for_its_next_try_is_told_apart(world):
+    put(world, 5)
+    later = world.now + timedelta(seconds=60)
+    leased = world.queue.lease(DOCS, "t", 3, world.now, later)
+    world.queue.delay(DOCS, "t", [(leased[0], later)])
+
+    seen = look(world)
+
+    docs = of(seen, DOCS)
+    assert (docs.depth.queued, docs.depth.leased, docs.retries) == (2, 2, 1)
+    assert (seen.fleet.queued, seen.fleet.leased, seen.fleet.delayed) == (2, 2, 1)
+    assert (docs.load.ready, docs.load.leased) == (2, 2)
+
+
+def test_how_long_a_backlog_lasts_is_known_once_there_is_a_rate(world):
+    put(world, 30)
+    assert of(look(world), DOCS).finish_seconds is None
+    do(world, DOCS, 10)
     world.now += timedelta(seconds=10)
 
-    _, metrics = run(world)
+    seen = look(world)
 
-    assert [round(value) for value in metrics.value("TimeToFinish")] == [120]
-
-
-def test_values_of_single_seconds_are_fine_and_carry_their_second(world):
-    submit(world.submission(), world.tree, "default", "docs", [Submission(url="https://a/")], START)
-    world.now += timedelta(seconds=5)
-
-    _, metrics = run(world)
-
-    [(metric, _, at)] = [put for put in metrics.put_metrics if put[0].name == "Submitted"]
-    assert (metric.fine, at) == (True, START)
-
-
-def test_a_sick_node_is_reported_with_its_reasons(world):
-    full = NodeHealth(part="redis", name="redis", up=True, figures={"MemoryRatio": 0.97})
-    down = NodeHealth(part="mongodb", name="main", up=False, error="no answer")
-    well = NodeHealth(part="mongodb", name="spare", up=True, figures={"StorageBytes": 5.0})
-
-    looks, metrics = run(world, full, down, well)
-
-    assert looks[0].error == "MemoryRatio is 0.97, more than 0.85"
-    assert looks[1].error == "no answer"
-    assert looks[2].error is None
-    assert metrics.value("NodeUp") == [1, 0, 1]
-    assert metrics.value("NodeHealthy") == [0, 0, 1]
-
-
-def test_a_part_that_is_down_does_not_keep_the_rest_from_being_measured(world):
-    _, metrics = run(world, queue=Broken())
-
-    assert {put[0].name for put in metrics.put_metrics} == {"LedgerDifference"}
-    assert len(world.warnings) == 3
+    assert of(seen, DOCS).finish_seconds == pytest.approx(120)
+    assert of(seen, OTHER).finish_seconds == 0.0
+    assert seen.fleet.finish_seconds == pytest.approx(120)
 
 
 def test_a_biz_that_will_not_keep_its_plan_is_late():
     world = World(tree=make_tree(make_biz(planned_seconds=60)))
-    entries = [Submission(url=f"https://example.org/{n}") for n in range(30)]
-    submit(world.submission(), world.tree, "default", "docs", entries, world.now)
-    leased = world.queue.lease(DOCS, "t", 10, world.now, world.now + timedelta(seconds=60))
-    world.queue.finish(DOCS, "t", leased, 10, world.now)
+    put(world, 30)
+    do(world, DOCS, 10)
     world.now += timedelta(seconds=10)
 
-    _, metrics = run(world)
+    seen = look(world)
 
-    assert metrics.value("Late", tenant="default") == [1]
-    assert metrics.value("Late", tenant="acme") == [0]
+    assert (of(seen, DOCS).late, of(seen, OTHER).late, seen.fleet.late) == (True, False, 1)
+    assert of(seen, DOCS).planned_seconds == 60
 
 
-def test_a_difference_in_the_ledger_is_measured_per_biz_and_over_the_fleet(world):
-    entries = [Submission(url=f"https://example.org/{n}") for n in range(6)]
-    submit(world.submission(), world.tree, "default", "docs", entries, world.now)
+def test_a_biz_may_bear_longer_waits_than_the_stage():
+    world = World(tree=make_tree(make_biz(thresholds=BizThresholds(oldest_waiting_seconds=9_000))))
+    put(world, 1)
+    world.now += timedelta(hours=2)
+
+    assert not of(look(world), DOCS).late
+
+
+# ---- workers, hosts ------------------------------------------------------------------------------
+
+
+def test_workers_are_counted_by_what_the_detector_makes_of_them(world):
+    for worker in ("a", "b", "c"):
+        world.workers.beat(worker, world.now)
+    for second in range(12):
+        world.watch.pulses()
+        world.now += timedelta(seconds=1)
+        world.workers.beat("a", world.now)
+        if second < 8:
+            world.workers.beat("b", world.now)
+    world.now += timedelta(seconds=0.3)
+
+    workers = look(world).workers
+
+    assert (workers.alive, workers.suspected, workers.dead) == (1, 1, 1)
+    assert (workers.present, workers.unwatched) == (3, 0)
+    assert (workers.wanted, workers.allowed) == (3, 6)
+
+
+def test_a_fleet_that_nobody_has_decided_on_wants_nothing_known(world):
+    assert look(world, decided=lambda: None).workers.wanted is None
+
+
+def report(world: World, host: str, **seen: object) -> None:
+    world.hosts.report([HostReport(host=host, tenant="default", running=1, **seen)], "w")
+
+
+def test_hosts_at_work_and_hosts_that_others_wait_for_are_shown_the_worst_first(world):
+    world.workers.beat("w", world.now, Card(hosts=(("busy.example", "default"),)))
+    report(world, "busy.example", answered=8, failed=2, seconds=0.5)
+    put(world, 2)
+    leased = world.queue.lease(DOCS, "t", 2, world.now, world.now + timedelta(seconds=60))
+    again = world.now + timedelta(seconds=30)
+    world.queue.park(DOCS, "t", [("bad.example", again, leased)])
+    report(world, "bad.example", strained=1)
+
+    seen = look(world)
+
+    bad, busy = seen.hosts
+    assert (bad.host, bad.throttled, bad.strained, bad.parked) == ("bad.example", True, 1, 2)
+    assert bad.backing_off_until is not None
+    assert (busy.host, busy.success_share, busy.latency_seconds) == ("busy.example", 0.75, 0.5)
+    assert (busy.throttled, seen.hosts_seen) == (False, 2)
+
+
+def test_watched_hosts_are_looked_at_though_nobody_asks_for_them(world):
+    report(world, "calm.example", answered=3)
+
+    seen = sample(ports(world), world.tree, world.now, watched=["calm.example", "new.example"])
+
+    assert [one.host for one in seen.hosts] == ["calm.example", "new.example"]
+    assert (seen.hosts_seen, seen.hosts_throttled) == (2, 0)
+
+
+def test_throttled_hosts_are_counted_shown_or_not(world):
+    names = [f"bad{number}.example" for number in range(60)]
+    for name in names:
+        report(world, name, strained=1)
+
+    seen = look(world)
+
+    assert (len(seen.hosts), seen.hosts_seen, seen.hosts_throttled) == (50, 50, 50)
+    seen = sample(ports(world), world.tree, world.now, watched=names)
+    assert (len(seen.hosts), seen.hosts_throttled) == (60, 60)
+
+
+def test_hosts_that_cannot_be_read_cost_nothing_else(world):
+    world.workers.beat("w", world.now, Card(hosts=(("busy.example", "default"),)))
+
+    seen = look(world, hosts=Broken())
+
+    assert whats(seen) == ["hosts"]
+    assert (seen.hosts, seen.workers.alive) == ((), 1)
+
+
+# ---- parts ---------------------------------------------------------------------------------------
+
+
+def test_parts_are_judged_by_the_thresholds_and_keep_their_figures(world):
+    full = NodeHealth(part="redis", name="redis", up=True, figures={"MemoryRatio": 0.97})
+    down = NodeHealth(part="mongodb", name="main", up=False, error="no answer")
+    well = NodeHealth(
+        part="mongodb", name="spare", up=True, figures={"StorageBytes": 5.0}, missing={"X": "why"}
+    )
+
+    parts = look(world, well, full, down).parts
+
+    assert [one.name for one in parts] == ["redis", "main", "spare"]
+    assert parts[0].error == "97% of its memory is used, more than 75%"
+    assert parts[1].error == "no answer"
+    assert parts[2] == well
+
+
+def test_keys_that_were_thrown_away_since_the_look_before_are_a_problem(world):
+    def seen(evicted: float, before: Sample | None) -> str | None:
+        part = NodeHealth(part="redis", name="redis", up=True, figures={"EvictedKeys": evicted})
+        return sample(ports(world, part), world.tree, world.now, before=before).parts[0].error
+
+    minute = timedelta(minutes=1)
+    earlier = NodeHealth(part="redis", name="redis", up=True, figures={"EvictedKeys": 5.0})
+    before = Sample(at=world.now - minute, parts=(earlier,))
+
+    assert seen(7.0, before) == "2 keys were thrown away since the last look"
+    assert seen(5.0, before) is None
+    assert seen(7.0, None) is None
+    # Long ago says nothing of now.
+    assert seen(7.0, msgspec.structs.replace(before, at=world.now - 60 * minute)) is None
+
+
+def test_figures_that_could_not_be_read_are_named_among_what_was_not(world):
+    blind = NodeHealth(
+        part="mongodb",
+        name="main",
+        up=True,
+        missing={"LagSeconds": "no right", "StorageBytes": "the server does not say"},
+        unread=("LagSeconds",),
+    )
+
+    [unread] = look(world, blind).unread
+
+    assert (unread.what, unread.why) == ("figures of mongodb main: LagSeconds", "no right")
+
+
+def test_a_part_that_hangs_is_down_and_the_others_are_seen(world, monkeypatch):
+    monkeypatch.setattr(sampling, "LOOK_SECONDS", 0.5)
+    stuck = Event()
+    well = NodeHealth(part="redis", name="redis", up=True)
+
+    class Hanging:
+        def looks(self):
+            return {("redis", "redis"): lambda: well, ("mongodb", "main"): stuck.wait}
+
+    try:
+        seen = look(world, health=Hanging())
+    finally:
+        stuck.set()
+
+    assert seen.parts[0] == well
+    assert seen.parts[1].up is False
+    assert seen.parts[1].error == "not answered within 0.5 s"
+    assert seen.unread == ()
+
+
+# ---- what fails ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("port", "named"),
+    [
+        ("queue", ["queues"]),
+        ("overview", ["queues"]),
+        ("watch", ["workers"]),
+        ("workers", ["workers"]),
+        ("ledgers", ["ledger of acme/docs", "ledger of default/docs"]),
+        ("store", ["records of acme/docs", "records of default/docs"]),
+    ],
+)
+def test_each_part_that_fails_is_named_and_stops_no_other(world, port, named):
+    put(world, 4)
+
+    seen = look(world, **{port: Broken()})
+
+    assert whats(seen) == named
+    assert all("no answer" in one.why for one in seen.unread)
+    docs = of(seen, DOCS)
+    assert (docs.depth is None) == (port in {"queue", "overview"})
+    assert (docs.ledger is None) == (port == "ledgers")
+    assert (docs.records is None) == (port in {"store", "ledgers"})
+    assert (seen.workers is None) == (port in {"watch", "workers"})
+    assert len(world.warnings) == len(named)
+
+
+def test_an_audit_that_fails_leaves_the_totals(world):
+    put(world, 2)
+
+    seen = look(world, ledgers=Failing(world.ledgers, audit=2))
+
+    assert whats(seen) == ["audit of acme/docs", "audit of default/docs"]
+    assert (of(seen, DOCS).ledger.pending, of(seen, DOCS).difference) == (2, None)
+    assert seen.fleet.difference is None
+
+
+def test_strays_that_cannot_be_counted_are_unread_and_not_none(world):
+    def broken(tree, now):
+        raise ZeroDivisionError("odd")
+
+    seen = look(world, strays=broken)
+
+    assert (seen.stray_items, whats(seen)) == (None, ["strays"])
+    assert seen.unread[0].why == "ZeroDivisionError: odd"
+    assert look(world, strays=lambda tree, now: (2, 5)).stray_requests == 5
+
+
+def test_everything_down_is_a_sample_too(world):
+    down = NodeHealth(part="redis", name="redis", up=False, error="no answer")
+    broken = {name: Broken() for name in ("queue", "overview", "store", "ledgers", "watch")}
+
+    seen = look(world, down, **broken)
+
+    assert whats(seen) == ["workers", "queues", "ledger of acme/docs", "ledger of default/docs"]
+    assert seen.parts == (down,)
+    assert (seen.fleet.queued, seen.fleet.difference) == (0, None)
+
+
+def test_without_any_configuration_the_parts_are_looked_at(world):
+    up = NodeHealth(part="redis", name="redis", up=True)
+
+    seen = sample(ports(world, up), None, world.now, config_refused="there is none")
+
+    assert (seen.parts, seen.lanes, seen.workers) == ((up,), (), None)
+    assert (seen.config_refused, seen.revision) == ("there is none", "")
+
+
+# ---- the ledger ----------------------------------------------------------------------------------
+
+
+def test_a_difference_is_told_of_its_biz_and_summed_without_signs(world):
+    put(world, 6)
     requests = world.store.state.of(DOCS).requests
     for request_id in list(requests)[:2]:
         del requests[request_id]
 
-    _, metrics = run(world)
+    seen = look(world)
 
-    assert metrics.value("LedgerDifference", tenant="default", biz="docs") == [2]
-    assert metrics.value("LedgerDifference", tenant="acme", biz="docs") == [0]
-    assert metrics.value("LedgerDifference") == [0, 2, 2]
-
-
-def test_a_ledger_that_cannot_be_read_does_not_keep_others_from_being_audited(world):
-    _, metrics = run(world, ledgers=Failing(world.ledgers, audit=1))
-
-    assert metrics.value("LedgerDifference", tenant="acme") == []
-    assert metrics.value("LedgerDifference", tenant="default") == [0]
-    assert metrics.value("StatePending", tenant="acme") == [0]
-    assert [w for w in world.warnings if "audited" in w] == [
-        "acme/docs could not be audited: test: audit: no answer"
-    ]
+    assert (of(seen, DOCS).difference, of(seen, OTHER).difference) == (2, 0)
+    assert seen.fleet.difference == 2
 
 
-def test_no_figure_for_the_fleet_where_no_ledger_can_be_read(world):
-    _, metrics = run(world, ledgers=Broken())
+def test_lanes_take_turns_where_a_node_is_not_to_count_all_that_is_open(world, monkeypatch):
+    monkeypatch.setitem(auditing.due.__kwdefaults__, "budget", 1_000)
+    put(world, 4)
+    put(world, 1, "acme")
 
-    assert metrics.value("LedgerDifference") == []
+    audited = Counter()
+    for _ in range(20):
+        seen = look(world)
+        assert (of(seen, DOCS).ledger.pending, of(seen, OTHER).ledger.pending) == (4, 1)
+        audited.update(one.lane for one in seen.lanes if one.difference is not None)
+        world.now += timedelta(minutes=1)
+
+    assert all(8 <= audited[lane] <= 12 for lane in (DOCS, OTHER))
+    assert whats(look(world)) == []
+
+
+def test_an_audit_has_what_is_left_of_the_look(world, monkeypatch):
+    monkeypatch.setattr(sampling, "AUDITED_BY_SECONDS", 5.0)
+    put(world, 2)
+    told = []
+
+    class Telling(Failing):
+        def audit(self, lane, biz, now, job=None, *, within_seconds=None):
+            told.append(within_seconds)
+            return world.ledgers.audit(lane, biz, now, job)
+
+    look(world, ledgers=Telling(world.ledgers))
+
+    assert len(told) == 2
+    assert all(0 < within <= 5 for within in told)
+
+
+def test_a_slow_audit_never_costs_the_totals(world, monkeypatch):
+    monkeypatch.setattr(sampling, "AUDITED_BY_SECONDS", 0.5)
+    put(world, 2)
+    stuck = Event()
+
+    class Slow(Failing):
+        def audit(self, lane, biz, now, job=None, *, within_seconds=None):
+            stuck.wait()
+
+    try:
+        seen = look(world, ledgers=Slow(world.ledgers))
+    finally:
+        stuck.set()
+
+    assert whats(seen) == ["audit of acme/docs", "audit of default/docs"]
+    assert (of(seen, DOCS).ledger.pending, of(seen, DOCS).records) == (2, 0)
+
+
+def test_a_node_that_hangs_costs_the_lanes_of_others_nothing(monkeypatch):
+    monkeypatch.setattr(sampling, "LOOK_SECONDS", 2.0)
+    monkeypatch.setattr(sampling, "AUDITED_BY_SECONDS", 4.0)
+    stuck = Event()
+    [first] = make_biz().generations
+    on = {
+        node: make_biz(generations=(msgspec.structs.replace(first, nodes=(node,)),))
+        for node in ("bad", "good")
+    }
+    bizs = {f"{node}{n:03}": biz for node, biz in on.items() for n in range(50)}
+    world = World(tree=msgspec.structs.replace(make_tree(), bizs={"default": bizs}))
+
+    class Hanging(Failing):
+        def totals(self, lane, biz, now, job=None):
+            if biz is on["bad"]:
+                stuck.wait()
+            return world.ledgers.totals(lane, biz, now, job)
+
+    try:
+        seen = look(world, ledgers=Hanging(world.ledgers))
+    finally:
+        stuck.set()
+
+    lost = [one.lane.biz for one in seen.lanes if one.ledger is None]
+    assert lost == [f"bad{n:03}" for n in range(50)]
+    assert whats(seen) == [f"ledger of default/{biz}" for biz in lost]
+    assert all(one.difference == 0 for one in seen.lanes if one.lane.biz.startswith("good"))
+
+
+def test_it_is_not_always_the_same_lanes_that_there_is_no_time_for(monkeypatch):
+    bizs = {f"b{n:02}": make_biz() for n in range(20)}
+    world = World(tree=msgspec.structs.replace(make_tree(), bizs={"default": bizs}))
+    firsts = []
+
+    class Asked(Failing):
+        def totals(self, lane, biz, now, job=None):
+            firsts.append(lane.biz)
+            return world.ledgers.totals(lane, biz, now, job)
+
+    monkeypatch.setattr(sampling, "THREADS", 1)
+    begun = set()
+    for _ in range(15):
+        firsts.clear()
+        look(world, ledgers=Asked(world.ledgers))
+        begun.update(firsts[:4])
+        world.now += timedelta(minutes=1)
+
+    assert begun == set(bizs)
+
+
+def test_looking_changes_nothing(world):
+    put(world, 5)
+    queue = msgspec.json.encode(world.queue.depth(DOCS))
+
+    first, second = look(world), look(world)
+
+    assert msgspec.structs.replace(first, took_seconds=0) == msgspec.structs.replace(
+        second, took_seconds=0
+    )
+    assert msgspec.json.encode(world.queue.depth(DOCS)) == queue
+
+
+def test_a_hundred_lanes_cost_one_look_at_the_queues(world):
+    class Counting:
+        def __init__(self, port: object) -> None:
+            self.port, self.calls = port, []
+
+        def __getattr__(self, name: str) -> object:
+            self.calls.append(name)
+            return getattr(self.port, name)
+
+    bizs = {f"b{number}": make_biz() for number in range(100)}
+    world.tree = msgspec.structs.replace(world.tree, bizs={"default": bizs})
+    queue, overview = Counting(world.queue), Counting(MemoryOverview(world.queue))
+
+    seen = look(world, queue=queue, overview=overview)
+
+    assert seen.fleet.lanes == 100
+    assert sorted(queue.calls + overview.calls) == ["counts", "depths", "loads"]
+
+
+def test_thresholds_are_those_of_the_stage(world):
+    stage = msgspec.structs.replace(
+        world.tree.stage, thresholds=Thresholds(oldest_waiting_seconds=5)
+    )
+    world.tree = msgspec.structs.replace(world.tree, stage=stage)
+    put(world, 1)
+    world.now += timedelta(seconds=6)
+
+    assert of(look(world), DOCS).late

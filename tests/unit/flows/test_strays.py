@@ -1,11 +1,16 @@
 """What waits for bizs that there are not is told of, and stays."""
 
+import dataclasses
+
+import pytest
 from msgspec.structs import replace
 
 from crawlfleet.adapters.memory.bizs import MemoryBizs
-from crawlfleet.flows.strays import StrayPorts, tell_bizs
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.flows.strays import StrayPorts, count_strays, tell_bizs
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
+from crawlfleet.model.totals import Depth
 from tests.unit.flows.world import DOCS, START, World
 
 NOBODY = Lane(DOCS.tenant, "nobiz", "main")
@@ -70,3 +75,49 @@ def test_a_biz_whose_document_is_wrong_is_there(world):
 
     assert tell_bizs(ports, refused, START) == 0
     assert said == []
+
+
+class PartlyAway:
+    """A queue on a cluster one of whose nodes is away."""
+
+    def __init__(self, *known: Depth) -> None:
+        self._known = known
+
+    def depths(self, lanes):
+        away = Depth(queued=0, leased=0, delayed=0, away=True)
+        return [*self._known, *[away] * (len(lanes) - len(self._known))]
+
+
+THREE = Depth(queued=1, leased=1, delayed=1)
+NOTHING = Depth(queued=0, leased=0, delayed=0)
+
+
+def test_of_lanes_that_are_away_nobody_says_that_nothing_waits_in_them(world):
+    gone = [NOBODY, Lane(DOCS.tenant, "other", "main")]
+
+    with pytest.raises(StoreUnavailableError, match="1 of 2"):
+        count_strays(gone, world.data, PartlyAway(NOTHING))
+    assert count_strays(gone, world.data, PartlyAway(NOTHING, NOTHING)) == (0, 0)
+    assert count_strays([], world.data, PartlyAway()) == (0, 0)
+
+
+def test_what_is_found_where_others_are_away_is_told_still(world):
+    gone = [NOBODY, Lane(DOCS.tenant, "other", "main")]
+
+    assert count_strays(gone, world.data, PartlyAway(THREE)) == (0, 3)
+
+
+def test_what_cannot_be_counted_is_no_metric(world):
+    bizs = MemoryBizs()
+    ports, sink, said = strays(world, bizs)
+    bizs.ask(NOBODY)
+    bizs.ask(Lane(DOCS.tenant, "other", "main"))
+
+    assert tell_bizs(replace_queue(ports, PartlyAway(NOTHING)), world.tree, START) == 0
+    assert (sink.values, said) == ({}, [])
+    assert tell_bizs(replace_queue(ports, PartlyAway(THREE)), world.tree, START) == 3
+    assert sink.values == {"StrayItems": 0, "StrayRequests": 3}
+
+
+def replace_queue(ports: StrayPorts, queue: PartlyAway) -> StrayPorts:
+    return dataclasses.replace(ports, queue=queue)

@@ -1,3 +1,5 @@
+from datetime import timedelta
+
 import pytest
 from msgspec.structs import replace
 
@@ -159,6 +161,17 @@ def test_a_submission_to_a_living_fleet_wakes_nobody(world):
     world.workers.beat("w", START)
 
     send(world, URL)
+
+    assert world.woken == []
+
+
+@pytest.mark.parametrize("wrong", [timedelta(minutes=-5), timedelta(minutes=5)])
+def test_a_router_whose_clock_is_wrong_wakes_nobody_where_a_worker_lives(world, wrong):
+    world.workers.beat("w", world.now)
+    there = world.now + wrong
+
+    pages = [Submission(url="https://example.org/")]
+    submit(world.submission(), world.tree, "default", "docs", pages, there)
 
     assert world.woken == []
 

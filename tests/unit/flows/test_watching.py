@@ -10,6 +10,7 @@ from crawlfleet.model.biz import DetectorLimits
 from crawlfleet.model.politeness import HostAsk
 from crawlfleet.model.request import State
 from crawlfleet.model.submission import Submission
+from crawlfleet.model.totals import Depth
 from crawlfleet.model.worker import Card
 from tests.unit.flows.world import DOCS, Broken, Failing, World
 
@@ -63,6 +64,31 @@ def test_what_a_killed_worker_held_is_back_in_the_queue_within_seconds(world):
     assert line.why.startswith(
         "worker gone is taken to be dead: silent for 6.0 s that were watched, phi "
     )
+
+
+class Away:
+    """A queue whose lanes nobody can see for the moment."""
+
+    def __init__(self, queue) -> None:
+        self._queue = queue
+
+    def depths(self, lanes):
+        return [Depth(queued=0, leased=0, delayed=0, away=True) for _ in lanes]
+
+    def __getattr__(self, name):
+        return getattr(self._queue, name)
+
+
+def test_a_lane_that_could_not_be_seen_for_a_moment_is_not_passed_over(world):
+    submitted(world, 7)
+    beat(world, "gone", "other", seconds=5)
+    ids = take(world, "gone", 5)
+    beat(world, "other", seconds=6)
+
+    found = look(world, queue=Away(world.queue))
+
+    assert (found.dead, found.returned) == (("gone",), 5)
+    assert states(world, ids) == {State.PENDING}
 
 
 def test_its_leases_go_back_before_others_that_wait(world):

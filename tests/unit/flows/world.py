@@ -14,12 +14,14 @@ from crawlfleet.adapters.memory.intake import MemoryIntake
 from crawlfleet.adapters.memory.journal import MemoryJournal
 from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
 from crawlfleet.adapters.memory.ledgers import MemoryLedgers
+from crawlfleet.adapters.memory.overview import MemoryOverview
 from crawlfleet.adapters.memory.queue import MemoryQueue
 from crawlfleet.adapters.memory.robots import MemoryRobotsCache
 from crawlfleet.adapters.memory.rules import MemoryRules
 from crawlfleet.adapters.memory.schedules import MemorySchedules
 from crawlfleet.adapters.memory.seed_filter import MemorySeedFilter
 from crawlfleet.adapters.memory.seeds import MemorySeeds
+from crawlfleet.adapters.memory.staffing import MemoryLimit, MemoryOutlook, MemoryStaffing
 from crawlfleet.adapters.memory.store import MemoryRequestStore
 from crawlfleet.adapters.memory.submission_keys import MemorySubmissionKeys
 from crawlfleet.adapters.memory.visits import MemoryVisits
@@ -27,9 +29,12 @@ from crawlfleet.adapters.memory.watch import MemoryWatch
 from crawlfleet.adapters.memory.workers import MemoryWorkers
 from crawlfleet.adapters.schema import SchemaValidator
 from crawlfleet.errors import ExtractError, StoreUnavailableError
+from crawlfleet.flows.outlooking import OutlookPorts
 from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
+from crawlfleet.flows.scaling import ScalingPorts
 from crawlfleet.flows.seeding import SeedingPorts
+from crawlfleet.flows.staffing import StaffingPorts
 from crawlfleet.flows.submission import SubmissionPorts
 from crawlfleet.flows.tracking import TrackingPorts
 from crawlfleet.flows.work_ports import WorkPorts
@@ -187,6 +192,10 @@ class World:
         # The clock that stands for the server's is the test's too.
         self.workers = MemoryWorkers(clock=self.clock)
         self.watch = MemoryWatch(self.workers)
+        self.staffing = MemoryStaffing(self.workers)
+        self.outlook = MemoryOutlook(self.queue)
+        self.overview = MemoryOverview(self.queue)
+        self.limit = MemoryLimit(100)
         self.filling = MemoryFilling(self.queue)
         self.book = MemoryLeaseBook(self.queue)
         self.disowning = MemoryDisowning(self.store.state)
@@ -270,6 +279,37 @@ class World:
         }
         return RecoveryPorts(**(ports | changes))  # type: ignore[arg-type]
 
+    def staff(self, **changes: object) -> StaffingPorts:
+        ports: dict[str, object] = {
+            "staffing": self.staffing,
+            "workers": self.workers,
+            "waker": self,
+            "warn": self.warn,
+        }
+        return StaffingPorts(**(ports | changes))  # type: ignore[arg-type]
+
+    def ahead(self, **changes: object) -> OutlookPorts:
+        ports: dict[str, object] = {
+            "outlook": self.outlook,
+            "overview": self.overview,
+            "data": self.data,
+            "hosts": self.hosts,
+            "store": self.store,
+            "warn": self.warn,
+        }
+        return OutlookPorts(**(ports | changes))  # type: ignore[arg-type]
+
+    def scaling(self, **changes: object) -> ScalingPorts:
+        ports: dict[str, object] = {
+            "ahead": self.ahead(),
+            "staffing": self.staffing,
+            "workers": self.workers,
+            "waker": self,
+            "limit": self.limit,
+            "warn": self.warn,
+        }
+        return ScalingPorts(**(ports | changes))  # type: ignore[arg-type]
+
     def seeding(self) -> SeedingPorts:
         return SeedingPorts(
             seeds=self.seeds, filter=self.seed_filter, warn=self.warn, submission=self.submission()
@@ -293,6 +333,7 @@ class World:
             "rules": self.rules,
             "workers": self.workers,
             "book": self.book,
+            "staffing": self.staff(),
             "watching": self.watching(),
             "recovery": self.recovery(),
             "fetcher": MemoryFetcher(pages),  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tests.unit.sdk.api_findings import Findings
+from tests.unit.sdk.api_platform import Platform
 from tests.unit.sdk.api_seeds import SeedDesk
 from tests.unit.sdk.api_trials import Trials
 from tests.unit.sdk.api_wire import Call, Fault, Handler
@@ -38,6 +39,8 @@ class ApiServer:
         self.findings = Findings()
         self.seeds = SeedDesk()
         self.trials = Trials()
+        self.platform = Platform()
+        self.incidents: list[dict[str, Any]] = []
         #: What was answered under each idempotency key, and the body it was for.
         self.keys: dict[str, tuple[bytes, Any]] = {}
         self.page = 1000
@@ -69,11 +72,15 @@ class ApiServer:
 
     def answer(self, call: Call) -> tuple[int, Any]:
         if call.path == "/health":
-            return 200, {"status": "ok"}
+            return self.platform.health(call.params)
         if call.headers.get("x-api-key") != KEY:
             shown = call.headers.get("x-api-key", "")
             return 403, problem("unknown-tenant", 403, f"the key {shown} belongs to nobody")
+        if call.path == "/v1/incidents":
+            return self.list_incidents(call.params)
         parts = [unquote(part) for part in call.path.strip("/").split("/")]
+        if parts == ["v1", "fleet"]:
+            return self.platform.look()
         if parts[:1] != ["v1"] or parts[1] != BIZ:
             return 404, problem("unknown-biz", 404, f"there is no biz {parts[1]!r}")
         match (call.method, *parts[2:]):
@@ -98,6 +105,18 @@ class ApiServer:
                 return self.schedule(method, name, call.body)
         return self.find_out(call, parts[2:])
 
+    def list_incidents(self, params: dict[str, str]) -> tuple[int, Any]:
+        every = params.get("state") == "all"
+        found = [each for each in self.incidents if every or each["state"] == "open"]
+        start, size = int(params.get("cursor", "0")), min(int(params["limit"]), 2)
+        more = len(found) > start + size
+        page = found[start : start + size]
+        return 200, {
+            "incidents": page,
+            "cursor": str(start + size) if more else None,
+            "more": more,
+        }
+
     def find_out(self, call: Call, parts: list[str]) -> tuple[int, Any]:
         match (call.method, *parts):
             case ("GET", "requests", request_id, "explain") if request_id in self.requests:
@@ -116,6 +135,8 @@ class ApiServer:
                 return self.trials.answer(call.body)
             case ("GET", "coverage"):
                 return 200, {"coverage": self.findings.coverage}
+            case ("GET", "hosts"):
+                return 200, {"hosts": self.platform.hosts}
             case ("GET", "workers"):
                 return 200, {"workers": self.findings.workers}
         return 404, problem("not-found", 404, "no such path")

@@ -21,7 +21,10 @@ def local(tmp_path):
     return write
 
 
-ENVIRON = {"CRAWLFLEET_API_URL": "https://api.example.org/prod/", "CRAWLFLEET_API_KEY": "env-key"}
+ENVIRON = {
+    "CRAWLFLEET_API_URL": "https://api.example.org/aws-large/",
+    "CRAWLFLEET_API_KEY": "env-key",
+}
 
 
 def test_arguments_come_before_the_environment_and_that_before_the_file(local):
@@ -32,7 +35,7 @@ def test_arguments_come_before_the_environment_and_that_before_the_file(local):
     found = find_address(environ={}, start=below)
 
     assert (given.api_url, given.api_key) == ("http://given", "given-key")
-    assert (environ.api_url, environ.api_key) == ("https://api.example.org/prod", "env-key")
+    assert (environ.api_url, environ.api_key) == ("https://api.example.org/aws-large", "env-key")
     assert (found.api_url, found.api_key) == ("http://127.0.0.1:4510", "local-key")
 
 
@@ -66,6 +69,20 @@ def test_a_broken_file_is_named(local, tmp_path):
         find_address(environ={}, start=below)
 
 
+def test_a_state_folder_that_the_environment_names_is_the_only_one(local, tmp_path):
+    below = local()
+    state = tmp_path / "state"
+    state.mkdir()
+    environ = {"CRAWLFLEET_STATE": str(state)}
+
+    with pytest.raises(ConfigError, match="api_url: is missing"):
+        find_address(environ=environ, start=below)
+    (state / "local.json").write_text('{"api_url": "http://127.0.0.1:1", "api_key": "k"}')
+    found = find_address(environ=environ, start=below)
+
+    assert (found.api_url, found.api_key) == ("http://127.0.0.1:1", "k")
+
+
 def test_what_is_missing_is_named_at_once_with_a_remedy(tmp_path):
     with pytest.raises(ConfigError) as caught:
         find_address(environ={}, start=tmp_path)
@@ -75,6 +92,8 @@ def test_what_is_missing_is_named_at_once_with_a_remedy(tmp_path):
     assert "crawlfleet up" in str(caught.value)
     assert "from its own folder and those below it" in str(caught.value)
     assert "set CRAWLFLEET_API_URL and CRAWLFLEET_API_KEY" in str(caught.value)
+    assert str(caught.value).count("start a local cloud") == 1
+    assert "api_key: is missing: the same helps, with CRAWLFLEET_API_KEY" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +137,7 @@ def test_the_client_reads_the_process_environment(monkeypatch):
         monkeypatch.setenv(name, value)
 
     with Client() as fleet:
-        assert repr(fleet) == "Client(api_url='https://api.example.org/prod')"
+        assert repr(fleet) == "Client(api_url='https://api.example.org/aws-large')"
 
 
 def test_importing_the_sdk_brings_in_no_command_line_and_no_cloud():

@@ -70,6 +70,7 @@ def test_the_consumer_of_an_environment_keeps_its_memory() -> None:
         names.ENV_STAGE: "test",
         names.ENV_REDIS_URL: "redis://127.0.0.1:1",
         names.ENV_NODE_SECRET: "nodes/{node}",
+        names.ENV_CONSUMER_FUNCTION: "consumer",
         names.ENV_ID_ISSUER_FUNCTION: "id-issuer",
         "AWS_DEFAULT_REGION": "us-east-1",
     }

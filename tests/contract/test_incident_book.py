@@ -1,0 +1,274 @@
+"""ports.IncidentBook over memory and a real MongoDB."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from crawlfleet.adapters.memory.incidents import MemoryIncidentBook
+from crawlfleet.adapters.mongo.connection import MongoNodes
+from crawlfleet.adapters.mongo.incidents import MongoIncidentBook
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.finding_kinds import Kind
+from crawlfleet.model.incident import Desk, Incident, Life, Place, Sent, Telling, Word
+from crawlfleet.policy.incident_room import MOST
+from crawlfleet.ports import IncidentBook
+from tests.contract.broken_servers import broken_server, closed_port
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+MINUTE = timedelta(minutes=1)
+TERM = timedelta(seconds=55)
+
+
+class NodesOfOneTest(MongoNodes):
+    """The home node of a stage that no other test has."""
+
+    def __init__(self, uri: str, stage: str) -> None:
+        super().__init__(lambda _: uri, lambda: "home")
+        self._stage = stage
+
+    def control(self, collection: str):
+        return super().control(f"{self._stage}_{collection}")
+
+
+@pytest.fixture(params=["memory", "mongo"])
+def books(request: pytest.FixtureRequest, tenant: str) -> Iterator[Callable[[], IncidentBook]]:
+    """The book of one stage, as each of its environments opens it."""
+    if request.param == "memory":
+        book = MemoryIncidentBook()
+        yield lambda: book
+        return
+    nodes = NodesOfOneTest(request.getfixturevalue("mongo_uri"), tenant)
+    try:
+        yield lambda: MongoIncidentBook(nodes)
+    finally:
+        nodes.close()
+
+
+@pytest.fixture
+def book(books: Callable[[], IncidentBook]) -> IncidentBook:
+    return books()
+
+
+def an_incident(number: int = 0, **changes: object) -> Incident:
+    facts: dict = {
+        "id": f"{number:024x}",
+        "kind": Kind.BACKLOG,
+        "place": Place(tenant="acme", biz=f"b{number}"),
+        "life": Life.OPEN,
+        "said": "12 wait, more than 10 \N{SNOWMAN}",
+        "value": 12.0,
+        "worst": 12.5,
+        "threshold": 10.0,
+        "since": NOW,
+        "found_at": NOW,
+        "looked_at": NOW,
+        "opened_at": NOW + number * MINUTE,
+        "people": Telling(owed=Word.REMINDER, told=Word.OPENED, told_at=NOW, reminders=2),
+        "phones": Telling(tried=True, owed=Word.OPENED),
+        "machines": Telling(told=Word.OPENED, told_at=NOW),
+    }
+    return Incident(**{**facts, **changes})
+
+
+def test_a_new_book_is_empty(book: IncidentBook):
+    assert (book.read().incidents, book.read().desk) == ((), Desk())
+    assert book.find(None, open_only=False, before=None, limit=10) == []
+
+
+def test_another_environment_reads_what_one_has_written(books: Callable[[], IncidentBook]):
+    desk = Desk(
+        people=Sent(sent_at=(NOW, NOW + MINUTE), summed_at=NOW), phones=Sent(sent_at=(NOW,))
+    )
+    incidents = [an_incident(n) for n in range(3)]
+
+    books().write(incidents, desk)
+
+    found = books().read()
+    assert sorted(found.incidents, key=lambda each: each.id) == incidents
+    assert found.desk == desk
+
+
+def test_what_is_written_again_takes_the_place_of_what_was(book: IncidentBook):
+    book.write([an_incident(1)], Desk())
+    later = an_incident(1, said="13 wait", life=Life.OVER, over_at=NOW + MINUTE)
+
+    book.write([later], Desk())
+
+    assert book.read().incidents == (later,)
+
+
+def test_one_thing_is_never_two_incidents(book: IncidentBook):
+    book.write([an_incident(1)], Desk())
+    again = replace(an_incident(1), id="f" * 24)
+
+    book.write([again], Desk())
+
+    assert book.read().incidents == (again,)
+
+
+def test_what_is_past_is_kept_for_people_and_not_read_for_the_next_look(book: IncidentBook):
+    over = an_incident(1, life=Life.OVER, over_at=NOW + MINUTE)
+    book.write([over, an_incident(2)], Desk())
+
+    book.write([], Desk(), [over])
+    book.write([], Desk(), [over])  # once more, by one that died in the middle
+
+    assert book.read().incidents == (an_incident(2),)
+    assert book.find(None, open_only=False, before=None, limit=9) == [an_incident(2), over]
+    assert book.find(None, open_only=True, before=None, limit=9) == [an_incident(2)]
+
+
+def test_what_was_only_suspected_leaves_nothing_behind(book: IncidentBook):
+    suspected = an_incident(1, life=Life.SUSPECTED, opened_at=None)
+    book.write([suspected], Desk())
+    assert book.read().incidents == (suspected,)
+    assert book.find(None, open_only=False, before=None, limit=9) == []
+
+    book.write([], Desk(), [suspected])
+
+    assert book.read().incidents == ()
+    assert book.find(None, open_only=False, before=None, limit=9) == []
+
+
+def test_the_past_of_a_thing_that_is_back_does_not_end_what_it_is_now(book: IncidentBook):
+    old = an_incident(1, life=Life.OVER, over_at=NOW)
+    new = replace(an_incident(1), id="f" * 24)
+
+    book.write([new], Desk(), [old])
+
+    assert book.read().incidents == (new,)
+    assert len(book.find(None, open_only=False, before=None, limit=9)) == 2
+
+
+def test_tenants_find_their_own_and_nobody_elses(book: IncidentBook):
+    mine = an_incident(1)
+    theirs = an_incident(2, place=Place(tenant="rival", biz="docs"))
+    ours = an_incident(3, kind=Kind.PART_DOWN, place=Place(part="redis", name="redis"))
+    over = an_incident(4, place=Place(tenant="rival", biz="shop"), life=Life.OVER, over_at=NOW)
+    book.write([mine, theirs, ours, over], Desk())
+    book.write([], Desk(), [over])
+
+    assert book.find(["acme"], open_only=False, before=None, limit=9) == [mine]
+    assert book.find(["rival"], open_only=False, before=None, limit=9) == [over, theirs]
+    assert book.find([""], open_only=False, before=None, limit=9) == [ours]
+    assert book.find([], open_only=False, before=None, limit=9) == []
+    assert len(book.find(None, open_only=False, before=None, limit=9)) == 4
+
+
+def test_pages_follow_each_other_without_a_gap_also_within_one_moment(book: IncidentBook):
+    incidents = [an_incident(n, opened_at=NOW + (n // 3) * MINUTE) for n in range(9)]
+    book.write(incidents, Desk())
+    past = [replace(each, life=Life.OVER, over_at=NOW) for each in incidents[:4]]
+    book.write([], Desk(), past)
+
+    seen, before = [], None
+    while page := book.find(None, open_only=False, before=before, limit=2):
+        seen += [each.id for each in page]
+        before = (int(page[-1].opened_at.timestamp() * 1000), page[-1].id)
+
+    assert seen == [each.id for each in reversed(incidents)]
+
+
+def test_a_storm_of_as_many_as_are_followed_is_written_and_read_in_time(book: IncidentBook):
+    storm = [an_incident(n, said="w" * 500) for n in range(MOST)]
+
+    book.write(storm, Desk())
+    book.write([replace(each, value=13.0) for each in storm], Desk())
+
+    found = book.read().incidents
+    assert len(found) == MOST
+    assert {each.value for each in found} == {13.0}
+    book.write([], Desk(), found)
+    assert book.read().incidents == ()
+
+
+def test_one_at_a_time_has_the_turn(books: Callable[[], IncidentBook]):
+    one, other = books(), books()
+
+    assert one.take_turn("one", NOW, TERM)
+    assert not other.take_turn("other", NOW + TERM / 2, TERM)
+    assert one.take_turn("one", NOW + TERM / 2, TERM)
+    one.end_turn("one")
+    assert other.take_turn("other", NOW + TERM / 2, TERM)
+
+
+def test_the_turn_of_one_that_vanished_ends(books: Callable[[], IncidentBook]):
+    assert books().take_turn("gone", NOW, TERM)
+
+    assert books().take_turn("next", NOW + TERM, TERM)
+    books().end_turn("gone")
+    assert not books().take_turn("third", NOW + TERM, TERM)
+
+
+def test_writing_leaves_the_turn_alone(books: Callable[[], IncidentBook]):
+    book = books()
+    book.write([an_incident()], Desk())
+    assert book.take_turn("one", NOW, TERM)
+
+    book.write([an_incident()], Desk(people=Sent(sent_at=(NOW,))))
+
+    assert not books().take_turn("other", NOW, TERM)
+    assert books().read().desk == Desk(people=Sent(sent_at=(NOW,)))
+
+
+@pytest.fixture
+def nodes(mongo_uri: str, tenant: str) -> Iterator[NodesOfOneTest]:
+    """For what only the documents themselves show."""
+    opened = NodesOfOneTest(mongo_uri, tenant)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def test_the_past_is_kept_for_three_months(nodes: NodesOfOneTest):
+    MongoIncidentBook(nodes).write([], Desk(), [an_incident(life=Life.OVER, over_at=NOW)])
+    indexes = nodes.control("incidents_past").index_information()
+
+    assert indexes["ttl"]["key"] == [("over_at", 1)]
+    assert indexes["ttl"]["expireAfterSeconds"] == 90 * 24 * 3600
+
+
+def test_what_another_version_wrote_is_left_alone(
+    nodes: NodesOfOneTest, caplog: pytest.LogCaptureFixture
+):
+    book = MongoIncidentBook(nodes)
+    book.write([an_incident(1)], Desk())
+    nodes.control("incidents").insert_one({"_id": "strange", "kind": "of_tomorrow"})
+
+    assert book.read().incidents == (an_incident(1),)
+    assert "an incident cannot be read" in caplog.text
+
+
+def test_a_measure_that_another_version_wrote_begins_anew(
+    nodes: NodesOfOneTest, caplog: pytest.LogCaptureFixture
+):
+    book = MongoIncidentBook(nodes)
+    book.write([an_incident(1)], Desk())
+    nodes.control("incident_desk").update_one({}, {"$set": {"people": "of tomorrow"}})
+
+    assert book.read().incidents == (an_incident(1),)
+    assert book.read().desk == Desk()
+    book.write([], Desk(people=Sent(sent_at=(NOW,))))
+    assert book.read().desk == Desk(people=Sent(sent_at=(NOW,)))
+    assert "what has been sent cannot be read" in caplog.text
+
+
+@pytest.mark.parametrize("server", [closed_port, lambda: broken_server(None)])
+def test_a_home_node_that_is_away_or_mute_is_told_soon(server, tenant: str):
+    with server() as address:
+        nodes = NodesOfOneTest(f"mongodb://{address}/?serverSelectionTimeoutMS=300", tenant)
+        book = MongoIncidentBook(nodes)
+        try:
+            for call in (
+                lambda: book.take_turn("one", NOW, TERM),
+                book.read,
+                lambda: book.write([an_incident()], Desk()),
+                lambda: book.end_turn("one"),
+            ):
+                with pytest.raises(StoreUnavailableError):
+                    call()
+        finally:
+            nodes.close()

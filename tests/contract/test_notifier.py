@@ -1,0 +1,217 @@
+"""SNS as moto has it, and SNS dead, slow, throttling and refusing."""
+
+import json
+import time
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+from crawlfleet.adapters.aws import client
+from crawlfleet.adapters.sns_notifier import SnsNotifier
+from crawlfleet.errors import MessageRefusedError, StoreUnavailableError
+from crawlfleet.finding_kinds import Severity
+from crawlfleet.model.incident import Bulletin, Letter, Word
+from infra.local.aws_server import REGION
+from tests.contract.broken_servers import broken_server, closed_port
+
+LETTER = Letter(
+    subject="crawlfleet prod CRITICAL: redis: does not answer",
+    text="Redis: does not answer.\nSince ... \N{SNOWMAN}",
+    short="crawlfleet prod CRITICAL: redis",
+    severity=Severity.CRITICAL,
+    words=(Word.OPENED,),
+)
+BULLETIN = Bulletin(
+    tenant="acme",
+    document='{"incidents": []}',
+    severity=Severity.WARNING,
+    words=(Word.OPENED, Word.RECOVERED),
+)
+
+
+class Topic:
+    """A topic of moto's, and a queue that hears it."""
+
+    def __init__(self, name: str, only: dict[str, Any] | None = None) -> None:
+        sns, self._sqs = boto3.client("sns"), boto3.client("sqs")
+        self.arn = sns.create_topic(Name=name)["TopicArn"]
+        self._queue = self._sqs.create_queue(QueueName=f"{name}-heard")["QueueUrl"]
+        queue = self._sqs.get_queue_attributes(QueueUrl=self._queue, AttributeNames=["QueueArn"])
+        attributes = {} if only is None else {"FilterPolicy": json.dumps(only)}
+        sns.subscribe(
+            TopicArn=self.arn,
+            Protocol="sqs",
+            Endpoint=queue["Attributes"]["QueueArn"],
+            Attributes=attributes,
+        )
+
+    def heard(self) -> list[dict[str, Any]]:
+        found = self._sqs.receive_message(QueueUrl=self._queue, MaxNumberOfMessages=10)
+        return [json.loads(each["Body"]) for each in found.get("Messages", [])]
+
+
+def test_people_get_a_subject_and_a_text(aws: None):
+    topic = Topic("people")
+
+    SnsNotifier(topic.arn, None).tell_people(LETTER)
+
+    [heard] = topic.heard()
+    assert (heard["Subject"], heard["Message"]) == (LETTER.subject, LETTER.text)
+
+
+def test_phones_get_the_short_form_by_a_topic_of_their_own(aws: None):
+    people, phones = Topic("people"), Topic("phones")
+    notifier = SnsNotifier(people.arn, None, phones.arn)
+
+    notifier.tell_phones(LETTER)
+
+    [heard] = phones.heard()
+    assert heard["Message"] == LETTER.short
+    assert people.heard() == []
+
+
+def test_a_phone_that_hears_people_gets_the_short_form(aws: None):
+    sent: dict[str, Any] = {}
+
+    class Recorded:
+        def publish(self, **arguments: Any) -> None:
+            sent.update(arguments)
+
+    SnsNotifier("arn", None, None, Recorded()).tell_people(LETTER)
+
+    assert sent["MessageStructure"] == "json"
+    assert json.loads(sent["Message"]) == {
+        "default": LETTER.text,
+        "email": LETTER.text,
+        "sms": LETTER.short,
+    }
+
+
+@pytest.mark.parametrize(
+    ("only", "heard"),
+    [
+        ({"severity": ["critical"]}, 1),
+        ({"severity": ["warning"]}, 0),
+        ({"word": ["opened"]}, 1),
+        ({"word": ["recovered"]}, 0),
+    ],
+)
+def test_subscriptions_of_people_can_be_filtered(aws: None, only: dict, heard: int):
+    topic = Topic("people", only)
+
+    SnsNotifier(topic.arn, None).tell_people(LETTER)
+
+    assert len(topic.heard()) == heard
+
+
+@pytest.mark.parametrize(
+    ("tenant", "only", "heard"),
+    [("acme", "acme", 1), ("acme", "rival", 0), ("", "-", 1), ("", "acme", 0)],
+)
+def test_machines_get_json_and_can_hear_one_tenant_alone(
+    aws: None, tenant: str, only: str, heard: int
+):
+    topic = Topic("machines", {"tenant": [only]})
+    bulletin = Bulletin(
+        tenant=tenant,
+        document=BULLETIN.document,
+        severity=BULLETIN.severity,
+        words=BULLETIN.words,
+    )
+
+    SnsNotifier(None, topic.arn).tell_machines(bulletin)
+
+    assert [each["Message"] for each in topic.heard()] == [BULLETIN.document] * heard
+
+
+def test_without_topics_people_are_told_in_the_log(caplog: pytest.LogCaptureFixture):
+    notifier = SnsNotifier(None, None)
+
+    notifier.tell_people(LETTER)
+    notifier.tell_phones(LETTER)
+    notifier.tell_machines(BULLETIN)
+
+    assert "a message to people" in caplog.text
+    assert caplog.records[-1].text == LETTER.text  # type: ignore[attr-defined]
+
+
+def test_a_topic_that_there_is_not_is_an_error_that_names_no_address(aws: None):
+    notifier = SnsNotifier(f"arn:aws:sns:{REGION}:123456789012:gone", None)
+
+    with pytest.raises(StoreUnavailableError, match="sns: the message was refused: NotFound"):
+        notifier.tell_people(LETTER)
+
+
+class Refusing:
+    """SNS that answers every call with an error."""
+
+    def __init__(self, code: str) -> None:
+        self._code = code
+
+    def publish(self, **arguments: Any) -> None:
+        raise ClientError({"Error": {"Code": self._code, "Message": "secret"}}, "Publish")
+
+
+@pytest.mark.parametrize(
+    "code", ["Throttling", "ThrottledException", "KMSAccessDenied", "AuthorizationError", "x"]
+)
+def test_a_topic_that_takes_nothing_now_is_worth_another_try_and_says_why(code: str):
+    with pytest.raises(StoreUnavailableError, match=f"refused: {code}") as caught:
+        SnsNotifier("arn", "arn", "arn", Refusing(code)).tell_machines(BULLETIN)
+
+    assert caught.value.retryable
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("code", ["InvalidParameter", "ParameterValueInvalid", "ValidationError"])
+def test_a_message_that_sns_finds_fault_with_is_refused_for_ever(code: str):
+    with pytest.raises(MessageRefusedError, match=f"refused: {code}") as caught:
+        SnsNotifier("arn", "arn", "arn", Refusing(code)).tell_people(LETTER)
+
+    assert not caught.value.retryable
+    assert "secret" not in str(caught.value)
+
+
+def test_a_message_that_is_too_long_or_has_no_form_is_refused(aws: None):
+    topic = Topic("people")
+    long = Letter(
+        subject="x",
+        text="w" * 300_000,
+        short="x",
+        severity=Severity.WARNING,
+        words=(Word.OPENED,),
+    )
+
+    with pytest.raises(MessageRefusedError):
+        SnsNotifier(topic.arn, None).tell_people(long)
+    with pytest.raises(MessageRefusedError):
+        SnsNotifier(5, None).tell_people(LETTER)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        closed_port,
+        lambda: broken_server(None),
+        lambda: broken_server(b"HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n"),
+        lambda: broken_server(b"what?\r\n\r\n"),
+    ],
+    ids=["dead", "mute", "failing", "lying"],
+)
+def test_sns_that_does_not_do_what_it_should_is_told_within_seconds(aws: None, server):
+    with server() as address:
+        slow = client(
+            "sns",
+            endpoint_url=f"http://{address}",
+            timeout_seconds=0.5,
+            region_name=REGION,
+        )
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailableError):
+            SnsNotifier(None, None, f"arn:aws:sns:{REGION}:123456789012:t", slow).tell_phones(
+                LETTER
+            )
+
+    assert time.monotonic() - began < 10

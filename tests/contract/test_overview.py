@@ -1,0 +1,107 @@
+"""The contract of Overview: many lanes at a glance, and nothing is changed by looking."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from crawlfleet.adapters.memory.overview import MemoryOverview
+from crawlfleet.adapters.memory.queue import MemoryQueue
+from crawlfleet.adapters.redis_queue.connection import LANES, RedisConnection
+from crawlfleet.adapters.redis_queue.overview import RedisOverview
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Entry
+from tests.contract.broken_servers import broken_server, closed_port
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=5)
+
+
+@pytest.fixture(params=["memory", "redis", "cluster"])
+def both(request):
+    if request.param == "memory":
+        queue = MemoryQueue()
+        return queue, MemoryOverview(queue)
+    connection = request.getfixturevalue(f"{request.param}_connection")
+    return RedisQueue(connection), RedisOverview(connection)
+
+
+def entries(lane: Lane, count: int) -> list[Entry]:
+    ts = int(NOW.timestamp() * 1000)
+    return [Entry(id=number, biz=lane.biz, ts=ts) for number in range(1, count + 1)]
+
+
+def park(queue, lane: Lane, hosts: dict[str, tuple[int, timedelta]]) -> None:
+    queue.enqueue(lane, entries(lane, sum(count for count, _ in hosts.values())), NOW)
+    held = queue.lease(lane, "w:1", 1_000, NOW, LATER)
+    for host, (count, wait) in hosts.items():
+        queue.park(lane, "w:1", [(host, NOW + wait, held[:count])])
+        held = held[count:]
+
+
+def test_counts_are_those_of_each_lane_by_second(both, tenant):
+    queue, overview = both
+    here, there, idle = (Lane(tenant, biz, "main") for biz in ("here", "there", "idle"))
+    queue.enqueue(here, entries(here, 3), NOW)
+    queue.enqueue(here, entries(here, 2), NOW + timedelta(seconds=1))
+    queue.enqueue(there, entries(there, 1), NOW)
+    held = queue.lease(here, "w:1", 2, NOW, LATER)
+    queue.finish(here, "w:1", held, 2, NOW + timedelta(seconds=2))
+
+    second = int(NOW.timestamp())
+    assert overview.counts([there, idle, here]) == [
+        ({second: 1}, {}),
+        ({}, {}),
+        ({second: 3, second + 1: 2}, {second + 2: 2}),
+    ]
+
+
+def test_hosts_that_are_left_alone_longest_come_first(both, tenant):
+    queue, overview = both
+    lane, other = Lane(tenant, "docs", "main"), Lane(tenant, "other", "main")
+    waits = {"soon.example": 1, "late.example": 300, "mid.example": 60}
+    park(queue, lane, {host: (2, timedelta(seconds=wait)) for host, wait in waits.items()})
+
+    [of_lane, of_other] = overview.waiting_hosts([lane, other], 2)
+
+    assert [(one.host, one.count) for one in of_lane] == [("late.example", 2), ("mid.example", 2)]
+    assert of_lane[0].ready_ts == int((NOW + timedelta(seconds=300)).timestamp() * 1000)
+    assert of_other == []
+    assert overview.waiting_hosts([lane], 0) == [[]]
+
+
+def test_looking_changes_nothing(both, tenant):
+    queue, overview = both
+    lane = Lane(tenant, "docs", "main")
+    park(queue, lane, {"a.example": (1, timedelta(0)), "b.example": (3, timedelta(0))})
+    before = queue.depth(lane), queue.parked(lane, NOW, 10)
+
+    overview.waiting_hosts([lane], 10)
+    overview.counts([lane])
+
+    assert (queue.depth(lane), queue.parked(lane, NOW, 10)) == before
+
+
+def test_no_lanes_and_very_many_lanes_are_fine(both, tenant):
+    queue, overview = both
+    lanes = [Lane(tenant, f"b{number}", "main") for number in range(LANES + 3)]
+    queue.enqueue(lanes[-1], entries(lanes[-1], 4), NOW)
+
+    assert overview.counts([]) == []
+    assert overview.waiting_hosts([], 5) == []
+    found = overview.counts(lanes)
+    assert len(found) == len(lanes)
+    assert found[-1] == ({int(NOW.timestamp()): 4}, {})
+
+
+def test_a_redis_that_is_dead_or_talks_nonsense_is_an_error_of_ours(tenant):
+    lane = Lane(tenant, "docs", "main")
+    with closed_port() as dead, broken_server(b"HTTP/1.1 200 OK\r\n\r\n") as lying:
+        for address in (dead, lying):
+            with RedisConnection(f"redis://{address}/0") as connection:
+                overview = RedisOverview(connection)
+                with pytest.raises(StoreUnavailableError):
+                    overview.counts([lane])
+                with pytest.raises(StoreUnavailableError):
+                    overview.waiting_hosts([lane], 5)

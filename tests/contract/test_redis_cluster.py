@@ -1,0 +1,315 @@
+"""A real cluster of Redis that is healthy: nodes are found, keys followed, scripts learnt."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from redis.crc import key_slot
+
+from crawlfleet.adapters.redis_queue import connection as border
+from crawlfleet.adapters.redis_queue.clock import ServerClock
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.filling import RedisFilling
+from crawlfleet.adapters.redis_queue.hosts import RedisHosts
+from crawlfleet.adapters.redis_queue.keys import fleet_keys, lane_keys
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.errors import ConfigError, StoreUnavailableError
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import HostAsk
+from crawlfleet.model.request import Entry
+from infra.local.parts import LOOPBACK, free_port
+from infra.local.redis_cluster import RedisCluster
+from tests.contract.cluster_cases import Move, client_of, lanes_of, slot_of
+from tests.contract.test_redis_faults import CALLS, answering, refused
+from tests.waiting import eventually
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+UNTIL = NOW + timedelta(seconds=60)
+HOSTS = [f"h{n}.example" for n in range(60)]
+
+
+def entries(count: int, biz: str = "docs", first: int = 0) -> list[Entry]:
+    return [Entry(n, biz, n) for n in range(first, first + count)]
+
+
+def asks(hosts: list[str], count: int = 1) -> list[HostAsk]:
+    figures = {"tenant": "acme", "count": count, "running": 0, "concurrency": 8}
+    return [HostAsk(host=host, interval_seconds=0.1, **figures) for host in hosts]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RedisCluster]:
+    """A cluster whose slots, passwords and scripts a test may change."""
+    with RedisCluster() as running:
+        yield running
+
+
+@pytest.fixture
+def own(cluster: RedisCluster) -> Iterator[RedisConnection]:
+    with RedisConnection(cluster.url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def lanes(cluster: RedisCluster, tenant: str) -> list[Lane]:
+    """One of each node, first node first."""
+    return [lanes_of(cluster, server, tenant)[0] for server in cluster.servers]
+
+
+# ---- where keys are -----------------------------------------------------------------------------
+
+
+def test_one_call_for_lanes_and_hosts_of_all_nodes_answers_each_in_its_place(cluster_connection):
+    queue, hosts = RedisQueue(cluster_connection), RedisHosts(cluster_connection)
+    lanes = [Lane("acme", f"spread-{n}", "main") for n in range(40)]
+    for n, lane in enumerate(lanes):
+        queue.enqueue(lane, entries(n, lane.biz), NOW)
+
+    depths = queue.depths(lanes)
+    loads = queue.loads(lanes, NOW)
+    grants = hosts.reserve(asks(HOSTS), "w")
+
+    assert [depth.queued for depth in depths] == [load.ready for load in loads] == list(range(40))
+    assert [grant.host for grant in grants] == HOSTS
+    assert {grant.count for grant in grants} == {1}
+
+
+def test_what_has_no_key_is_asked_of_the_node_of_the_fleets_keys(cluster, own):
+    home = cluster.server_of(fleet_keys().workers)
+    for server in cluster.servers:
+        with client_of(server) as client:
+            client.config_resetstat()
+
+    told = ServerClock(own, wall=lambda: NOW)()
+
+    asked = []
+    for server in cluster.servers:
+        with client_of(server) as client:
+            asked += [server] * ("cmdstat_time" in client.info("commandstats"))
+    assert asked == [home]
+    assert told - NOW > timedelta(days=1)
+
+
+def test_a_script_that_one_node_forgot_is_sent_to_it_again(cluster, own, lanes):
+    queue, hosts = RedisQueue(own), RedisHosts(own)
+    for server in cluster.servers:
+        queue.depths(lanes)
+        with client_of(server) as client:
+            client.script_flush()
+
+        assert [depth.queued for depth in queue.depths(lanes)] == [0, 0, 0]
+        assert len(hosts.reserve(asks(HOSTS), "w")) == len(HOSTS)
+        for lane in lanes:
+            queue.requeue(lane, entries(1))
+            assert queue.finish(lane, "w", queue.lease(lane, "w", 1, NOW, UNTIL), 1, NOW) == 1
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_every_call_goes_on_when_all_scripts_and_connections_are_gone(cluster, own, call):
+    call(own)
+    for server in cluster.servers:
+        with client_of(server) as client:
+            client.script_flush()
+            client.client_kill_filter(_type="normal", skipme=True)
+    for node in own._place._nodes.values():
+        node.used_at -= border.IDLE_SECONDS + 1
+
+    call(own)
+
+
+def test_threads_share_the_nodes(own, lanes):
+    queue = RedisQueue(own)
+
+    def work() -> None:
+        for n in range(30):
+            queue.enqueue(lanes[n % 3], entries(1), NOW)
+            queue.depths(lanes)
+
+    threads = [threading.Thread(target=work) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [depth.queued for depth in queue.depths(lanes)] == [120] * 3
+
+
+def test_a_forked_child_uses_connections_of_its_own(cluster):
+    program = f"""
+import os
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+it = RedisConnection({cluster.url!r})
+mine = lambda: {{client.client_id() for _, client in it.nodes() for _ in range(50)}}
+before = mine()
+child = os.fork()
+if child == 0:
+    os._exit(0 if len(mine()) <= 3 else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert mine() == before
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+# ---- slots that move ----------------------------------------------------------------------------
+
+
+def test_a_lane_whose_slot_has_moved_is_followed_with_all_that_is_its_own(cluster, own, lanes):
+    lane, others = lanes[0], lanes[1:]
+    queue, filling = RedisQueue(own), RedisFilling(own)
+    filling.clear(lane, "n")
+    filling.filled(lane, "n")
+    queue.enqueue(lane, entries(9, lane.biz), NOW)
+    held = queue.lease(lane, "w", 4, NOW, UNTIL)
+    before = filling.mark(lane)
+    move = Move(slot_of(lane), cluster.servers[0], cluster.servers[1])
+    move.begin()
+    move.carry()
+    move.end()
+
+    depth, *_ = queue.depths(lanes)
+    finished = queue.finish(lane, "w", held, 4, NOW)
+    after = filling.mark(lane)
+
+    assert (depth.queued, depth.leased, depth.away) == (5, 4, False)
+    assert finished == 4
+    # Another server has it now: the queue is filled anew once, as it is after a failover.
+    assert after.nonce == before.nonce
+    assert after.server != before.server
+    assert [depth.queued for depth in queue.depths(others)] == [0, 0]
+
+
+def test_while_a_slot_moves_its_lane_waits_or_is_followed_and_the_others_go_on(cluster, own, lanes):
+    lane, other = lanes[1], lanes[2]
+    queue = RedisQueue(own)
+    keys = lane_keys(lane)
+    queue.enqueue(lane, entries(9, lane.biz), NOW)
+    queue.enqueue(other, entries(3, other.biz), NOW)
+    queue.add_phases(lane, {"fetch": 2.0})
+    move = Move(slot_of(lane), cluster.servers[1], cluster.servers[2])
+    move.begin()
+    move.carry(keys.queue, keys.phases)
+
+    # One key a call: asked for where it is, though the slot is not that node's yet.
+    queue.requeue(lane, entries(1, lane.biz, first=100))
+    assert queue.phases(lane) == {"fetch": 2.0}
+    # Several, of which some are here and some there: nobody can run that now.
+    refused(lambda: queue.lease(lane, "w", 1, NOW, UNTIL))
+    away, there = queue.depths([lane, other])
+    assert (away.away, there.queued) == (True, 3)
+
+    move.carry()
+    move.end()
+    assert len(queue.lease(lane, "w", 99, NOW, UNTIL)) == 10
+
+
+def test_a_client_that_knew_the_cluster_before_learns_it_anew(cluster, own, lanes):
+    queue = RedisQueue(own)
+    queue.depths(lanes)
+    lane = lanes[2]
+    moved = lanes_of(cluster, cluster.servers[2], f"{lane.tenant}x", 20)
+    for one in moved:
+        move = Move(slot_of(one), cluster.servers[2], cluster.servers[0])
+        move.begin()
+        move.carry()
+        move.end()
+
+    assert [depth.away for depth in queue.depths(moved)] == [False] * 20
+    own._place._learn_at = 0.0
+    queue.depths(moved)
+    with client_of(cluster.servers[2]) as client:
+        client.config_resetstat()
+        queue.depths(moved)
+        assert "cmdstat_evalsha" not in client.info("commandstats")
+
+
+# ---- addresses ----------------------------------------------------------------------------------
+
+
+def test_a_cluster_that_is_addressed_as_one_server_says_what_the_address_is_to_be(cluster, lanes):
+    with RedisConnection(cluster.url.replace("+cluster", "")) as connection:
+        queue = RedisQueue(connection)
+
+        said = {
+            str(refused(lambda lane=lane: queue.enqueue(lane, entries(1), NOW)))
+            for lane in lanes[1:]
+        }
+
+    assert all("redis+cluster://" in one for one in said)
+
+
+def test_one_server_that_is_addressed_as_a_cluster_is_unavailable_with_the_reason(redis_url):
+    with RedisConnection(redis_url.replace("redis://", "redis+cluster://")) as connection:
+        error = refused(lambda: CALLS["depth"](connection))
+
+    assert "cluster support disabled" in str(error)
+
+
+@pytest.mark.parametrize(
+    "url", ["redis+cluster://h:port", "redis+cluster://h:1/3", "unix+cluster:///x", "redis+cluster"]
+)
+def test_an_address_of_no_cluster_is_a_mistake_in_the_configuration(url):
+    with pytest.raises(ConfigError, match="redis_url"):
+        RedisConnection(url)
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_cluster_of_which_nothing_is_there_is_unavailable(call):
+    with RedisConnection(f"redis+cluster://{LOOPBACK}:{free_port()}") as connection:
+        refused(lambda: call(connection))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b":1\r\n",
+        b"*0\r\n",
+        b"*1\r\n*2\r\n:0\r\n:5\r\n",
+        b"*1\r\n*3\r\n:0\r\n:5\r\n$1\r\nx\r\n",
+        b"*1\r\n*3\r\n:0\r\n:99999\r\n*2\r\n$0\r\n\r\n:x\r\n",
+        b"-MOVED 1 :1\r\n",
+        b"-MOVED nonsense\r\n",
+        b"-CLUSTERDOWN The cluster is down\r\n",
+    ],
+)
+@pytest.mark.parametrize("name", ["enqueue", "depths", "phases", "reserve turns"])
+def test_a_lying_node_is_unavailable(name, answer):
+    with (
+        answering(answer) as url,
+        RedisConnection(url.replace("redis://", "redis+cluster://"), answer_seconds=0.2) as it,
+        pytest.raises(StoreUnavailableError),
+    ):
+        CALLS[name](it)
+
+
+def test_a_health_check_asks_every_node(cluster, own):
+    for server in cluster.servers:
+        with client_of(server) as client:
+            client.config_resetstat()
+
+    own.ping()
+
+    for server in cluster.servers:
+        with client_of(server) as client:
+            assert client.info("commandstats")["cmdstat_ping"]["calls"] >= 1
+
+
+def test_the_keys_of_a_lane_are_in_one_slot_and_those_of_the_fleet(tenant):
+    for keys in (lane_keys(Lane(tenant, "docs", "main")), fleet_keys()):
+        assert len({key_slot(key.encode()) for key in keys}) == 1
+
+
+def test_the_cluster_of_the_tests_is_whole(cluster):
+    eventually(cluster.is_well, 20, "every node knows the others")

@@ -1,0 +1,294 @@
+"""Nodes of a real cluster of Redis that die, hang, fail over, or change their password."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import redis
+
+from crawlfleet.adapters.mongo.connection import MongoNodes
+from crawlfleet.adapters.part_health import PartHealth
+from crawlfleet.adapters.redis_queue import connection as connections
+from crawlfleet.adapters.redis_queue import node as nodes
+from crawlfleet.adapters.redis_queue.bizs import RedisBizs
+from crawlfleet.adapters.redis_queue.connection import ANSWER_SECONDS, RedisConnection
+from crawlfleet.adapters.redis_queue.crawl_keys import bizs_key
+from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
+from crawlfleet.adapters.redis_queue.filling import RedisFilling
+from crawlfleet.adapters.redis_queue.hosts import RedisHosts
+from crawlfleet.adapters.redis_queue.keys import host_key
+from crawlfleet.adapters.redis_queue.outlook import RedisOutlook
+from crawlfleet.adapters.redis_queue.overview import RedisOverview
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import HostAsk, HostReport
+from crawlfleet.model.request import Entry
+from infra.local.redis_cluster import RedisCluster
+from infra.local.redis_server import RedisServer
+from tests.contract.cluster_cases import client_of, lanes_of, port_of
+from tests.contract.test_redis_faults import refused
+from tests.contract.tls_end import LOOPBACK, Authority, tls_end
+from tests.waiting import eventually
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+UNTIL = NOW + timedelta(seconds=60)
+PASSWORD = "the-first-password"
+ENTRIES = [Entry(n, "docs", n) for n in range(5)]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RedisCluster]:
+    """Three masters and a replica of the first; whoever kills a node starts it again."""
+    with RedisCluster(replicas=1, node_timeout_ms=1_500) as running:
+        yield running
+
+
+@pytest.fixture
+def own(cluster: RedisCluster) -> Iterator[RedisConnection]:
+    eventually(cluster.is_well, 30, "the cluster is whole again")
+    with RedisConnection(cluster.url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def lanes(cluster: RedisCluster, tenant: str) -> list[Lane]:
+    """One of each master, in their order."""
+    return [lanes_of(cluster, server, tenant)[0] for server in cluster.servers[:3]]
+
+
+def hosts_of(cluster: RedisCluster, server: RedisServer, number: int) -> list[str]:
+    names = (f"h{n}.example" for n in range(10_000))
+    mine = (name for name in names if cluster.server_of(host_key(name)) is server)
+    return [next(mine) for _ in range(number)]
+
+
+def an_ask(host: str) -> HostAsk:
+    return HostAsk(
+        host=host, tenant="acme", count=2, running=0, interval_seconds=0.1, concurrency=8
+    )
+
+
+def parts_of(connection: RedisConnection) -> PartHealth:
+    return PartHealth(connection, MongoNodes(str, lambda: "main"), tuple)
+
+
+def takes(queue: RedisQueue, lane: Lane) -> bool:
+    try:
+        queue.enqueue(lane, ENTRIES, NOW)
+    except StoreUnavailableError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("at_once", [200, 1])
+def test_a_node_that_dies_takes_its_own_lanes_along_and_no_other(
+    cluster, own, lanes, at_once, monkeypatch
+):
+    monkeypatch.setattr(connections, "LANES", at_once)
+    queue, items, hosts = RedisQueue(own), RedisDataQueue(own), RedisHosts(own)
+    dead = cluster.servers[2]
+    for lane in lanes:
+        queue.enqueue(lane, ENTRIES, NOW)
+        items.put(lane, [b"{}"])
+    mark = RedisFilling(own).mark(lanes[2])
+    gone, there = hosts_of(cluster, dead, 2), hosts_of(cluster, cluster.servers[1], 2)
+    dead.kill()
+    try:
+        refused(lambda: queue.enqueue(lanes[2], ENTRIES, NOW))
+        refused(lambda: queue.depth(lanes[2]))
+        refused(own.ping)
+        assert [depth.away for depth in queue.depths(lanes)] == [False, False, True]
+        assert [load.ready for load in queue.loads(lanes, NOW)] == [5, 5, 0]
+        assert items.waiting(lanes) == [1, 1, 0]
+        assert len(queue.lease(lanes[1], "w", 2, NOW, UNTIL)) == 2
+        grants = hosts.reserve([an_ask(host) for host in (*gone, *there)], "w")
+        assert [(grant.count, grant.why) for grant in grants] == [(0, "away")] * 2 + [(2, "")] * 2
+        assert all(grant.ready_seconds > 0 for grant in grants[:2])
+        reports = [HostReport(host=one, tenant="acme", running=0) for one in (gone[0], there[0])]
+        assert hosts.report(reports, "w") == reports[:1]
+        (grant,) = hosts.reserve([an_ask(gone[0])], "w")
+        assert (grant.count, grant.permits) == (0, 0)
+        assert [state.host for state in hosts.states([*gone, *there])] == there
+        works = RedisOutlook(own).works(lanes, NOW, timedelta(seconds=9), 5)
+        assert [work.backlog for work in works] == [5, 5, 0]
+        counts = RedisOverview(own).counts(lanes)
+        assert [None if one is None else sum(one[0].values()) for one in counts] == [5, 5, None]
+        assert RedisOverview(own).waiting_hosts(lanes, 5) == [[], [], []]
+        looks = {name: look() for (_, name), look in parts_of(own).looks().items()}
+        assert [look.up for look in looks.values()].count(False) == 1
+        assert not looks[f"{LOOPBACK}:{port_of(dead)}"].up
+        assert parts_of(own).answers() == {"redis": "does not answer"}
+    finally:
+        dead.restart()
+
+    eventually(lambda: takes(queue, lanes[2]), 20, "the node is found again")
+    # It has come back empty: its queues are filled again from MongoDB.
+    assert RedisFilling(own).mark(lanes[2]).server != mark.server
+    assert queue.depth(lanes[2]).queued == 5
+
+
+def test_of_tenants_whose_node_is_away_nobody_says_that_no_biz_of_theirs_is_gone(
+    cluster, own, tenant
+):
+    bizs, dead = RedisBizs(own), cluster.servers[2]
+    names = [f"{tenant}{n}" for n in range(60)]
+    lost, kept = (
+        next(one for one in names if cluster.server_of(bizs_key(one)) is server)
+        for server in (dead, cluster.servers[1])
+    )
+    gone = Lane(kept, "old", "main")
+    bizs.tell({lost: [Lane(lost, "old", "main")], kept: [gone]})
+    dead.kill()
+    try:
+        assert bizs.tell({lost: [], kept: []}) == bizs.gone({kept: []}) == [gone]
+        with pytest.raises(StoreUnavailableError, match="1 of 2 tenants"):
+            bizs.gone({lost: [], kept: []})
+    finally:
+        dead.restart()
+
+
+def test_a_replica_takes_over_and_is_found_without_a_new_connection(cluster, own, lanes):
+    queue, filling = RedisQueue(own), RedisFilling(own)
+    first = cluster.servers[0]
+    filling.clear(lanes[0], "n")
+    filling.filled(lanes[0], "n")
+    for lane in lanes:
+        queue.enqueue(lane, ENTRIES, NOW)
+    mark = filling.mark(lanes[0])
+    with client_of(first) as client:
+        client.wait(1, 5_000)
+    first.kill()
+    began = time.monotonic()
+    try:
+        refused(lambda: queue.enqueue(lanes[0], ENTRIES, NOW))
+        missed = 0
+        while not takes(queue, lanes[0]):
+            assert time.monotonic() < began + 30, "nobody took over"
+            missed += 1
+            assert [depth.away for depth in queue.depths(lanes[1:])] == [False, False]
+        assert missed > 0
+        assert [depth.queued for depth in queue.depths(lanes)] == [10, 5, 5]
+        # The heir is another server: the queue is filled anew, as it may lack the last writes.
+        after = filling.mark(lanes[0])
+        assert (after.nonce, after.server == mark.server) == (mark.nonce, False)
+    finally:
+        first.restart()
+
+    # The old one comes back as a replica, which sends on whoever still asks it.
+    eventually(cluster.is_well, 30, "the old master follows the new one")
+    with RedisConnection(cluster.url) as newcomer:
+        assert RedisQueue(newcomer).depth(lanes[0]).queued == 10
+    assert len(queue.lease(lanes[0], "w", 99, NOW, UNTIL)) == 5
+
+
+def test_a_node_that_hangs_holds_the_others_up_once_and_not_again(cluster, own, lanes):
+    queue = RedisQueue(own)
+    queue.depths(lanes)
+    with client_of(cluster.servers[1]) as client:
+        pid = client.info("server")["process_id"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        first = [depth.away for depth in queue.depths(lanes)]
+        waited = time.monotonic() - began
+        began = time.monotonic()
+        for _ in range(20):
+            assert [depth.away for depth in queue.depths(lanes)] == [False, True, False]
+        again = time.monotonic() - began
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+    assert first == [False, True, False]
+    assert ANSWER_SECONDS <= waited < ANSWER_SECONDS + 2
+    assert again < 1.0
+    eventually(lambda: takes(queue, lanes[1]), 20, "it answers again")
+    eventually(
+        lambda: not any(depth.away for depth in queue.depths(lanes)),
+        nodes.SILENT_SECONDS + 5,
+        "it is asked with the others again",
+    )
+
+
+# ---- passwords and TLS --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def guarded(cluster: RedisCluster, own: RedisConnection) -> Iterator[list[redis.Redis]]:
+    """Every node asks for a password; what is yielded may change it on each."""
+    with ExitStack() as stack:
+        operators = []
+        for server in cluster.servers:
+            client = redis.Redis.from_url(server.url, single_connection_client=True)
+            operators.append(stack.enter_context(client))
+            set_password(client, PASSWORD)
+        yield operators
+        for client in operators:
+            set_password(client, "")
+
+
+def set_password(operator: redis.Redis, password: str) -> None:
+    operator.config_set("masterauth", password)
+    operator.config_set("requirepass", password)
+    operator.client_kill_filter(_type="normal", skipme=True)
+
+
+def test_a_password_that_is_rotated_node_by_node_is_asked_for_anew(
+    cluster, guarded, lanes, monkeypatch
+):
+    asked: list[str] = []
+
+    def renew() -> str:
+        asked.append("rotated")
+        return "the-second-password"
+
+    with RedisConnection(cluster.url, password=PASSWORD, renew=renew) as connection:
+        queue = RedisQueue(connection)
+        assert [depth.away for depth in queue.depths(lanes)] == [False] * 3
+        for operator in guarded:
+            set_password(operator, "the-second-password")
+
+        assert [depth.away for depth in queue.depths(lanes)] == [False] * 3
+        for lane in lanes:
+            queue.enqueue(lane, ENTRIES, NOW)
+
+    assert asked == ["rotated"]
+
+
+def test_no_error_of_a_cluster_tells_the_password(cluster, guarded, lanes):
+    with RedisConnection(cluster.url, password="wr0ng") as wrong:
+        for lane in lanes:
+            error = refused(lambda lane=lane: RedisQueue(wrong).depth(lane))
+            assert "AuthenticationError" in str(error)
+            assert "wr0ng" not in f"{error} {error.__cause__}"
+
+
+def test_a_cluster_is_spoken_to_by_tls_on_every_node(tenant, tmp_path, monkeypatch):
+    authority = Authority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    context = authority.server_context(LOOPBACK)
+    with ExitStack() as stack:
+        ports: list[int] = []
+
+        def behind_tls(port: int) -> list[str]:
+            """The node tells of the port that takes TLS, not of its own."""
+            ports.append(stack.enter_context(tls_end(context, LOOPBACK, port)))
+            return ["--cluster-announce-port", str(ports[-1])]
+
+        cluster = stack.enter_context(RedisCluster(options_of=behind_tls))
+        lanes = [lanes_of(cluster, server, tenant)[0] for server in cluster.servers]
+        url = f"rediss+cluster://{LOOPBACK}:{ports[1]}"
+        with RedisConnection(url) as connection:
+            queue = RedisQueue(connection)
+            assert [depth.away for depth in queue.depths(lanes)] == [False] * 3
+            for lane in lanes:
+                queue.enqueue(lane, ENTRIES, NOW)
+            assert {port for (_, port) in connection._place._nodes} == set(ports)
+
+        monkeypatch.delenv("SSL_CERT_FILE")
+        with RedisConnection(url) as connection:
+            assert "certificate" in str(refused(lambda: RedisQueue(connection).depth(lanes[0])))

@@ -1,0 +1,318 @@
+"""The contract of Staffing: one decision stands, and as many leave as it says."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from crawlfleet.adapters.memory.staffing import MemoryStaffing
+from crawlfleet.adapters.memory.workers import MemoryWorkers
+from crawlfleet.adapters.redis_queue.keys import fleet_keys
+from crawlfleet.adapters.redis_queue.staffing import RedisStaffing
+from crawlfleet.adapters.redis_queue.workers import RedisWorkers
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.model.staff import Shown, Staff, Staffed
+from crawlfleet.policy.scaling import FRESH_MS, MOST_PACES, learnt
+
+POOL = "fleet"
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Fleet:
+    """The workers and what is decided of them, over one adapter."""
+
+    def __init__(self, workers, staffing) -> None:
+        self.workers, self.staffing = workers, staffing
+
+    def beat(self, *names: str) -> None:
+        for name in names:
+            self.workers.beat(name, now())
+
+    def decide(self, needed: int, kept: int, age_ms: int = 0) -> None:
+        standing = self.staffing.read(POOL)
+        staff = Staff(needed=needed, kept=kept, at_ms=standing.now_ms - age_ms)
+        assert self.staffing.settle(POOL, standing, staff)
+
+    def muster(self, *names: str, pace: float | None = None, is_least: bool = False) -> list[str]:
+        """Those of them that are to leave."""
+        shown = None if pace is None else Shown(pace=pace, is_least=is_least)
+        return [n for n in names if self.staffing.muster(POOL, n, shown, now()).leaves]
+
+
+@pytest.fixture(params=["memory", "redis", "cluster"])
+def fleet(request, tenant) -> Fleet:
+    if request.param == "memory":
+        workers = MemoryWorkers()
+        return Fleet(workers, MemoryStaffing(workers))
+    connection = request.getfixturevalue(f"{request.param}_connection")
+    return Fleet(RedisWorkers(connection, fleet=tenant), RedisStaffing(connection, fleet=tenant))
+
+
+def test_at_first_nothing_is_decided_and_nothing_known(fleet):
+    found = fleet.staffing.read(POOL)
+
+    assert found == Staffed(now_ms=found.now_ms)
+    assert abs(found.now_ms - now().timestamp() * 1000) < 5_000
+
+
+@pytest.mark.parametrize("allowed", [None, 0, 7])
+def test_what_is_decided_stands_whole(fleet, allowed):
+    staff = Staff(needed=3, kept=5, at_ms=1_800_000_000_000, quiet_ms=1_700_000_000_000, peak=4)
+    staff = replace(staff, allowed=allowed)
+
+    assert fleet.staffing.settle(POOL, fleet.staffing.read(POOL), staff)
+
+    found = fleet.staffing.read(POOL)
+    assert found.staff == staff
+    assert found.version == 1
+
+
+def test_of_two_who_decide_at_the_same_moment_one_is_told_to_look_again(fleet):
+    standing = fleet.staffing.read(POOL)
+
+    assert fleet.staffing.settle(POOL, standing, Staff(needed=1, kept=1, at_ms=1))
+    assert not fleet.staffing.settle(POOL, standing, Staff(needed=9, kept=9, at_ms=1))
+
+    assert fleet.staffing.read(POOL).staff.needed == 1
+
+
+def test_under_many_deciders_each_decision_is_made_on_top_of_the_one_before(fleet):
+    def count(_: int) -> int:
+        while True:
+            standing = fleet.staffing.read(POOL)
+            staff = Staff(needed=standing.staff.needed + 1, kept=standing.staff.needed + 1)
+            if fleet.staffing.settle(POOL, standing, staff):
+                return staff.needed
+
+    with ThreadPoolExecutor(8) as pool:
+        found = sorted(pool.map(count, range(40)))
+
+    assert found == list(range(1, 41))
+
+
+def test_pools_are_decided_by_themselves(fleet):
+    fleet.decide(2, 2)
+
+    assert fleet.staffing.read("browser").version == 0
+
+
+def test_the_pace_is_learnt_from_what_workers_show(fleet):
+    fleet.beat("a", "b")
+    fleet.muster("a", pace=10.0)
+    assert fleet.staffing.read(POOL).pace == pytest.approx(10.0)
+
+    fleet.muster("b", pace=20.0)
+    assert 10 < fleet.staffing.read(POOL).pace < 12
+    for _ in range(100):
+        fleet.muster("a", "b", pace=20.0)
+    assert fleet.staffing.read(POOL).pace == pytest.approx(20.0, rel=0.01)
+    fleet.muster("a")
+    assert fleet.staffing.read(POOL).pace == pytest.approx(20.0, rel=0.01)
+
+
+def test_the_pace_of_each_lane_is_learnt_by_itself(fleet):
+    fleet.beat("a")
+    shown = {"acme/docs": Shown(pace=10.0), "acme/news": Shown(pace=400.0)}
+    fleet.staffing.muster(POOL, "a", None, now(), shown)
+    fleet.staffing.muster(POOL, "a", None, now(), {"acme/docs": Shown(pace=20.0)})
+
+    assert fleet.staffing.paces(POOL) == pytest.approx({"acme/docs": 11.0, "acme/news": 400.0})
+    assert fleet.staffing.paces("browser") == {}
+    assert fleet.staffing.read(POOL).pace is None
+
+
+def test_who_has_little_to_do_teaches_no_pace_and_raises_one_only(fleet):
+    """One page a second is what was asked for, not what could be done."""
+    fleet.beat("a")
+    few, many = Shown(pace=1.0, is_least=True), Shown(pace=200.0, is_least=True)
+    fleet.staffing.muster(POOL, "a", many, now(), {"acme/docs": many})
+    assert fleet.staffing.read(POOL).pace is None
+    assert fleet.staffing.paces(POOL) == {}
+
+    fleet.staffing.muster(POOL, "a", Shown(pace=100.0), now(), {"acme/docs": Shown(pace=50.0)})
+    for _ in range(3):
+        fleet.staffing.muster(POOL, "a", few, now(), {"acme/docs": few})
+    assert fleet.staffing.read(POOL).pace == pytest.approx(100.0)
+    assert fleet.staffing.paces(POOL) == pytest.approx({"acme/docs": 50.0})
+
+    fleet.staffing.muster(POOL, "a", many, now(), {"acme/docs": many})
+    assert fleet.staffing.read(POOL).pace == pytest.approx(110.0)
+    assert fleet.staffing.paces(POOL) == pytest.approx({"acme/docs": 65.0})
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 10_000), st.booleans()), max_size=20))
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_what_is_learnt_is_what_the_policy_says(fleet, shown):
+    pool, known = uuid4().hex, None
+    for pace, is_least in shown:
+        one = Shown(pace=pace, is_least=is_least)
+        known = learnt(known, one)
+        fleet.staffing.muster(pool, "a", one, now(), {"acme/docs": one})
+
+    told = {} if known is None else {"acme/docs": known}
+    assert fleet.staffing.paces(pool) == pytest.approx(told, rel=1e-3)
+    assert fleet.staffing.read(pool).pace == (None if known is None else pytest.approx(known, 1e-3))
+
+
+def test_of_many_lanes_the_paces_shown_last_are_kept(fleet):
+    fleet.beat("a")
+    for first in range(0, MOST_PACES + 100, 50):
+        shown = {f"acme/b{n}": Shown(pace=1.0) for n in range(first, first + 50)}
+        fleet.staffing.muster(POOL, "a", None, now(), shown)
+
+    kept = fleet.staffing.paces(POOL)
+
+    assert MOST_PACES * 0.8 <= len(kept) <= MOST_PACES
+    assert f"acme/b{MOST_PACES + 99}" in kept
+    assert "acme/b0" not in kept
+
+
+def test_what_is_learnt_and_what_is_decided_leave_each_other_alone(fleet):
+    fleet.beat("a")
+    standing = fleet.staffing.read(POOL)
+    fleet.muster("a", pace=10.0)
+
+    assert fleet.staffing.settle(POOL, standing, Staff(needed=1, kept=1, at_ms=standing.now_ms))
+    assert fleet.staffing.read(POOL).pace == pytest.approx(10.0)
+
+
+def test_as_many_are_told_to_leave_as_are_too_many_whoever_asks_how_often(fleet):
+    names = [f"w{n}" for n in range(5)]
+    fleet.beat(*names)
+    fleet.decide(needed=2, kept=3)
+
+    first = fleet.muster(*names)
+    again = fleet.muster(*reversed(names))
+
+    assert len(first) == 2
+    assert sorted(again) == sorted(first)
+    assert fleet.staffing.read(POOL).leaving == 2
+
+
+def test_nobody_leaves_while_as_many_are_kept_or_nothing_is_decided(fleet):
+    names = ["a", "b", "c"]
+    fleet.beat(*names)
+
+    assert fleet.muster(*names) == []
+    fleet.decide(needed=0, kept=3)
+    assert fleet.muster(*names) == []
+
+
+def test_the_last_one_is_never_told_to(fleet):
+    fleet.beat("a", "b")
+    fleet.decide(needed=0, kept=0)
+
+    assert len(fleet.muster("a", "b", "a", "b")) == 2, "the same one, twice"
+    assert len(set(fleet.muster("a", "b"))) == 1
+
+
+def test_a_decision_that_is_out_of_date_sends_nobody_away(fleet):
+    fleet.beat("a", "b", "c")
+    fleet.decide(needed=1, kept=1, age_ms=FRESH_MS + 1_000)
+
+    assert fleet.muster("a", "b", "c") == []
+
+
+def test_somebody_who_is_no_worker_is_not_counted(fleet):
+    fleet.beat("a", "b")
+    fleet.decide(needed=1, kept=1)
+
+    assert fleet.muster("stranger") == []
+
+
+def test_each_is_told_how_many_others_live_that_are_not_to_leave(fleet):
+    def others(name: str) -> int:
+        return fleet.staffing.muster(POOL, name, None, now()).others
+
+    assert others("a") == 0
+    fleet.beat("a", "b", "c")
+    fleet.workers.beat("gone", now() - timedelta(seconds=30))
+    assert [others(name) for name in ("a", "b", "c", "gone", "stranger")] == [2, 2, 2, 3, 3]
+
+    fleet.decide(needed=1, kept=2)
+    (going,) = fleet.muster("a", "b", "c")
+    staying = {"a", "b", "c"} - {going}
+    assert others(going) == 2
+    assert {others(name) for name in staying} == {1}
+
+
+def test_whoever_is_leaving_counts_no_more_when_others_are_started(fleet):
+    fleet.beat("a", "b", "c")
+    fleet.decide(needed=1, kept=1)
+    going = fleet.muster("a", "b", "c")
+
+    assert len(going) == 2
+    assert fleet.workers.reserve_wake(now(), 3) == 2
+
+
+def test_who_has_left_or_died_makes_no_other_leave(fleet):
+    fleet.beat("a", "b", "c")
+    fleet.decide(needed=2, kept=2)
+    (going,) = fleet.muster("a", "b", "c")
+
+    fleet.workers.leave(going)
+    rest = [name for name in "abc" if name != going]
+
+    assert fleet.muster(*rest) == []
+    assert fleet.staffing.read(POOL).leaving == 0
+    assert fleet.workers.reserve_wake(now(), 2) == 0
+
+
+def test_under_many_that_ask_at_once_no_more_are_told_to_leave_than_are_too_many(fleet):
+    names = [f"w{n}" for n in range(20)]
+    fleet.beat(*names)
+    fleet.decide(needed=5, kept=8)
+
+    with ThreadPoolExecutor(8) as pool:
+        told = list(
+            pool.map(
+                lambda n: fleet.staffing.muster(POOL, n, Shown(pace=1.0), now()).leaves, names * 3
+            )
+        )
+
+    assert sum(told[:20]) <= 12
+    assert len({name for name, left in zip(names * 3, told, strict=True) if left}) == 12
+
+
+def test_a_worker_silent_for_too_long_is_no_worker_that_leaves(fleet):
+    fleet.workers.beat("gone", now() - timedelta(seconds=30))
+    fleet.beat("a", "b")
+    fleet.decide(needed=1, kept=2)
+
+    assert fleet.muster("a", "b") == []
+
+
+def test_what_is_no_decision_is_told_as_a_part_that_cannot_be_used(redis_connection, tenant):
+    staffing = RedisStaffing(redis_connection, fleet=tenant)
+    redis_connection.client.hset(fleet_keys(tenant).staff, POOL, "7 rubbish")
+
+    with pytest.raises(StoreUnavailableError):
+        staffing.read(POOL)
+
+
+def test_what_an_older_version_has_decided_stands(redis_connection, tenant):
+    staffing = RedisStaffing(redis_connection, fleet=tenant)
+    redis_connection.client.hset(fleet_keys(tenant).staff, POOL, "7 3 5 1800000000000 0 4")
+
+    found = staffing.read(POOL)
+
+    assert (found.version, found.staff.needed, found.staff.allowed) == (7, 3, None)
+
+
+@pytest.mark.parametrize("rubbish", [b"", b"fast", b"\xff 1"])
+def test_a_pace_that_is_none_is_told_as_a_part_that_cannot_be_used(
+    redis_connection, tenant, rubbish
+):
+    redis_connection.client.hset(fleet_keys(tenant).paces, f"{POOL} acme/docs", rubbish)
+
+    with pytest.raises(StoreUnavailableError):
+        RedisStaffing(redis_connection, fleet=tenant).paces(POOL)

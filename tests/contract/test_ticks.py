@@ -1,0 +1,89 @@
+"""The contract of Ticks: the latest tick that ended, how long ago, and what of it failed."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from crawlfleet.adapters.memory.ticks import MemoryTicks
+from crawlfleet.adapters.redis_queue.keys import fleet_keys
+from crawlfleet.adapters.redis_queue.ticks import RedisTicks
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.model.tick import Ticked, TickPart
+from tests.waiting import eventually
+
+
+@pytest.fixture(params=["memory", "redis", "cluster"])
+def ticks(request, tenant):
+    if request.param == "memory":
+        return MemoryTicks()
+    connection = request.getfixturevalue(f"{request.param}_connection")
+    return RedisTicks(connection, fleet=tenant)
+
+
+def test_at_first_no_tick_is_known_and_it_is_told_for_how_long_one_has_been_asked_for(ticks):
+    found = ticks.last()
+
+    assert (found.seconds_ago, found.took_seconds, found.faults) == (None, 0.0, {})
+    assert found.awaited_seconds == 0
+    eventually(lambda: ticks.last().awaited_seconds > 0, 5, "it is asked for since then")
+    assert ticks.last().seconds_ago is None
+
+    ticks.note(1.0, {})
+    assert ticks.last().seconds_ago is not None
+    assert ticks.last().awaited_seconds == 0
+
+
+def test_the_latest_tick_is_told_with_what_of_it_failed_and_gets_older(ticks):
+    ticks.note(9.0, {TickPart.SEEDS: 1})
+    ticks.note(1.5, {TickPart.SCHEDULES: 3, TickPart.SCALING: 1})
+
+    found = ticks.last()
+
+    assert (found.took_seconds, found.faults) == (1.5, {"schedules": 3, "scaling": 1})
+    assert found.seconds_ago is not None
+    assert 0 <= found.seconds_ago < 30
+    eventually(lambda: ticks.last().seconds_ago > found.seconds_ago, 5, "it gets older")
+
+
+def test_a_tick_without_faults_ends_the_faults_of_the_one_before(ticks):
+    ticks.note(1.0, {TickPart.WATCH: 2})
+    ticks.note(0.25, {})
+
+    found = ticks.last()
+    assert (found.took_seconds, found.faults) == (0.25, {})
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(
+    st.floats(0, 1e6).map(lambda it: round(it, 3)),
+    st.dictionaries(st.sampled_from(TickPart), st.integers(1, 10**9)),
+)
+def test_whatever_is_noted_is_read_again(ticks, took, faults):
+    ticks.note(took, faults)
+
+    found = ticks.last()
+    assert found.took_seconds == pytest.approx(took)
+    assert found.faults == faults
+
+
+def test_fleets_on_the_same_redis_have_ticks_of_their_own(redis_connection, tenant):
+    RedisTicks(redis_connection, fleet=tenant).note(1.0, {})
+
+    assert RedisTicks(redis_connection, fleet=f"{tenant}-other").last() == Ticked()
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [b"", b" ", b"yesterday", b"1 2 schedules", b"1 2 schedules many", b"\xff 1", b"x" * 9_000],
+)
+def test_a_redis_that_says_something_else_is_as_good_as_away(redis_connection, tenant, lie):
+    redis_connection.client.set(fleet_keys(tenant).tick, lie)
+
+    with pytest.raises(StoreUnavailableError):
+        RedisTicks(redis_connection, fleet=tenant).last()
+
+
+def test_a_server_whose_clock_was_set_back_has_ticked_just_now(redis_connection, tenant):
+    redis_connection.client.set(fleet_keys(tenant).tick, b"99999999999999 1")
+
+    assert RedisTicks(redis_connection, fleet=tenant).last().seconds_ago == 0

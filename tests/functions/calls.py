@@ -1,0 +1,94 @@
+"""What each function asks of AWS while it runs, as IAM sees it: an action, and on what."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from botocore.client import BaseClient
+
+from tests.functions import world as world_module
+from tests.functions.world import World
+
+#: An action and the name of what it is done to.
+Call = tuple[str, str]
+#: Operations of Lambda whose right has another name.
+_NAMED = {"lambda:Invoke": "lambda:InvokeFunction"}
+
+
+class Calls:
+    """By function. A thread that a function has made is that function's."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, set[Call]] = {}
+        self._outermost = ""
+        self._inner: dict[int, list[str]] = {}
+
+    @contextmanager
+    def of(self, function: str) -> Iterator[None]:
+        """What is asked in the block is asked by a function, which another one may have called."""
+        stack = self._inner.setdefault(threading.get_ident(), [])
+        outermost = self._outermost
+        self._outermost = outermost or function
+        stack.append(function)
+        try:
+            yield
+        finally:
+            stack.pop()
+            self._outermost = outermost
+
+    def note(self, service: str, operation: str, about: str) -> None:
+        """Somebody has asked; nobody of ours where no function runs."""
+        stack = self._inner.get(threading.get_ident())
+        function = stack[-1] if stack else self._outermost
+        if function:
+            action = f"{service}:{operation}"
+            self.made.setdefault(function, set()).add((_NAMED.get(action, action), about))
+
+
+@contextmanager
+def recorded(world: World) -> Iterator[Calls]:
+    """Note all calls of boto3's clients, and those of the one that a world has for Lambda."""
+    calls = Calls()
+    with pytest.MonkeyPatch.context() as patch:
+        call = BaseClient._make_api_call  # type: ignore[attr-defined]  # botocore's own seam
+
+        def note(self: Any, operation: str, parameters: dict[str, Any]) -> Any:
+            about = [parameters[key] for key in _SUBJECTS if key in parameters]
+            calls.note(self.meta.service_model.service_name, operation, str(*about))
+            return call(self, operation, parameters)
+
+        patch.setattr(BaseClient, "_make_api_call", note)
+        for method, operation in _LAMBDA.items():
+            patch.setattr(world.lambdas, method, _noting(world, calls, method, operation))
+        for name, handler in list(world_module.HANDLERS.items()):
+            patch.setitem(world_module.HANDLERS, name, _within(calls, name, handler))
+        yield calls
+
+
+#: The parameter of a call that says what it is about.
+_SUBJECTS = ("Name", "Path", "SecretId", "TopicArn", "FunctionName")
+_LAMBDA = {
+    "invoke": "Invoke",
+    "get_function_concurrency": "GetFunctionConcurrency",
+    "put_function_concurrency": "PutFunctionConcurrency",
+}
+
+
+def _noting(world: World, calls: Calls, method: str, operation: str) -> Callable[..., Any]:
+    real = getattr(world.lambdas, method)
+
+    def noted(**arguments: Any) -> Any:
+        calls.note("lambda", operation, arguments["FunctionName"])
+        return real(**arguments)
+
+    return noted
+
+
+def _within(calls: Calls, name: str, handler: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def handle(event: Any, context: Any) -> Any:
+        with calls.of(name):
+            return handler(event, context)
+
+    return handle

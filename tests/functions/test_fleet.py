@@ -1,0 +1,268 @@
+"""The platform: its health to anybody, the fleet to operators, hosts to whose biz is there."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from crawlfleet import __version__, names
+from crawlfleet.adapters.redis_queue.hosts import RedisHosts
+from crawlfleet.adapters.redis_queue.watch import RedisWatch
+from crawlfleet.adapters.redis_queue.workers import RedisWorkers
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import HostReport
+from crawlfleet.model.worker import Card
+from crawlfleet.wiring import fleet_operations
+from infra.local.parts import free_port
+from tests.functions.http import ask, submit
+from tests.functions.world import default_bizs, environment_ends
+
+
+@pytest.fixture(autouse=True)
+def _cold(world):
+    """What an environment has opened or kept in one test is not there in the next."""
+    yield
+    environment_ends(world)
+
+
+@pytest.fixture
+def operator(world):
+    """The tenant whose key reads everything."""
+    world.push(default_bizs(), stage={"operators": [world.tenants["acme"]]})
+    return "acme"
+
+
+def revision(world) -> str:
+    """Of the configuration that stands."""
+    name = f"{names.config_root('test')}/{names.CONFIG_REVISION}"
+    return world.ssm.get_parameter(Name=name)["Parameter"]["Value"]
+
+
+def deep(world):
+    """Health, anew: it is kept for some seconds."""
+    environment_ends(world)
+    return ask(world, "GET", "/health", key=None, query={"deep": "1"})
+
+
+# ---- health --------------------------------------------------------------------------------------
+
+
+def test_a_shallow_check_tells_the_parts_and_no_more(world):
+    for query in ({}, {"deep": "0"}):
+        answer = ask(world, "GET", "/health", key=None, query=query)
+
+        assert answer.status == 200
+        assert set(answer.json) == {"status", "parts"}
+
+
+def test_a_deep_check_tells_what_runs(world):
+    submit(world, "https://example.org/")
+    redis = world.parts[-1].redis
+    RedisWorkers(redis).beat(f"w-{world.tenants['acme']}", datetime.now(UTC))
+
+    answer = deep(world)
+
+    found = answer.json["deep"]
+    assert (answer.status, answer.json["status"]) == (200, "ok")
+    assert (found["version"], found["stage"]) == (__version__, "test")
+    assert found["revision"] == revision(world)
+    assert found["config_refused"] is False
+    assert len(found["config_digest"]) == 12
+    assert found["workers"]["alive"] >= 1
+    assert abs(datetime.fromisoformat(found["at"]) - datetime.now(UTC)) < timedelta(seconds=30)
+
+
+def test_a_deep_check_gives_nothing_away(world):
+    told = deep(world).text
+
+    secrets = [*world.tenants.values(), "mongodb://", "redis://", "127.0.0.1", "key-acme"]
+    assert [one for one in secrets if one in told] == []
+
+
+def test_deep_checks_are_answered_from_one_look_for_some_seconds(world, monkeypatch):
+    environment_ends(world)
+    looks = []
+    real = fleet_operations.RouterFleet._find_vitals
+    monkeypatch.setattr(
+        fleet_operations.RouterFleet, "_find_vitals", lambda it: looks.append(1) or real(it)
+    )
+
+    answers = [
+        ask(world, "GET", "/health", key=None, query={"deep": "1"}).json["deep"]["at"]
+        for _ in range(5)
+    ]
+
+    assert (len(looks), len(set(answers))) == (1, 1)
+
+
+def test_a_deep_check_without_redis_says_so_and_knows_no_workers(world, monkeypatch):
+    environment_ends(world)
+    monkeypatch.setenv(names.ENV_REDIS_URL, f"redis://127.0.0.1:{free_port()}/0")
+
+    answer = deep(world)
+
+    assert (answer.status, answer.json["status"]) == (200, "degraded")
+    assert answer.json["parts"]["redis"] == "does not answer"
+    assert answer.json["deep"]["workers"] is None
+    environment_ends(world)
+
+
+def test_a_deep_check_without_configuration_is_a_503_with_what_is_known(world):
+    environment_ends(world)
+    world.dead.add("ssm")
+
+    answer = deep(world)
+
+    assert (answer.status, answer.json["status"]) == (503, "down")
+    assert answer.json["deep"]["revision"] == ""
+    assert answer.json["deep"]["version"] == __version__
+
+
+@pytest.mark.parametrize("given", ["2", "", "true", "1 "])
+def test_deep_is_0_or_1(world, given):
+    answer = ask(world, "GET", "/health", key=None, query={"deep": given})
+
+    assert (answer.status, answer.json["errors"][0]["field"]) == (400, "deep")
+
+
+# ---- the fleet -----------------------------------------------------------------------------------
+
+
+def test_an_operator_sees_all_of_the_fleet(world, operator):
+    submit(world, *(f"https://example.org/{n}" for n in range(5)))
+    theirs = {"url": "https://example.org/"}
+    assert ask(world, "POST", "/v1/docs/requests", theirs, key="rival").status == 202
+
+    answer = ask(world, "GET", "/v1/fleet")
+
+    assert answer.status == 200, answer.text
+    found = answer.json
+    assert found["unread"] == []
+    assert found["revision"] == revision(world)
+    queued = {(one["tenant"], one["biz"]): one["queued"] for one in found["bizs"]}
+    assert queued[world.tenants["acme"], "docs"] == 5
+    assert queued[world.tenants["rival"], "docs"] == 1
+    assert found["totals"]["queued"] == 6
+    assert found["bizs"][0]["queued"] == 5, "the one with most to do comes first"
+    parts = {(one["part"], one["name"]): one for one in found["parts"]}
+    assert set(parts) == {("redis", "redis"), ("mongodb", "main")}
+    assert all(one["up"] and one["figures"]["Latency"] > 0 for one in parts.values())
+
+
+@pytest.mark.parametrize("key", ["acme", "rival"])
+def test_who_is_no_operator_does_not_see_the_fleet(world, key):
+    world.push(default_bizs(), stage={"operators": ["somebody-else"]})
+
+    answer = ask(world, "GET", "/v1/fleet", key=key)
+
+    assert (answer.status, answer.json["type"]) == (403, "urn:crawlfleet:problem:not-operator")
+
+
+def test_the_fleet_is_nobodys_without_a_key(world):
+    assert ask(world, "GET", "/v1/fleet", key=None).status == 403
+
+
+def test_a_dead_node_does_not_hide_the_rest_of_the_fleet(world, operator, monkeypatch):
+    submit(world, "https://example.org/")
+    environment_ends(world)
+    dead = f"mongodb://127.0.0.1:{free_port()}/?directConnection=true"
+    monkeypatch.setattr("crawlfleet.adapters.secrets.Secrets.read", lambda *_: dead)
+
+    found = ask(world, "GET", "/v1/fleet").json
+
+    assert found["totals"]["queued"] == 1
+    [node] = [one for one in found["parts"] if one["part"] == "mongodb"]
+    assert (node["up"], node["figures"]) == (False, {})
+    assert {one["what"].split(" of ")[0] for one in found["unread"]} == {"ledger"}
+
+
+# ---- hosts ---------------------------------------------------------------------------------------
+
+
+def at_hosts(world, tenant: str, *hosts: str) -> None:
+    """A worker says that it has something of the tenant under way there."""
+    card = Card(hosts=tuple((host, world.tenants[tenant]) for host in hosts))
+    worker = f"w-{world.tenants[tenant]}"
+    RedisWorkers(world.parts[-1].redis).beat(worker, datetime.now(UTC), card)
+
+
+def report(world, host: str, **seen) -> None:
+    told = HostReport(host=host, tenant=world.tenants["acme"], running=1, **seen)
+    RedisHosts(world.parts[-1].redis).report([told], "w")
+
+
+def test_workers_are_read_once_in_some_seconds_however_many_tenants_ask(world, monkeypatch):
+    environment_ends(world)
+    submit(world, "https://example.org/")
+    hosts = {key: f"busy.{world.tenants[key]}.example" for key in ("acme", "rival")}
+    for key, host in hosts.items():
+        at_hosts(world, key, host)
+    looks = []
+    real = RedisWatch.pulses
+    monkeypatch.setattr(RedisWatch, "pulses", lambda it, *of: looks.append(1) or real(it, *of))
+
+    seen = {
+        key: {one["host"] for one in ask(world, "GET", "/v1/docs/hosts", key=key).json["hosts"]}
+        for key in ("acme", "rival", "acme", "rival")
+    }
+
+    assert len(looks) == 1
+    assert all(hosts[key] in found for key, found in seen.items())
+    assert hosts["rival"] not in seen["acme"]
+    assert hosts["acme"] not in seen["rival"]
+
+
+def test_a_tenant_sees_the_hosts_that_its_biz_is_at_the_worst_first(world):
+    submit(world, "https://example.org/")
+    names_of = [f"{kind}.{world.tenants['acme']}.example" for kind in ("well", "bad", "slow")]
+    well, bad, slow = names_of
+    at_hosts(world, "acme", *names_of)
+    report(world, well, answered=50, seconds=0.1)
+    report(world, bad, answered=1, strained=3)
+    report(world, slow, answered=2, failed=1, seconds=4.0)
+
+    answer = ask(world, "GET", "/v1/docs/hosts")
+
+    assert answer.status == 200, answer.text
+    found = answer.json["hosts"]
+    assert [one["host"] for one in found] == [bad, slow, well]
+    assert (found[0]["throttled"], found[0]["success_share"]) == (True, 0.25)
+    assert found[0]["backing_off_until"] is not None
+    assert (found[1]["success_share"], found[1]["latency_seconds"]) == (0.5, 4.0)
+    assert all((one["asked"], one["running"]) == (0, 0) for one in found)
+
+
+def test_a_tenant_does_not_see_where_others_are(world):
+    submit(world, "https://example.org/")
+    theirs = f"theirs.{world.tenants['acme']}.example"
+    at_hosts(world, "acme", theirs)
+    report(world, theirs, answered=5)
+
+    assert ask(world, "GET", "/v1/docs/hosts", key="rival").json == {"hosts": []}
+
+
+def test_a_host_that_failed_lately_is_shown_when_nothing_is_under_way_there(world):
+    submit(world, "https://example.org/")
+    host = f"away.{world.tenants['acme']}.example"
+    report(world, host, strained=2)
+
+    found = ask(world, "GET", "/v1/docs/hosts").json["hosts"]
+
+    assert [(one["host"], one["throttled"]) for one in found] == [(host, True)]
+    assert ask(world, "GET", "/v1/docs/hosts", key="rival").json == {"hosts": []}
+
+
+def test_hosts_that_requests_wait_for_are_shown_with_how_many(world):
+    host = f"left.{world.tenants['acme']}.example"
+    submit(world, *(f"https://{host}/{n}" for n in range(3)))
+    queue, lane = world.parts[-1].queue, Lane(world.tenants["acme"], "docs", "main")
+    now = datetime.now(UTC)
+    held = queue.lease(lane, "w:1", 3, now, now + timedelta(seconds=60))
+    queue.park(lane, "w:1", [(host, now + timedelta(seconds=90), held)])
+
+    found = ask(world, "GET", "/v1/docs/hosts").json["hosts"]
+
+    assert [(one["host"], one["waiting"]) for one in found] == [(host, 3)]
+
+
+def test_hosts_of_a_biz_that_there_is_not_are_a_404(world):
+    assert ask(world, "GET", "/v1/nosuch/hosts").status == 404

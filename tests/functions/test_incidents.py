@@ -1,0 +1,139 @@
+"""From what the monitor sees to what people, machines and the API's callers are told.
+
+The book of incidents is the stage's, which modules share: another module's monitor may have the
+turn, so looks are repeated until what is expected has come.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from crawlfleet import names
+from crawlfleet.adapters import sns_notifier
+from tests.contract.test_notifier import Refusing, Topic
+from tests.functions.http import ask, submit
+from tests.functions.world import STAGE, World, biz, default_bizs, environment_ends
+from tests.waiting import eventually
+
+TICK = {"source": "aws.events", "detail-type": "Scheduled Event"}
+QUICK = {"bad_looks": 1, "good_looks": 1}
+
+
+class Stage:
+    """The world with both topics; the oldest request of acme's docs may wait for a minute."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.people = Topic(names.topic_name(STAGE, "people"))
+        self.machines = Topic(names.topic_name(STAGE, "machines"))
+        self.tenant = world.tenants["acme"]
+        self._heard: list[str] = []
+
+    def push(self, seconds: float, **stage: Any) -> None:
+        bizs = default_bizs()
+        bizs["acme"]["docs"] = biz(thresholds={"oldest_waiting_seconds": seconds})
+        self.world.push(bizs, stage={"alarms": QUICK, **stage})
+
+    def look(self) -> Any:
+        return self.world.call(names.MONITOR, TICK)
+
+    def subjects(self) -> list[str]:
+        """What people have heard of this tenant so far, after one look more."""
+        self.look()
+        self._heard += [one["Subject"] for one in self.people.heard()]
+        return [subject for subject in self._heard if self.tenant in subject]
+
+
+@pytest.fixture
+def stage(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    environment_ends(world)
+    made = Stage(world)
+    monkeypatch.setenv(names.ENV_PEOPLE_TOPIC, made.people.arn)
+    monkeypatch.setenv(names.ENV_MACHINES_TOPIC, made.machines.arn)
+    made.push(60.0)
+    submit(world, "https://example.org/")
+    old = datetime.now(UTC) - timedelta(minutes=5)
+    for key in world.redis.scan_iter(f"cf:{{{made.tenant}:docs}}:queue:main"):
+        [entry] = world.redis.lrange(key, 0, -1)
+        document = json.loads(entry)
+        document["ts"] = int(old.timestamp() * 1000)
+        world.redis.lset(key, 0, json.dumps(document))
+    yield made
+    environment_ends(world)
+
+
+def told(stage: Stage, *endings: str) -> Callable[[], bool]:
+    return lambda: [subject.split()[2] for subject in stage.subjects()] == list(endings)
+
+
+def test_what_waits_too_long_is_told_once_and_so_is_its_end(stage: Stage):
+    eventually(told(stage, "warning:"), 60, "a message about the oldest request")
+    environment_ends(stage.world)
+    for _ in range(3):
+        assert told(stage, "warning:")()
+
+    stage.push(9_999.0)
+
+    eventually(told(stage, "warning:", "over:"), 60, "a message about its end")
+
+
+def test_machines_hear_the_same_as_json(stage: Stage):
+    eventually(told(stage, "warning:"), 60, "a message about the oldest request")
+
+    heard = [json.loads(one["Message"]) for one in stage.machines.heard()]
+
+    [mine] = [one for one in heard if one["tenant"] == stage.tenant]
+    [incident] = mine["incidents"]
+    assert (incident["kind"], incident["event"]) == ("oldest_waiting", "opened")
+    assert incident["value"] > incident["threshold"] == 60.0
+
+
+def test_a_tenant_reads_its_own_incidents_and_an_operator_everybodys(stage: Stage):
+    eventually(told(stage, "warning:"), 60, "a message about the oldest request")
+    [mine] = ask(stage.world, "GET", "/v1/incidents").json["incidents"]
+    assert (mine["tenant"], mine["biz"], mine["state"]) == (stage.tenant, "docs", "open")
+    assert (mine["told"], mine["owed"]) == ("opened", None)
+    assert mine["do"].startswith("`crawlfleet stats docs`")
+
+    theirs = ask(stage.world, "GET", "/v1/incidents", key="rival", query={"state": "all"})
+    assert theirs.json == {"incidents": [], "cursor": None, "more": False}
+
+    stage.push(60.0, operators=[stage.world.tenants["rival"]])
+    every = ask(stage.world, "GET", "/v1/incidents", key="rival", query={"limit": "500"})
+    assert mine["id"] in {one["id"] for one in every.json["incidents"]}
+
+
+def test_sns_that_refuses_costs_no_look_and_no_message(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+):
+    real = sns_notifier.aws_client
+    monkeypatch.setattr(sns_notifier, "aws_client", lambda _: Refusing("Throttling"))
+    for _ in range(3):
+        assert stage.look()["unread"] == []
+    eventually(
+        lambda: stage.look() and _owed(stage) == ["opened"], 60, "an incident that nobody knows"
+    )
+    assert stage.subjects() == []
+
+    monkeypatch.setattr(sns_notifier, "aws_client", real)
+    environment_ends(stage.world)
+
+    eventually(told(stage, "warning:"), 60, "the message that was owed")
+
+
+def _owed(stage: Stage) -> list[str]:
+    found = ask(stage.world, "GET", "/v1/incidents").json["incidents"]
+    return [one["owed"] for one in found]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [({"state": "closed"}, "state"), ({"cursor": "x"}, "cursor"), ({"limit": "0"}, "limit")],
+)
+def test_a_wrong_question_names_what_is_wrong(world: World, query: dict[str, str], field: str):
+    answer = ask(world, "GET", "/v1/incidents", query=query)
+
+    assert (answer.status, answer.fields) == (400, [field])

@@ -1,0 +1,62 @@
+"""AWS's rules for good practice, over every stage: each that is not followed has its reason."""
+
+import dataclasses
+
+import pytest
+from aws_cdk import App, RemovalPolicy
+from aws_cdk import aws_s3 as s3
+
+from infra import nag
+from infra.app import add_stacks
+from infra.nag import ACCEPTED, Finding
+from infra.stages import AWS_LARGE, AWS_SMALL, STAGES, Atlas, GivenRedis, Nat, Stage, Vpc
+
+#: What people may choose in a stage of their own, beside the stages that there are.
+CHOICES = {
+    "gateways": dataclasses.replace(AWS_LARGE, vpc=Vpc(nat_count=2, nat=Nat.GATEWAY)),
+    "atlas": dataclasses.replace(AWS_LARGE, atlas=Atlas(org_id="5f", region="US_EAST_1")),
+    "public-stores": dataclasses.replace(
+        AWS_SMALL, vpc=None, redis=GivenRedis(url="rediss://cache.example", has_token=True)
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def found(empty_bundle: None) -> dict[str, list[Finding]]:
+    """What the rules find in each stage, and in each of these choices."""
+
+    def look(stage: Stage) -> list[Finding]:
+        app = App()
+        add_stacks(app, stage)
+        return list(nag.findings(app, stage.name))
+
+    return {name: look(stage) for name, stage in {**STAGES, **CHOICES}.items()}
+
+
+def test_every_finding_has_a_reason(found: dict[str, list[Finding]]):
+    for findings in found.values():
+        assert len(findings) > 10
+        unknown = [one for one in findings if not any(known.covers(one) for known in ACCEPTED)]
+        assert unknown == []
+
+
+def test_no_reason_is_kept_for_what_is_mended(found: dict[str, list[Finding]]):
+    every = [finding for findings in found.values() for finding in findings]
+
+    assert [known for known in ACCEPTED if not any(map(known.covers, every))] == []
+
+
+@pytest.mark.usefixtures("empty_bundle")
+def test_a_bucket_that_takes_plain_text_would_be_found():
+    app = App()
+    add_stacks(app, AWS_SMALL)
+    state = app.node.find_child("crawlfleet-aws-small-state")
+    s3.Bucket(state, "Careless", removal_policy=RemovalPolicy.DESTROY)
+
+    careless = [one for one in nag.findings(app, "aws-small") if "Careless" in one.at]
+    assert "S10" in {one.rule for one in careless}
+    assert not any(known.covers(one) for known in ACCEPTED for one in careless)
+
+
+def test_a_reason_says_more_than_that_there_is_one():
+    assert [known for known in ACCEPTED if len(known.reason.split()) < 8] == []

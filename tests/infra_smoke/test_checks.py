@@ -1,0 +1,380 @@
+"""What each check says of a deployment that is well, and of each thing that can be wrong with it.
+
+AWS is moto's; what is asked of the API is in tests/journeys/test_smoke.py, on a local cloud.
+"""
+
+import io
+import json
+import zipfile
+from datetime import UTC, datetime
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from crawlfleet import names
+from infra import alarm_names
+from infra.fleet import FLEET
+from infra.smoke import checks
+from infra.smoke.aws_access import Access
+from infra.smoke.deployment import Deployment, find_deployment, log_group, stack_name
+from infra.smoke.logs import tail
+from infra.smoke.steps import StepError, Warned
+from infra.stages import STAGES
+
+STAGE = "aws-small"
+REGION = "us-east-1"
+_ENVIRONMENT = {
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_ACCESS_KEY_ID": "a",
+    "AWS_SECRET_ACCESS_KEY": "b",
+}
+_ACCOUNT = "123456789012"
+
+
+def client(service):
+    return boto3.client(service, region_name=REGION)
+
+
+@pytest.fixture
+def aws():
+    with mock_aws():
+        yield
+
+
+@pytest.fixture
+def deployment(aws):
+    """Stacks whose outputs lead to what the checks look at."""
+    topics = {
+        listeners: client("sns").create_topic(Name=names.topic_name(STAGE, listeners))["TopicArn"]
+        for listeners in ("people", "phones", "machines")
+    }
+    queue = client("sqs").create_queue(QueueName="dead")["QueueUrl"]
+    key = client("apigateway").create_api_key(name="k", enabled=True, value="k" * 30)["id"]
+    outputs = {
+        "state": {
+            "PeopleTopic": topics["people"],
+            "PhonesTopic": topics["phones"],
+            "MachinesTopic": topics["machines"],
+            "DefaultApiKeyId": key,
+        },
+        "compute": {"MonitorDeadLetters": queue},
+        "api": {"Url": "https://abc.execute-api.us-east-1.amazonaws.com/aws-small/"},
+        "events": {},
+        "network": {"EgressAddresses": "192.0.2.1"},
+    }
+    for stack in STAGES[STAGE].stacks:
+        template = {
+            "Resources": {"Nothing": {"Type": "AWS::SQS::Queue"}},
+            "Outputs": {name: {"Value": value} for name, value in outputs[stack].items()},
+        }
+        client("cloudformation").create_stack(
+            StackName=stack_name(STAGE, stack), TemplateBody=json.dumps(template)
+        )
+    return find_deployment(STAGE, Access(_ENVIRONMENT))
+
+
+def make_functions(**changed):
+    role = client("iam").create_role(
+        RoleName="r", AssumeRolePolicyDocument="{}", Path="/service-role/"
+    )["Role"]["Arn"]
+    code = io.BytesIO()
+    with zipfile.ZipFile(code, "w") as archive:
+        archive.writestr("handler.py", "")
+    for spec in FLEET.functions:
+        client("lambda").create_function(
+            FunctionName=names.function_name(STAGE, spec.name),
+            Runtime="python3.13",
+            Role=role,
+            Handler=spec.handler,
+            Code={"ZipFile": code.getvalue()},
+            **{
+                "MemorySize": spec.memory_mb,
+                "Timeout": spec.timeout_seconds,
+                "Environment": {"Variables": dict.fromkeys(spec.environment, "x")},
+                **changed,
+            },
+        )
+
+
+def make_rules(state="ENABLED", function=None):
+    for clock in FLEET.clocks:
+        rule = f"crawlfleet-{STAGE}-{clock.name}"
+        client("events").put_rule(Name=rule, ScheduleExpression="rate(1 minute)", State=state)
+        name = names.function_name(STAGE, function or clock.function)
+        arn = f"arn:aws:lambda:{REGION}:{_ACCOUNT}:function:{name}"
+        client("events").put_targets(Rule=rule, Targets=[{"Id": "1", "Arn": arn}])
+
+
+def make_alarms(*, without=(), actions=("arn:aws:sns:us-east-1:1:t",)):
+    for name in alarm_names.of_stage(STAGES[STAGE]):
+        if name not in without:
+            client("cloudwatch").put_metric_alarm(
+                AlarmName=f"crawlfleet-{STAGE}-{name}",
+                AlarmDescription=f"do this about {name}",
+                AlarmActions=list(actions),
+                Namespace="Crawlfleet",
+                MetricName="Looks",
+                Statistic="Sum",
+                Period=60,
+                EvaluationPeriods=1,
+                Threshold=1,
+                ComparisonOperator="LessThanThreshold",
+            )
+
+
+def failure(check, deployment):
+    with pytest.raises(StepError) as caught:
+        check(deployment)
+    assert caught.value.do
+    return str(caught.value)
+
+
+def test_stacks_that_stand_are_found_with_their_outputs(deployment):
+    assert checks.stacks(deployment) == "5 stand"
+    assert deployment.api_url == "https://abc.execute-api.us-east-1.amazonaws.com/aws-small"
+    assert deployment.api_key == "k" * 30
+    assert set(deployment.dead_letters()) == {"Monitor"}
+
+
+def test_a_stage_that_is_not_deployed_is_told_in_words(aws):
+    with pytest.raises(StepError, match="crawlfleet-aws-small-network: AWS answers Valid") as it:
+        find_deployment(STAGE, Access(_ENVIRONMENT))
+
+    assert "this account and region" in it.value.do
+
+
+def test_without_a_region_one_is_told_to_set_it(monkeypatch):
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+
+    with pytest.raises(StepError, match="region") as caught:
+        find_deployment(STAGE, Access())
+
+    assert "AWS_DEFAULT_REGION" in caught.value.do
+
+
+def test_an_output_that_is_missing_is_of_another_version(deployment):
+    with pytest.raises(StepError, match="crawlfleet-aws-small-api has no output Nothing"):
+        deployment.output("api", "Nothing")
+
+
+def test_a_stack_that_was_rolled_back_is_told(deployment):
+    deployment.states["api"] = "UPDATE_ROLLBACK_COMPLETE"
+
+    assert "crawlfleet-aws-small-api is UPDATE_ROLLBACK" in failure(checks.stacks, deployment)
+
+
+def test_functions_as_they_are_described_are_well(deployment):
+    make_functions()
+
+    assert checks.functions(deployment) == "5 active"
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"MemorySize": 128}, "128 MB"),
+        ({"Timeout": 3}, "3 s"),
+        ({"Environment": {"Variables": {}}}, "its environment lacks"),
+    ],
+)
+def test_a_function_that_differs_is_told(deployment, changed, told):
+    make_functions(**changed)
+
+    assert told in failure(checks.functions, deployment)
+
+
+def test_a_function_that_is_not_there_is_told(deployment):
+    assert "ResourceNotFound" in failure(checks.functions, deployment)
+
+
+def test_consumers_may_run_as_many_as_are_reserved(deployment):
+    make_functions()
+    consumer = names.function_name(STAGE, names.CONSUMER)
+
+    assert "no worker can start" in failure(checks.concurrency, deployment)
+    client("lambda").put_function_concurrency(FunctionName=consumer, ReservedConcurrentExecutions=3)
+    assert checks.concurrency(deployment) == "3 consumers at once"
+    client("lambda").put_function_concurrency(FunctionName=consumer, ReservedConcurrentExecutions=0)
+    assert "concurrency of 0" in failure(checks.concurrency, deployment)
+
+
+def test_clocks_run_when_their_rules_are_enabled(deployment):
+    make_rules()
+
+    assert checks.clocks(deployment) == "2 run"
+
+
+def test_a_rule_that_is_disabled_or_wakes_somebody_else_is_told(deployment):
+    make_rules(state="DISABLED")
+    assert "is DISABLED" in failure(checks.clocks, deployment)
+
+    make_rules(function=names.ROUTER)
+    assert "does not wake crawlfleet-aws-small-scheduler" in failure(checks.clocks, deployment)
+
+
+def test_alarms_are_there_and_tell_somebody(deployment):
+    make_alarms()
+
+    assert checks.alarms(deployment) == f"{len(alarm_names.of_stage(STAGES[STAGE]))}, none rings"
+
+
+@pytest.mark.parametrize("name", sorted(alarm_names.of_stage(STAGES[STAGE])))
+def test_whichever_alarm_is_missing_is_told(deployment, name):
+    make_alarms(without={name})
+
+    assert f"there are no alarms {name}" in failure(checks.alarms, deployment)
+
+
+def test_an_alarm_that_is_mute_or_rings_is_told(deployment):
+    make_alarms()
+    client("cloudwatch").set_alarm_state(
+        AlarmName=f"crawlfleet-{STAGE}-storage", StateValue="ALARM", StateReason="it is full"
+    )
+    with pytest.raises(StepError, match="storage rings: it is full") as caught:
+        checks.alarms(deployment)
+    assert caught.value.do == "do this about storage"
+
+    make_alarms(actions=())
+    assert "tell nobody" in failure(checks.alarms, deployment)
+
+
+MACHINE = ("MachinesTopic", "sqs", f"arn:aws:sqs:{REGION}:{_ACCOUNT}:dead")
+PHONE = ("PhonesTopic", "sms", "+4915112345678")
+EMAIL = ("PeopleTopic", "email", "ops@example.org")
+
+
+def subscribe(deployment, output, protocol, endpoint):
+    client("sns").subscribe(
+        TopicArn=deployment.output("state", output), Protocol=protocol, Endpoint=endpoint
+    )
+
+
+class Unconfirmed(Access):
+    """AWS where nobody has answered AWS's question yet; moto never asks."""
+
+    def all(self, service, call, key, **arguments):
+        found = super().all(service, call, key, **arguments)
+        if call != "list_subscriptions_by_topic":
+            return found
+        return [one | {"SubscriptionArn": "PendingConfirmation"} for one in found]
+
+
+def unconfirmed(deployment, stage):
+    return Deployment(stage, Unconfirmed(_ENVIRONMENT), deployment.outputs, deployment.states)
+
+
+def test_who_listens_is_counted(deployment):
+    for one in (MACHINE, PHONE, EMAIL):
+        subscribe(deployment, *one)
+
+    said = checks.topics(deployment)
+
+    assert not isinstance(said, Warned)
+    assert said == "1 people, 1 phones, 1 machines listen"
+
+
+@pytest.mark.parametrize("others", [(), (MACHINE,), (PHONE,), (MACHINE, PHONE)])
+def test_where_no_people_listen_one_is_warned_whatever_else_does(deployment, others):
+    for one in others:
+        subscribe(deployment, *one)
+
+    said = checks.topics(deployment)
+
+    assert isinstance(said, Warned)
+    assert said.startswith("nobody is told what is wrong by e-mail: 0 people")
+
+
+@pytest.mark.parametrize("others", [(), (MACHINE,), (PHONE,), (MACHINE, PHONE)])
+def test_a_stage_that_keeps_its_state_must_have_people_who_listen(deployment, others):
+    keeping = Deployment("aws-large", deployment.access, deployment.outputs, deployment.states)
+    for one in others:
+        subscribe(deployment, *one)
+
+    assert "nobody is told" in failure(checks.topics, keeping)
+    subscribe(deployment, *EMAIL)
+    assert checks.topics(keeping).startswith("1 people, ")
+
+
+@pytest.mark.parametrize("stage", ["aws-small", "aws-large"])
+def test_who_has_not_confirmed_does_not_listen_and_is_named(deployment, stage):
+    subscribe(deployment, *EMAIL)
+    waiting = unconfirmed(deployment, stage)
+
+    if STAGES[stage].keep_state:
+        said = failure(checks.topics, waiting)
+    else:
+        said = checks.topics(waiting)
+        assert isinstance(said, Warned)
+
+    assert "0 people" in said
+    assert "not confirmed yet: ops@example.org" in said
+
+
+def test_one_of_two_who_has_not_confirmed_is_warned_of(deployment):
+    subscribe(deployment, *EMAIL)
+    subscribe(deployment, "PeopleTopic", "email", "late@example.org")
+
+    class OneWaits(Unconfirmed):
+        def all(self, service, call, key, **arguments):
+            found = Access.all(self, service, call, key, **arguments)
+            for one in found:
+                if one.get("Endpoint") == "late@example.org":
+                    one["SubscriptionArn"] = "PendingConfirmation"
+            return found
+
+    access = OneWaits(_ENVIRONMENT)
+    said = checks.topics(Deployment("aws-large", access, deployment.outputs, deployment.states))
+
+    assert isinstance(said, Warned)
+    assert said == "1 people, 0 phones, 0 machines listen; not confirmed yet: late@example.org"
+
+
+def test_events_that_were_given_up_on_are_told(deployment):
+    assert checks.dead_letters(deployment) == "1 queues are empty"
+    url = deployment.dead_letters()["Monitor"]
+    client("sqs").send_message(QueueUrl=url, MessageBody="{}")
+
+    assert "1 events of the monitor were given up on" in failure(checks.dead_letters, deployment)
+
+
+def test_the_monitors_looks_are_counted_and_their_absence_is_told(deployment):
+    assert "has not looked in 5 minutes" in failure(checks.metrics, deployment)
+    client("cloudwatch").put_metric_data(
+        Namespace=names.METRIC_NAMESPACE,
+        MetricData=[
+            {
+                "MetricName": "Looks",
+                "Dimensions": [{"Name": "stage", "Value": STAGE}],
+                "Timestamp": datetime.now(UTC),
+                "Value": 1,
+            }
+        ],
+    )
+
+    assert checks.metrics(deployment) == "1 looks of the monitor in 5 minutes"
+
+
+def test_a_configuration_that_was_never_pushed_is_told(deployment):
+    with pytest.raises(StepError, match="/crawlfleet/aws-small/revision cannot be read") as caught:
+        checks.pushed_revision(deployment)
+
+    assert "crawlfleet config push FOLDER --stage aws-small" in caught.value.do
+
+
+def test_the_latest_lines_of_a_log_are_quoted(deployment):
+    group, now_ms = log_group(STAGE, names.ROUTER), int(datetime.now(UTC).timestamp() * 1000)
+    logs = client("logs")
+    assert "cannot be read" in tail(deployment.access, group, now_ms)
+    logs.create_log_group(logGroupName=group)
+    assert tail(deployment.access, group, now_ms) == "(it is empty)"
+    logs.create_log_stream(logGroupName=group, logStreamName="s")
+    messages = [*(f"line {n}\n" for n in range(30)), "END RequestId: 1", '{"_aws":{}}']
+    events = [{"timestamp": now_ms, "message": message} for message in messages]
+    logs.put_log_events(logGroupName=group, logStreamName="s", logEvents=events)
+
+    assert tail(deployment.access, group, now_ms, 2) == "line 28\nline 29"

@@ -1,0 +1,47 @@
+"""What SNS sends to either topic is in the letterbox, and nothing of it stays behind."""
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from infra.localstack.letterbox import Letter, Letterbox
+from infra.smoke.aws_access import Access
+from infra.smoke.deployment import Deployment
+from tests.waiting import eventually
+
+_ENVIRONMENT = {
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_ACCESS_KEY_ID": "a",
+    "AWS_SECRET_ACCESS_KEY": "b",
+}
+
+
+@pytest.fixture
+def deployment():
+    with mock_aws():
+        sns = boto3.client("sns", "us-east-1")
+        topics = {
+            output: sns.create_topic(Name=output)["TopicArn"]
+            for output in ("PeopleTopic", "PhonesTopic", "MachinesTopic")
+        }
+        yield Deployment("aws-small", Access(_ENVIRONMENT), {"state": topics}, {})
+
+
+def test_letters_are_kept_by_the_topic_they_came_from(deployment):
+    sns = boto3.client("sns", "us-east-1")
+    topics = deployment.outputs["state"]
+    with Letterbox(deployment) as letterbox:
+        assert letterbox.look() == []
+        sns.publish(TopicArn=topics["PeopleTopic"], Subject="it is full", Message="do this")
+        sns.publish(TopicArn=topics["PhonesTopic"], Message="full")
+        sns.publish(TopicArn=topics["MachinesTopic"], Message="{}")
+
+        eventually(lambda: len(letterbox.look()) == 3)
+
+    assert set(letterbox.letters) == {
+        Letter("people", "it is full", "do this"),
+        Letter("phones", "", "full"),
+        Letter("machines", "", "{}"),
+    }
+    assert sns.list_subscriptions()["Subscriptions"] == []
+    assert "QueueUrls" not in boto3.client("sqs", "us-east-1").list_queues()

@@ -1,0 +1,135 @@
+"""LocalStack by the scripts of a folder: found, built, started once, stopped by who started it."""
+
+import os
+
+import pytest
+
+from infra.localstack.cdk import find_command, gaps
+from infra.localstack.tools import ENV_TOOLS, Tools, find_tools
+from infra.smoke.steps import StepError
+
+_START = """
+echo "start $LS_PORT $LS_PYTHONS" >> "$LS_HOME/calls"
+cp /proc/self/stat "$LS_HOME/stat"
+"""
+_ENV = 'export AWS_ENDPOINT_URL="http://127.0.0.1:$LS_PORT" SEVERAL="two\nlines"; unset AWS_PROFILE'
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder, home = tmp_path / "tools", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    (folder / "setup.sh").write_text('echo setup >> "$LS_HOME/calls"')
+    (folder / "start.sh").write_text(_START)
+    (folder / "stop.sh").write_text('echo stop >> "$LS_HOME/calls"')
+    (folder / "env.sh").write_text(_ENV)
+    return folder
+
+
+@pytest.fixture
+def tools(folder, tmp_path):
+    environ = {"LS_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"], "AWS_PROFILE": "mine"}
+    tools = Tools(folder, tmp_path, environ)
+    yield tools
+    tools.stop()
+
+
+def calls(tmp_path):
+    return [line.split()[0] for line in (tmp_path / "home" / "calls").read_text().splitlines()]
+
+
+def test_the_folder_that_is_named_is_taken(folder):
+    assert find_tools({ENV_TOOLS: str(folder)}) == folder.resolve()
+
+
+def test_a_named_folder_without_the_scripts_is_refused(tmp_path):
+    with pytest.raises(StepError, match=r"not all of setup\.sh"):
+        find_tools({ENV_TOOLS: str(tmp_path)})
+
+
+def test_it_is_built_started_and_stopped_by_the_scripts(tools, tmp_path):
+    tools.prepare()
+    tools.start()
+    tools.stop()
+    tools.stop()
+
+    assert calls(tmp_path) == ["setup", "start", "stop"]
+    port, version = (tmp_path / "home" / "calls").read_text().splitlines()[1].split()[1:]
+    assert version == "3.13"
+    assert tools.environment()["AWS_ENDPOINT_URL"] == f"http://127.0.0.1:{port}"
+
+
+def test_what_somebody_else_started_is_neither_used_nor_stopped(tools, tmp_path):
+    # A process whose command line has the word: pytest's own, given this folder.
+    (tmp_path / "home" / "pid").write_text("1")
+    tools._running = lambda: 1
+
+    with pytest.raises(StepError, match="runs already") as caught:
+        tools.start()
+    tools.stop()
+
+    assert "stop.sh" in caught.value.do
+    assert not (tmp_path / "home" / "calls").exists()
+
+
+def test_two_runs_take_turns(tools, folder, tmp_path):
+    second = Tools(folder, tmp_path, tools._environ, patience_seconds=0)
+    tools.start()
+
+    with pytest.raises(StepError, match=r"another run with .*home ends: not within 0 s"):
+        second.start()
+    tools.stop()
+    second.start()
+    second.stop()
+
+    assert calls(tmp_path) == ["start", "stop", "start", "stop"]
+
+
+def test_a_process_that_is_gone_does_not_count(tools, tmp_path):
+    (tmp_path / "home" / "pid").write_text(str(2**22 + 1))
+
+    tools.start()
+
+    assert calls(tmp_path) == ["start"]
+
+
+def test_the_environment_is_what_the_script_makes_of_it(tools):
+    found = tools.environment()
+
+    assert found["SEVERAL"] == "two\nlines"
+    assert "AWS_PROFILE" not in found
+
+
+def test_a_script_that_fails_is_quoted(tools, folder):
+    (folder / "start.sh").write_text("echo no room; exit 1")
+
+    with pytest.raises(StepError, match=r"(?s)start\.sh ended with 1.*no room"):
+        tools.start()
+
+
+def test_cdk_is_the_command_on_the_path_or_the_one_that_is_named(tmp_path):
+    cdk = tmp_path / "cdk"
+    cdk.write_text("#!/bin/sh\n")
+    cdk.chmod(0o755)
+
+    assert find_command({"PATH": str(tmp_path), "CDK": "npx x"}) == [str(cdk)]
+    assert find_command({"PATH": "/nowhere", "CDK": "npx --yes x"}) == ["npx", "--yes", "x"]
+    with pytest.raises(StepError, match="no command `cdk`"):
+        find_command({"PATH": "/nowhere"})
+
+
+def test_what_localstack_pretends_to_make_is_named():
+    listed = {
+        "a": [
+            {"ResourceType": "AWS::S3::Bucket", "LogicalResourceId": "B"},
+            {
+                "ResourceType": "AWS::EC2::EIP",
+                "LogicalResourceId": "E",
+                "ResourceStatusReason": "Resource type AWS::EC2::EIP is not supported",
+            },
+        ],
+        "b": [],
+    }
+
+    assert gaps(lambda *_, **given: listed[given["StackName"]], ["a", "b"]) == ["AWS::EC2::EIP E"]

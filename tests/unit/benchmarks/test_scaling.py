@@ -1,0 +1,65 @@
+"""What a trace of a burst says, and how it is drawn."""
+
+import pytest
+
+from benchmarks.charts import traces
+from benchmarks.scaling import CEILING, Point, Trace
+
+
+def point(at: float, done: int, workers: int, **more: int) -> Point:
+    standing = {"needed": workers, "kept": workers, "limit": 5} | more
+    return Point(at=at, submitted=100, done=done, workers=workers, rate=2.0, **standing)
+
+
+GOOD = (
+    point(0, 0, 0),
+    point(10, 5, 1),
+    point(20, 40, 3),
+    point(50, 100, 3),
+    point(51, 100, 1),
+    point(53, 100, 0),
+)
+
+
+def trace(*points: Point) -> Trace:
+    return Trace(requests=100, plan=60.0, points=points)
+
+
+def test_a_burst_that_came_and_went_as_it_should_has_no_faults():
+    found = trace(*GOOD)
+
+    assert found.faults() == []
+    assert (found.seconds, found.peak) == (50, 3)
+    assert found.home_seconds == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("points", "said"),
+    [
+        (GOOD[:3], "40 of 100 requests were done"),
+        ((point(0, 0, 1), point(60, 100, 1), point(61, 100, 0)), "no second worker came"),
+        (GOOD[:-1], "1 workers are still there"),
+        ((*GOOD[:3], point(30, 60, CEILING + 1), *GOOD[3:]), "more workers than the stage may"),
+    ],
+    ids=["not all done", "nobody came", "somebody stayed", "too many came"],
+)
+def test_what_is_not_as_it_must_be_is_said(points, said):
+    (fault,) = trace(*points).faults()
+
+    assert said in fault
+
+
+def test_it_is_drawn_as_what_is_left_who_is_there_and_how_fast_they_are():
+    points = [
+        {"at": 2.0 * n, "submitted": 100, "done": 4 * n, "workers": n % 3, "rate": n}
+        for n in range(26)
+    ]
+
+    left, workers, rate = traces({"requests": 100, "plan": 60.0, "points": points})
+
+    assert "100 requests with a plan of 60 s" in left
+    assert 'x-axis "seconds" 0 --> 50' in left
+    assert "line [100, " in left
+    assert left.rstrip("`\n ").endswith("0]")
+    assert 'y-axis "workers" 0 --> 2' in workers
+    assert rate.count("line [") == 1

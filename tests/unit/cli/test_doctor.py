@@ -1,0 +1,404 @@
+import ssl
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from crawlfleet.cli import examining
+from crawlfleet.cli.examining import knock
+from crawlfleet.edge.incident_views import incident_view
+from crawlfleet.finding_kinds import Kind
+from crawlfleet.model.incident import Place
+from crawlfleet.policy.configuration import adopt
+from crawlfleet.policy.digest import digest_of
+from crawlfleet.policy.document_checks import unchecked
+from crawlfleet.sdk.address import Address
+from tests.config_documents import texts
+from tests.contract.broken_servers import broken_server, closed_port
+from tests.contract.tls_end import Authority
+from tests.unit.policy.test_telling import an_incident
+from tests.unit.sdk.api_platform import biz, host
+from tests.unit.sdk.api_server import BIZ, KEY, ApiServer
+from tests.unit.sdk.api_wire import Fault
+
+
+def checks(done) -> dict[str, list[str]]:
+    """What was said, by check."""
+    found: dict[str, list[str]] = {}
+    for each in done.json()["checks"]:
+        found.setdefault(each["check"], []).append(f"{each['level']}: {each['said']}")
+    return found
+
+
+def test_a_deployment_that_is_well_is_told_so_in_words(crawlfleet, api):
+    done = crawlfleet("doctor")
+
+    assert done.code == 0
+    assert "all is well" in done.err
+    assert [line.split()[:2] for line in done.lines] == [
+        ["ok", "address"],
+        ["ok", "reach"],
+        ["ok", "clock"],
+        ["ok", "health"],
+        ["ok", "running"],
+        ["ok", "workers"],
+        ["ok", "key"],
+        ["ok", "incidents"],
+    ]
+
+
+def test_scripts_get_the_same_as_json(crawlfleet, api):
+    done = crawlfleet("doctor", "--json")
+
+    assert (done.code, done.json()["level"]) == (0, "ok")
+    assert checks(done)["key"] == ["ok: accepted, of an operator"]
+
+
+def test_without_an_address_it_says_where_to_get_one(crawlfleet, monkeypatch, tmp_path):
+    monkeypatch.delenv("CRAWLFLEET_API_URL", raising=False)
+    monkeypatch.delenv("CRAWLFLEET_API_KEY", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    done = crawlfleet("doctor")
+
+    assert done.code == 2
+    assert "yours" in done.lines[0]
+    assert "CRAWLFLEET_API_URL" in done.out
+
+
+def test_where_nobody_listens_it_ends_with_3(crawlfleet, api):
+    with closed_port() as address:
+        done = crawlfleet("doctor", "--json", "--api-url", f"http://{address}")
+
+    assert done.code == 3
+    assert checks(done)["reach"] == [f"broken: http://{address}: nobody listens there"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
+        b'HTTP/1.1 404 No\r\ncontent-length: 22\r\n\r\n{"message": "missing"}',
+        b"HTTP/1.1 302 No\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n",
+    ],
+)
+def test_what_is_no_crawlfleet_is_told_so(crawlfleet, api, answer):
+    with broken_server(answer) as address:
+        done = crawlfleet("doctor", "--json", "--api-url", f"http://{address}")
+
+    assert done.code == 2
+    assert "but not as a Crawlfleet API" in checks(done)["reach"][0]
+
+
+def test_a_server_that_says_nothing_or_drips_is_left_in_time(crawlfleet, api, monkeypatch):
+    monkeypatch.setattr(examining, "_ANSWER_SECONDS", 0.3)
+    with broken_server(None) as address:
+        silent = crawlfleet("doctor", "--json", "--api-url", f"http://{address}")
+    api.faults.append(Fault(drip=True))
+    dripping = crawlfleet("doctor", "--json")
+
+    for done in (silent, dripping):
+        assert done.code == 3
+        assert "no whole answer in time" in checks(done)["reach"][0]
+
+
+def test_the_key_is_not_sent_until_it_is_known_who_listens(crawlfleet, api):
+    crawlfleet("doctor")
+
+    first, *rest = api.calls
+    assert first.path == "/health"
+    assert "x-api-key" not in first.headers
+    assert all(call.headers["x-api-key"] == KEY for call in rest)
+
+
+def test_a_wrong_key_is_told_and_never_shown(crawlfleet, api):
+    done = crawlfleet("doctor", "--api-key", "another-key-1", "--json")
+
+    assert done.code == 2
+    assert checks(done)["key"] == [f"yours: {api.url} does not take the key"]
+    assert "another-key-1" not in done.out + done.err
+
+
+def test_a_tenants_key_is_enough_for_its_own_biz(crawlfleet, api):
+    api.platform.operator = False
+
+    done = crawlfleet("doctor", "--json", "--biz", BIZ)
+
+    assert done.code == 0
+    found = checks(done)
+    assert found["key"] == ["note: accepted; its tenant is no operator"]
+    assert found[BIZ] == ["ok: 0 requests are open", "ok: the ledger balances"]
+
+
+def test_what_is_open_is_told_instead_of_all_is_well(crawlfleet, api):
+    found = an_incident(1, "", kind=Kind.STORAGE, place=Place(part="mongodb", name="main"))
+    api.incidents = [msgspec.to_builtins(incident_view(found))]
+
+    done = crawlfleet("doctor")
+
+    assert done.code == 1
+    assert "all is well" not in done.err
+    [line] = [line for line in done.lines if "incidents" in line]
+    assert line.split()[:4] == ["look", "incidents", "critical:", "mongodb"]
+    assert "a larger disk" in done.out
+
+
+def test_a_tenants_key_is_told_what_is_open_of_its_own(crawlfleet, api):
+    api.platform.operator = False
+
+    done = crawlfleet("doctor", "--json")
+
+    assert checks(done)["incidents"] == ["ok: none is open of its bizs"]
+
+
+def test_a_biz_that_there_is_not_is_told(crawlfleet, api):
+    done = crawlfleet("doctor", "--json", "--biz", "nosuch")
+
+    assert done.code == 2
+    assert checks(done)["nosuch"] == ["yours: there is no such biz of this key's tenant"]
+
+
+def test_sick_parts_dead_workers_and_a_refused_configuration_are_told(crawlfleet, api):
+    api.platform.parts["redis"] = "does not answer"
+    api.platform.status = "degraded"
+    api.platform.running["config_refused"] = True
+    api.platform.workers["dead"] = 2
+
+    done = crawlfleet("doctor", "--json")
+
+    assert (done.code, done.json()["level"]) == (1, "look")
+    found = checks(done)
+    assert found["health"] == ["look: redis does not answer"]
+    assert found["workers"] == ["look: 2 workers are dead and not buried"]
+    assert "configuration" in found
+
+
+def test_a_platform_that_is_down_is_examined_as_far_as_it_goes(crawlfleet, api):
+    api.platform.parts = {"config": "cannot be read"}
+    api.platform.running["revision"] = ""
+    api.platform.status, api.platform.workers = "down", None
+
+    done = crawlfleet("doctor", "--json")
+
+    assert done.code == 3
+    assert "broken: there is no configuration that could be read" in checks(done)["health"]
+
+
+def test_work_that_nobody_does_is_the_worst(crawlfleet, api):
+    api.platform.workers |= {"alive": 0, "present": 0}
+    api.platform.fleet["bizs"] = [biz("docs", queued=9, late=True, dead=4)]
+    api.platform.fleet["totals"] = {"queued": 9, "late": 1}
+    api.platform.hosts = [host("bad.example", throttled=True)]
+
+    done = crawlfleet("doctor", "--json")
+
+    assert done.code == 3
+    found = checks(done)
+    assert found["backlog"] == ["broken: 9 requests waiting, and no worker lives"]
+    assert found["lateness"] == ["look: 1 biz is late: acme/docs"]
+    assert found["dead letters"] == ["note: 4 requests were given up on: acme/docs 4"]
+    assert found["hosts"] == ["note: 1 host asks for fewer requests: bad.example"]
+
+
+def test_a_call_that_fails_does_not_end_the_examination(crawlfleet, api):
+    api.faults.append(Fault(status=200, body=b'{"status": "ok", "parts": {}}'))
+    api.faults.append(Fault(status=500, body=b"{}"))
+
+    done = crawlfleet("doctor", "--json", "--biz", BIZ)
+
+    found = checks(done)
+    assert done.code == 1
+    assert found["fleet"][0].startswith("look: could not be examined")
+    assert BIZ in found
+
+
+def test_clocks_are_compared_by_the_answers_date(crawlfleet, api):
+    long_ago = datetime.now(UTC) - timedelta(minutes=10)
+    date = long_ago.strftime("%a, %d %b %Y %H:%M:%S GMT")
+    body = b'{"status": "ok", "parts": {"config": "ok"}}'
+    with broken_server(
+        b"HTTP/1.1 200 OK\r\nDate: %s\r\ncontent-length: %d\r\n\r\n%s"
+        % (date.encode(), len(body), body)
+    ) as address:
+        reach, health = knock(Address(f"http://{address}", KEY))
+
+    assert health is not None
+    assert reach.skew_seconds == pytest.approx(-600, abs=5)
+
+
+# ---- TLS -----------------------------------------------------------------------------------------
+
+
+class SecureApi(ApiServer):
+    """The same server behind a certificate that somebody signed for an hour."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        super().__init__()
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+
+    @property
+    def url(self) -> str:
+        return super().url.replace("http:", "https:")
+
+
+@pytest.fixture
+def secure(tmp_path):
+    authority = Authority(tmp_path)
+    server = SecureApi(authority.server_context("127.0.0.1"))
+    yield server, authority.file
+    server.close()
+
+
+def test_a_certificate_that_nobody_vouches_for_is_not_trusted(crawlfleet, api, secure):
+    server, _ = secure
+
+    done = crawlfleet("doctor", "--json", "--api-url", server.url)
+
+    assert done.code == 2
+    assert checks(done)["reach"] == [f"yours: the certificate of {server.url} is not trusted"]
+    assert server.calls == []
+
+
+def test_a_certificate_that_ends_soon_is_told(secure, monkeypatch):
+    server, trusted = secure
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(trusted))
+    # Of the loopback the environment is not asked; elsewhere it is.
+    monkeypatch.setattr(Address, "on_this_machine", False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+    reach, health = knock(Address(server.url, KEY))
+
+    assert health is not None, reach
+    assert 0 < reach.certificate_days < 1
+
+
+# ---- a folder ------------------------------------------------------------------------------------
+
+BIZ_DOCUMENT = {
+    "generations": [{"starts_at": "2026-01-01T00:00:00Z", "nodes": ["main"], "databases": ["db"]}],
+    "rules": {"page": {"fields": {"title": {"css": "title"}}}},
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A configuration, and its digest."""
+    documents = texts(stage={"home_node": "main"}, bizs__default__docs=BIZ_DOCUMENT)
+    for name, text in documents.items():
+        file = tmp_path / "config" / f"{name}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    tree = adopt("", documents, None, {}, unchecked).tree
+    assert tree is not None
+    return tmp_path / "config", digest_of(tree)
+
+
+def test_a_folder_that_is_in_force_is_told_so(crawlfleet, api, folder):
+    path, digest = folder
+    api.platform.running["config_digest"] = digest
+
+    done = crawlfleet("doctor", "--json", "--folder", str(path))
+
+    assert (done.code, checks(done)["folder"]) == (0, ["ok: is what is in force"])
+
+
+def test_a_folder_that_differs_is_told(crawlfleet, api, folder):
+    path, digest = folder
+    api.platform.running["config_digest"] = digest
+    (path / "stage.json").write_text('{"home_node": "main", "redis_memory_ratio": 0.5}')
+
+    done = crawlfleet("doctor", "--json", "--folder", str(path))
+
+    assert (done.code, checks(done)["folder"]) == (1, ["look: differs from what is in force"])
+
+
+def test_a_folder_with_mistakes_is_told(crawlfleet, api, folder):
+    path, _ = folder
+    (path / "stage.json").write_text('{"home_node": 7}')
+
+    done = crawlfleet("doctor", "--json", "--folder", str(path))
+
+    assert done.code == 2
+    assert "the first: stage" in checks(done)["folder"][0]
+
+
+# ---- fleet, hosts --------------------------------------------------------------------------------
+
+
+def test_the_fleet_is_shown_with_what_is_wrong_first(crawlfleet, api):
+    api.platform.workers |= {"alive": 3, "suspected": 1, "dead": 1, "wanted": 6}
+    api.platform.hosts = [host("bad.example", throttled=True, success_share=0.5)]
+    api.platform.fleet["bizs"] = [biz("late", late=True, finish_seconds=None), biz("docs")]
+    api.platform.fleet["unread"] = [{"what": "queues", "why": "no answer"}]
+
+    done = crawlfleet("fleet")
+
+    assert done.code == 0
+    assert done.lines[0].startswith("workers: 3 alive, 1 suspected, 1 dead; 1 present, 6 wanted")
+    assert "acme/late" in done.out
+    assert done.out.index("acme/late") < done.out.index("acme/docs")
+    assert "never" in done.out
+    assert "throttled" in done.out
+    assert "0.4 ms" in done.out
+    assert "could not be looked at: queues: no answer" in done.err
+    assert "redis redis has no SlowOperations: no right" in done.err
+    assert crawlfleet("fleet", "--json").json()["hosts"][0]["host"] == "bad.example"
+
+
+def test_a_fleet_of_which_little_is_known_is_shown_all_the_same(crawlfleet, api):
+    api.platform.workers = None
+    api.platform.fleet |= {"config_refused": "stage: is wrong", "stray_items": 3}
+
+    done = crawlfleet("fleet")
+
+    assert "workers: nobody can say now" in done.out
+    assert "a newer configuration is refused: stage: is wrong" in done.out
+    assert "3 items and requests wait for bizs that there are not" in done.out
+
+
+def test_who_is_no_operator_is_told_what_to_ask_instead(crawlfleet, api):
+    api.platform.operator = False
+
+    done = crawlfleet("fleet")
+
+    assert done.code == 2
+    assert "crawlfleet hosts BIZ" in done.err
+
+
+def test_hosts_of_a_biz_are_listed(crawlfleet, api):
+    assert "nothing of this biz is at a host now" in crawlfleet("hosts", BIZ).err
+    until = "2026-03-01T12:00:00Z"
+    api.platform.hosts = [
+        host("bad.example", throttled=True, backing_off_until=until, success_share=0.25),
+        host("new.example", success_share=None, latency_seconds=None, asked=0),
+    ]
+
+    done = crawlfleet("hosts", BIZ)
+
+    assert done.code == 0
+    assert "2026-03-01 12:00:00Z" in done.out
+    assert "25%" in done.out
+    assert [one["host"] for one in crawlfleet("hosts", BIZ, "--json").json()["hosts"]] == [
+        "bad.example",
+        "new.example",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tick", "code", "said"),
+    [
+        ({"seconds_ago": 20.0, "took_seconds": 1.0, "faults": {}}, 0, "ok: its last tick ended"),
+        ({"seconds_ago": None, "took_seconds": 0.0, "faults": {}}, 3, "broken: no tick of it"),
+        ({"seconds_ago": 9.0, "took_seconds": 1.0, "faults": {"schedules": 2}}, 1, "look: of its"),
+        (None, 0, None),
+    ],
+    ids=["well", "silent", "half fails", "an older version does not say"],
+)
+def test_a_scheduler_that_is_silent_or_half_fails_is_told(crawlfleet, api, tick, code, said):
+    api.platform.running["tick"] = tick
+
+    done = crawlfleet("doctor", "--json")
+
+    assert done.code == code
+    told = checks(done).get("scheduler")
+    assert (told is None) if said is None else told[0].startswith(said)

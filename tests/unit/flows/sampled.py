@@ -1,0 +1,64 @@
+"""Looking at a world in memory as the monitor does."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+
+from crawlfleet.adapters.memory.overview import MemoryOverview
+from crawlfleet.flows.sampling import SamplingPorts, sample
+from crawlfleet.flows.submission import submit
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.sample import Sample
+from crawlfleet.model.staff import Staff
+from crawlfleet.model.submission import Submission
+from crawlfleet.model.tick import Ticked
+from crawlfleet.model.totals import NodeHealth
+from tests.unit.flows.world import World
+
+
+class Looks:
+    """ports.Health that sees what it is given."""
+
+    def __init__(self, *looks: NodeHealth) -> None:
+        self._looks = looks
+
+    def looks(self) -> dict[tuple[str, str], Callable[[], NodeHealth]]:
+        return {(look.part, look.name): partial(_itself, look) for look in self._looks}
+
+
+def _itself(look: NodeHealth) -> NodeHealth:
+    return look
+
+
+def ports(world: World, *looks: NodeHealth, **changes: object) -> SamplingPorts:
+    all_of_them: dict[str, object] = {
+        "queue": world.queue,
+        "overview": MemoryOverview(world.queue),
+        "store": world.store,
+        "ledgers": world.ledgers,
+        "workers": world.workers,
+        "watch": world.watch,
+        "hosts": world.hosts,
+        "health": Looks(*looks),
+        "decided": lambda: Staff(needed=3, kept=4, allowed=6),
+        "strays": lambda tree, now: (0, 0),
+        "ticked": lambda: Ticked(seconds_ago=1.0),
+        "warn": world.warn,
+    }
+    return SamplingPorts(**(all_of_them | changes))  # type: ignore[arg-type]
+
+
+def look(world: World, *looks: NodeHealth, **changes: object) -> Sample:
+    return sample(ports(world, *looks, **changes), world.tree, world.now)
+
+
+def put(world: World, count: int, tenant: str = "default") -> None:
+    """Submit so many pages."""
+    entries = [Submission(url=f"https://example.org/{tenant}/{n}") for n in range(count)]
+    submit(world.submission(), world.tree, tenant, "docs", entries, world.now)
+
+
+def do(world: World, lane: Lane, count: int) -> None:
+    """Have so many dealt with, as far as the queue knows."""
+    leased = world.queue.lease(lane, "t", count, world.now, world.now + timedelta(seconds=60))
+    world.queue.finish(lane, "t", leased, len(leased), world.now)

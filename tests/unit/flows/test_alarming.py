@@ -1,0 +1,499 @@
+"""The alarming flow over a book and a notifier in memory, well, away, slow and half done."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlfleet import metric_names
+from crawlfleet.adapters.memory.incidents import MemoryIncidentBook, MemoryNotifier
+from crawlfleet.errors import (
+    ConfigError,
+    MessageRefusedError,
+    Problem,
+    StoreUnavailableError,
+)
+from crawlfleet.finding_kinds import Kind
+from crawlfleet.flows.alarming import PATIENCE, AlarmingPorts, Memory, alarm
+from crawlfleet.flows.incidents import list_incidents
+from crawlfleet.model.alarms import AlarmLimits
+from crawlfleet.model.biz import Stage, Tenant, Tree
+from crawlfleet.model.incident import Bulletin, Letter, Life, Word
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.sample import HostSample, LaneSample, Sample, WorkersSample
+from crawlfleet.model.totals import Depth, NodeHealth
+from crawlfleet.policy import incident_room
+from tests.unit.flows.world import Metrics, make_biz
+from tests.unit.policy.incident_cases import MINUTE, START
+
+LIMITS = AlarmLimits(bad_looks=2, good_looks=2, singly=3, messages_an_hour=10)
+BIZS = tuple(f"b{n}" for n in range(8))
+
+
+class Faulty:
+    """A part whose calls fail while it is told so: before their effect, or after it."""
+
+    def __init__(self, part: Any) -> None:
+        self._part = part
+        self.faults: dict[str, str] = {}
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            self.calls.append(name)
+            fault = self.faults.get(name, self.faults.get("*"))
+            if fault == "before":
+                raise StoreUnavailableError("part", "is away")
+            answer = getattr(self._part, name)(*arguments, **named)
+            if fault == "after":
+                raise StoreUnavailableError("part", "did not answer in time")
+            return answer
+
+        return call
+
+
+class Stand:
+    """A stage whose monitor looks once a minute, from as many environments as wanted."""
+
+    def __init__(self) -> None:
+        self.told = MemoryNotifier()
+        self.book = Faulty(MemoryIncidentBook())
+        self.notifier = Faulty(self.told)
+        self.metrics = Metrics()
+        self.warnings: list[str] = []
+        self.now = START
+        self.call_takes = timedelta()
+        self.environments: dict[str, Memory] = {}
+        self.tree = Tree(
+            revision="1",
+            stage=Stage(alarms=LIMITS),
+            tenants={"acme": Tenant(), "rival": Tenant()},
+            bizs={name: {biz: make_biz() for biz in BIZS} for name in ("acme", "rival")},
+        )
+
+    def clock(self):
+        self.now += self.call_takes
+        return self.now
+
+    def look(
+        self,
+        *late: str,
+        down: str = "",
+        by: str = "one",
+        tenant: str = "acme",
+        hosts: tuple[HostSample, ...] = (),
+        read: bool = True,
+    ):
+        """A look that finds these bizs too old; returns what came of it. Or one without queues."""
+        self.now += MINUTE
+        lanes = [
+            LaneSample(
+                lane=Lane(tenant, biz, "main"),
+                depth=Depth(queued=1, leased=0, delayed=0) if read else None,
+                oldest_seconds=(9e6 if biz in late else 0.0) if read else None,
+                difference=0,
+            )
+            for biz in BIZS
+        ]
+        sample = Sample(
+            at=self.now,
+            lanes=tuple(lanes),
+            hosts=hosts,
+            workers=WorkersSample(alive=1),
+            stray_items=0,
+            stray_requests=0,
+            parts=(NodeHealth(part="redis", name="redis", up=not down, error=down or None),),
+        )
+        ports = AlarmingPorts(
+            book=self.book,
+            notifier=self.notifier,
+            metrics=self.metrics,
+            clock=self.clock,
+            stage="test",
+            warn=lambda message, _: self.warnings.append(message),
+        )
+        memory = self.environments.setdefault(by, Memory())
+        return alarm(ports, memory, sample, self.tree, by)
+
+    @property
+    def subjects(self) -> list[str]:
+        return [letter.subject for letter in self.told.letters]
+
+    def words(self) -> list[tuple[Word, ...]]:
+        return [letter.words for letter in self.told.letters]
+
+
+@pytest.fixture
+def stand() -> Stand:
+    return Stand()
+
+
+OPENED, RECOVERED = (Word.OPENED,), (Word.RECOVERED,)
+
+
+def test_an_incident_is_told_once_and_so_is_its_end(stand: Stand):
+    for late in (["b0"], ["b0"], ["b0"], [], [], []):
+        stand.look(*late)
+
+    assert stand.words() == [OPENED, RECOVERED]
+    assert [bulletin.tenant for bulletin in stand.told.bulletins] == ["acme", "acme"]
+    assert stand.subjects[0] == (
+        "crawlfleet test warning: biz acme/b0: the oldest request waits too long"
+    )
+
+
+def test_each_kind_of_finding_is_a_metric_of_the_stage(stand: Stand):
+    stand.look("b0")
+
+    assert stand.metrics.value("FindingOldestWaiting") == [1]
+    assert stand.metrics.value("FindingPartDown") == [0]
+    emitted = {metric.name for metric, dimensions, _ in stand.metrics.put_metrics if not dimensions}
+    assert {metric_names.finding(kind) for kind in Kind} <= emitted
+
+
+def test_the_metric_stays_while_nobody_can_say_that_an_incident_is_over(stand: Stand):
+    metric = "FindingOldestWaiting"
+    stand.look(read=False)
+    assert stand.metrics.value(metric) == [0]
+
+    for by in ("one", "two"):
+        stand.look("b0", by=by)
+    for by in ("one", "fresh"):
+        stand.metrics.put_metrics.clear()
+        stand.look(read=False, by=by)
+        assert stand.metrics.value(metric) == [1]
+
+    stand.metrics.put_metrics.clear()
+    for _ in range(3):
+        stand.look()
+    assert stand.metrics.value(metric) == [0, 0, 0]
+    stand.metrics.put_metrics.clear()
+    stand.look(read=False)
+    assert stand.metrics.value(metric) == [0]
+
+
+def test_another_environment_goes_on_where_one_has_ended(stand: Stand):
+    stand.look("b0", by="one")
+    stand.look("b0", by="two")
+    stand.look("b0", by="three")
+    for by in ("four", "five"):
+        stand.look(by=by)
+
+    assert stand.words() == [OPENED, RECOVERED]
+
+
+def test_two_that_look_at_once_tell_once(stand: Stand):
+    stand.look("b0")
+    stand.book.take_turn("another", stand.now + MINUTE, timedelta(seconds=50))
+
+    alarmed = stand.look("b0")
+
+    assert not alarmed.mine
+    assert stand.told.letters == []
+    stand.book.end_turn("another")
+    assert stand.look("b0").sent == 2
+
+
+def test_with_the_home_node_away_memory_carries_on_and_nothing_is_told_twice(stand: Stand):
+    stand.look("b0")
+    stand.look("b0")
+    stand.book.faults = {"*": "before"}
+    for _ in range(10):
+        stand.look("b0")
+    for _ in range(3):
+        stand.look("b1")
+    assert stand.words() == [OPENED, RECOVERED, OPENED]
+
+    stand.book.faults = {}
+    stand.look("b1")
+    stand.look("b1", by="fresh")
+
+    assert stand.words() == [OPENED, RECOVERED, OPENED]
+    present = {each.place.biz: each.life for each in stand.book.read().incidents}
+    assert present == {"b0": Life.OVER, "b1": Life.OPEN}
+
+
+def test_one_that_starts_without_a_book_tells_of_what_it_finds_once_more(stand: Stand):
+    for _ in range(3):
+        stand.look("b0", by="one")
+    stand.book.faults = {"*": "before"}
+    for _ in range(5):
+        stand.look("b0", by="cold")
+    stand.book.faults = {}
+    for _ in range(5):
+        stand.look("b0", by="cold")
+
+    assert stand.words() == [OPENED, OPENED]
+
+
+def test_without_a_configuration_there_is_no_home_node_and_still_alarms(stand: Stand):
+    class Unconfigured:
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            def refuse(*_: Any, **__: Any) -> Any:
+                raise ConfigError((Problem("stage", "is missing"),))
+
+            return refuse
+
+    stand.book = Unconfigured()  # type: ignore[assignment]
+    stand.look("b0")
+    stand.look("b0")
+
+    assert stand.words() == [OPENED]
+
+
+def test_what_could_not_be_sent_goes_out_with_a_later_look_and_once(stand: Stand):
+    stand.notifier.faults = {"*": "before"}
+    looks = [stand.look("b0") for _ in range(6)]
+    assert [each.failed for each in looks] == [0, 2, 2, 2, 2, 2]
+    assert (stand.told.letters, looks[-1].owed) == ([], 1)
+    assert stand.metrics.value("MessagesFailed")[-1] == 2
+
+    stand.notifier.faults = {}
+    looks = [stand.look("b0") for _ in range(3)]
+
+    assert stand.words() == [OPENED]
+    assert [each.owed for each in looks] == [0, 0, 0]
+
+
+class Picky(MemoryNotifier):
+    """SNS that finds fault with every message that has one of these words in it."""
+
+    def __init__(self, *words: str) -> None:
+        super().__init__()
+        self.words = words
+
+    def tell_people(self, letter: Letter) -> None:
+        self._look_at(letter.subject + letter.text)
+        super().tell_people(letter)
+
+    def tell_machines(self, bulletin: Bulletin) -> None:
+        self._look_at(bulletin.document)
+        super().tell_machines(bulletin)
+
+    def _look_at(self, text: str) -> None:
+        if any(word in text for word in self.words):
+            raise MessageRefusedError("sns: the message was refused: InvalidParameter")
+
+
+def test_a_message_that_is_always_refused_goes_out_bare_and_holds_no_other_up(stand: Stand):
+    stand.notifier = stand.told = Picky("acme/b1", '"b1"')
+    looks = [stand.look("b0", "b1", "b2") for _ in range(4)]
+
+    assert [each.failed for each in looks] == [0, 2, 0, 0]
+    assert looks[-1].owed == 0
+    assert stand.words() == [OPENED] * 3
+    [bare] = [each for each in stand.told.letters if "biz" not in each.subject]
+    assert bare.subject == "crawlfleet test warning: 1 incidents"
+    assert "the oldest request waits too long" in bare.text
+    [document] = [each.document for each in stand.told.bulletins]
+    assert '"bare":true' in document
+
+
+def test_a_topic_that_refuses_even_bare_messages_keeps_them_owed_and_others_go_on(stand: Stand):
+    stand.notifier = stand.told = Picky("waits too long", "oldest_waiting")
+    for _ in range(2):
+        stand.look("b0", "b1")
+    last = stand.look("b0", "b1", down="no answer")
+    last = stand.look("b0", "b1", down="no answer")
+
+    assert [each.subject for each in stand.told.letters] == [
+        "crawlfleet test CRITICAL: redis: does not answer"
+    ]
+    assert (last.failed, last.owed) == (3, 2)
+    stand.told.words = ()
+    assert stand.look("b0", "b1", down="no answer").owed == 0
+
+
+def test_half_done_is_finished_without_telling_the_other_half_again(stand: Stand):
+    stand.notifier.faults = {"tell_machines": "before"}
+    stand.look("b0")
+    stand.look("b0")
+    stand.look("b0")
+    assert (len(stand.told.letters), len(stand.told.bulletins)) == (1, 0)
+
+    stand.notifier.faults = {"tell_people": "before"}
+    stand.look("b0")
+
+    assert (len(stand.told.letters), len(stand.told.bulletins)) == (1, 1)
+
+
+def test_an_answer_that_got_lost_means_once_more_and_not_never(stand: Stand):
+    stand.notifier.faults = {"tell_people": "after"}
+    stand.look("b0")
+    stand.look("b0")
+    stand.notifier.faults = {}
+    stand.look("b0")
+    stand.look("b0")
+
+    assert stand.words() == [OPENED, OPENED]
+
+
+def test_who_dies_between_saying_and_noting_has_it_said_again(stand: Stand):
+    stand.look("b0")
+    written = 0
+    write = stand.book._part.write
+
+    def dies_at_the_second(*arguments: Any) -> None:
+        nonlocal written
+        written += 1
+        if written == 2:
+            raise SystemExit
+        write(*arguments)
+
+    stand.book._part.write = dies_at_the_second
+    with pytest.raises(SystemExit):
+        stand.look("b0", by="dying")
+    stand.book._part.write = write
+    assert stand.words() == [OPENED]
+
+    stand.look("b0", by="next")
+    stand.look("b0", by="next")
+
+    assert stand.words() == [OPENED, OPENED]
+
+
+def test_a_note_that_could_not_be_written_is_written_with_the_next_look(stand: Stand):
+    stand.look("b0")
+    write, failing = stand.book._part.write, [False, True]
+
+    def once_fails(*arguments: Any) -> None:
+        if failing and failing.pop(0):
+            raise StoreUnavailableError("mongodb", "is away")
+        write(*arguments)
+
+    stand.book._part.write = once_fails
+    stand.look("b0")
+    stand.look("b0")
+    stand.look("b0", by="another")
+
+    assert stand.words() == [OPENED]
+
+
+def test_slow_messages_do_not_take_the_time_of_the_looks(stand: Stand):
+    stand.look("b0", "b1", "b2")
+    stand.call_takes = PATIENCE * 0.4
+    alarmed = stand.look("b0", "b1", "b2")
+    assert alarmed.owed > 0
+
+    stand.call_takes = timedelta()
+    stand.look("b0", "b1", "b2")
+
+    assert stand.words() == [OPENED] * 3
+
+
+def test_a_host_that_is_crowded_out_of_the_look_has_not_recovered(stand: Stand):
+    bad = HostSample(host="shop.example", strained=30, throttled=True, strain=9)
+    for _ in range(5):
+        stand.look(hosts=(bad,))
+    for _ in range(9):
+        last = stand.look(hosts=(HostSample(host="other.example"),))
+    assert (last.open, stand.words()) == (1, [OPENED])
+
+    for _ in range(2):
+        last = stand.look(hosts=(HostSample(host="shop.example", answered=3),))
+
+    assert (last.open, stand.words()) == (0, [OPENED, RECOVERED])
+
+
+def test_a_storm_is_one_message_and_its_end_another(stand: Stand):
+    for _ in range(3):
+        stand.look(*BIZS, down="no answer")
+    for _ in range(8):
+        stand.look()
+
+    first, second = stand.told.letters
+    assert first.subject == "crawlfleet test CRITICAL: 9 new"
+    assert "- CRITICAL: redis: does not answer: no answer" in first.text
+    assert second.subject == "crawlfleet test CRITICAL: 9 over"
+    assert sorted(each.tenant for each in stand.told.bulletins) == ["", "", "acme", "acme"]
+
+
+def test_what_there_was_no_room_for_is_told_as_ended_and_is_past(stand: Stand, monkeypatch):
+    monkeypatch.setattr(incident_room, "MOST", 2)
+    monkeypatch.setattr(incident_room, "RESERVE", 0)
+    for late in (["b0", "b1"], ["b0", "b1"]):
+        stand.look(*late)
+    stand.notifier.faults["*"] = "before"
+    stand.look("b0", "b1", down="no answer")
+    stand.notifier.faults.clear()
+
+    stand.look("b0", "b1", down="no answer", by="another")
+    stand.look("b0", "b1", down="no answer", by="another")
+
+    entries = [
+        (entry["place"]["biz"] or entry["place"]["part"], entry["event"])
+        for each in stand.told.bulletins
+        for entry in json.loads(each.document)["incidents"]
+    ]
+    assert Counter(entries) == {
+        ("b0", "opened"): 1,
+        ("b1", "opened"): 1,
+        ("b1", "recovered"): 1,
+        ("redis", "opened"): 1,
+    }
+    [letter] = [each for each in stand.told.letters if each.words == RECOVERED]
+    assert "no longer followed: biz acme/b1" in letter.subject
+    assert "It is over." not in letter.text
+    past = stand.book.find(["acme"], open_only=False, before=None, limit=9)
+    assert {each.place.biz: each.life for each in past} == {"b0": Life.OPEN, "b1": Life.OVER}
+
+
+def test_a_tenant_reads_its_own_incidents_and_an_operator_everybodys(stand: Stand):
+    stand.look("b0", down="no answer")
+    stand.look("b0", down="no answer")
+
+    def read(tenant: str, **options: Any) -> list[str]:
+        wanted = {"open_only": True, "cursor": None, "limit": 10, **options}
+        page = list_incidents(stand.book, stand.tree, tenant, **wanted)
+        return [str(each.place) for each in page.items]
+
+    assert read("acme") == ["biz acme/b0"]
+    assert read("rival") == []
+    assert sorted(read("default")) == ["biz acme/b0", "redis"]
+
+
+def test_pages_of_incidents_follow_each_other(stand: Stand):
+    stand.look(*BIZS)
+    stand.look(*BIZS)
+    seen, cursor = [], None
+    while True:
+        page = list_incidents(
+            stand.book, stand.tree, "acme", open_only=False, cursor=cursor, limit=3
+        )
+        seen += [each.place.biz for each in page.items]
+        cursor = page.cursor
+        if not page.more:
+            break
+
+    assert sorted(seen) == list(BIZS)
+
+
+faults = st.sampled_from(["", "before", "after"])
+calls = st.sampled_from(["*", "write", "read", "end_turn"])
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), faults, faults, calls, st.sampled_from("ab")), max_size=60)
+)
+def test_through_any_outages_everything_is_told_in_the_end(history):
+    stand = Stand()
+    for bad, book, notifier, call, by in history:
+        stand.book.faults = {call: book} if book else {}
+        stand.notifier.faults = {"*": notifier} if notifier else {}
+        # While the book is away one environment carries on; what it tells, others do not know.
+        stand.look(*(["b0"] if bad else []), by="a" if any(each[1] for each in history) else by)
+    stand.book.faults = stand.notifier.faults = {}
+    for _ in range(3):
+        stand.look("b0", by="a")
+    for _ in range(3):
+        last = stand.look("b0", by="a")
+
+    assert (last.open, last.owed, last.failed) == (1, 0, 0)
+    words = [word for letter in stand.told.letters for word in letter.words]
+    assert words
+    assert words[-1] in {Word.OPENED, Word.REMINDER}

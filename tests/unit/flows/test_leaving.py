@@ -1,0 +1,127 @@
+"""A worker with nothing to do: as many stay as are to be kept, the others end."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from crawlfleet.flows import chores, execution
+from crawlfleet.flows.execution import Worker
+from crawlfleet.flows.work_ports import WorkPorts
+from tests.unit.flows.test_staffing import decided, submitted
+from tests.unit.flows.world import Failing, World, make_tree
+
+
+@pytest.fixture
+def world(monkeypatch) -> World:
+    monkeypatch.setattr(chores, "MUSTER_SECONDS", 0.01)
+    monkeypatch.setattr(execution, "KEPT_SECONDS", 0.01)
+    return World(tree=make_tree(min_consumers=1, max_consumers=5, idle_seconds=0.02))
+
+
+class Hands:
+    """Workers that run at once; ``over`` says when their time is up."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.ended: dict[str, str] = {}
+        self._over = threading.Event()
+
+    def left(self) -> float:
+        return 0.0 if self._over.is_set() else 10_000.0
+
+    def run(
+        self, count: int, until: Callable[[], bool], work: Callable[[], WorkPorts] | None = None
+    ) -> None:
+        """Have so many work until that holds, then until their time is up."""
+
+        async def all_of_them() -> None:
+            tasks = [asyncio.create_task(self._one(f"w{n}", work)) for n in range(count)]
+            end = time.monotonic() + 20
+            while not until() and time.monotonic() < end:  # noqa: ASYNC110  no event says it
+                await asyncio.sleep(0.01)
+            held = until()
+            # What would come yet of whoever is wrong to stay has come then.
+            await asyncio.sleep(0.2)
+            self.staying = count - len(self.ended)
+            self._over.set()
+            await asyncio.gather(*tasks)
+            assert held
+
+        asyncio.run(all_of_them())
+
+    async def _one(self, name: str, work: Callable[[], WorkPorts] | None) -> None:
+        ports = self.world.work({}, remaining=self.left) if work is None else work()
+        self.ended[name] = (await Worker(ports, name).run()).stopped_because
+
+
+def test_an_idle_worker_stays_while_it_is_the_one_that_is_kept(world):
+    decided(world, needed=1, kept=1)
+    hands = Hands(world)
+    loads, looks = world.queue.loads, []
+    world.queue.loads = lambda lanes, now: looks.append(now) or loads(lanes, now)
+
+    hands.run(1, lambda: len(looks) > 10)
+
+    assert hands.staying == 1
+    assert hands.ended == {"w0": "time"}
+    assert world.woken == [1], "the next one has been called for"
+
+
+def test_of_several_that_are_idle_as_many_stay_as_are_kept(world):
+    world.tree = make_tree(min_consumers=2, max_consumers=5, idle_seconds=0.02)
+    decided(world, needed=2, kept=5)
+    hands = Hands(world)
+
+    hands.run(5, lambda: len(hands.ended) == 3)
+
+    assert hands.staying == 2
+    assert sorted(hands.ended.values()) == ["idle"] * 3 + ["time"] * 2
+
+
+def test_who_is_kept_works_when_there_is_something_to_do(world):
+    decided(world, needed=1, kept=1)
+    hands = Hands(world)
+    pages: dict[str, bytes] = {}
+    world.workers.beat("w0", world.now)
+
+    def until() -> bool:
+        if not pages:
+            pages.update(submitted(world, 3))
+        return world.queue.depth(next(iter(world.tree.lanes()))).queued == 0
+
+    hands.run(1, until, lambda: world.work(pages, remaining=hands.left))
+
+    assert hands.ended == {"w0": "time"}
+
+
+def test_nobody_is_kept_any_more_when_the_configuration_says_so(world):
+    decided(world, needed=1, kept=1)
+    hands = Hands(world)
+
+    def until() -> bool:
+        world.tree = make_tree(min_consumers=0, idle_seconds=0.02)
+        return bool(hands.ended)
+
+    hands.run(1, until)
+
+    assert hands.ended == {"w0": "idle"}
+
+
+def test_who_cannot_ask_whether_it_may_leave_stays_and_asks_again(world):
+    world.tree = make_tree(min_consumers=1, idle_seconds=0.02)
+    world.workers.beat("other", world.now)
+    workers = Failing(world.workers, retire=2)
+    hands = Hands(world)
+
+    hands.run(
+        1,
+        lambda: bool(hands.ended),
+        lambda: world.work({}, workers=workers, remaining=hands.left),
+    )
+
+    assert hands.ended == {"w0": "idle"}
+    assert sum("could not say good-bye" in said for said in world.warnings) == 2
+    assert world.workers.live(world.now) == ["other"]

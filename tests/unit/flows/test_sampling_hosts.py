@@ -1,0 +1,46 @@
+"""Whose hosts a look sees where more are in trouble than it has places for."""
+
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from crawlfleet.flows.sampling import sample
+from crawlfleet.model.politeness import HostReport
+from crawlfleet.policy import hosts
+from tests.unit.flows.sampled import ports
+from tests.unit.flows.world import World
+
+
+def tell(world: World, tenant: str, host: str, **seen: object) -> None:
+    world.hosts.report([HostReport(host=host, tenant=tenant, running=0, **seen)], "w")
+
+
+def test_hosts_of_many_tenants_that_refuse_are_all_followed_in_the_end(world):
+    tree = replace(world.tree, bizs={f"t{n:02}": {} for n in range(12)})
+    names = [f"h{n:02}.t{tenant:02}" for tenant in range(12) for n in range(14)]
+    for name in names:
+        tell(world, name[4:], name, strained=5)
+    watched: set[str] = set()
+
+    for minute in range(8):
+        at = world.now + timedelta(minutes=minute)
+        shown = sample(ports(world), tree, at, watched=sorted(watched)).hosts
+        assert {one.met_by for one in shown} == set(tree.bizs)
+        assert all(one.host.endswith(one.met_by) for one in shown)
+        watched |= {one.host for one in shown}
+
+    assert watched == set(names)
+
+
+def test_more_tenants_than_there_are_places_come_in_turn(world, monkeypatch):
+    monkeypatch.setattr(hosts, "TROUBLED_PLACES", 4)
+    tree = replace(world.tree, bizs={f"t{n:02}": {} for n in range(30)})
+    for tenant in tree.bizs:
+        tell(world, tenant, f"bad.{tenant}", strained=1)
+    seen: set[str] = set()
+
+    for minute in range(20):
+        at = world.now + timedelta(minutes=minute)
+        seen |= {one.host for one in sample(ports(world), tree, at).hosts}
+
+    assert len(seen) == 30

@@ -1,0 +1,119 @@
+"""What of a tick has failed is counted by part, told as metrics, and noted for whoever looks."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawlfleet import metric_names
+from crawlfleet.adapters.memory.ticks import MemoryTicks
+from crawlfleet.errors import BacklogFullError, LimitRefusedError, StoreUnavailableError
+from crawlfleet.flows.ticking import Faults, TickPorts, tell_tick
+from crawlfleet.model.tick import TickPart
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+NO_FAULTS = [BacklogFullError("full", retry_after_seconds=1.0), LimitRefusedError("no more")]
+
+
+class Sink:
+    """Takes metrics."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+
+    def put(self, metrics, dimensions, at) -> None:
+        assert not dimensions
+        assert at == START
+        self.values |= {metric.name: metric.value for metric in metrics}
+
+
+class Away:
+    """ports.Ticks of a Redis that is away."""
+
+    def note(self, *_):
+        raise StoreUnavailableError("redis", "away")
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def faults(said) -> Faults:
+    return Faults(lambda message, error: said.append(f"{message}: {error}"))
+
+
+def test_a_part_that_fails_as_a_whole_is_warned_of_and_stops_no_other(faults, said):
+    done = []
+    for part in TickPart:
+        with faults.within(part, f"no {part}"):
+            if part is not TickPart.SEEDS:
+                raise OverflowError("odd")
+            done.append(part)
+
+    assert done == [TickPart.SEEDS]
+    assert faults.counts == {part: 1 for part in TickPart if part is not TickPart.SEEDS}
+    assert said == [f"no {part}: odd" for part in TickPart if part is not TickPart.SEEDS]
+
+
+def test_what_a_part_warns_of_is_a_fault_of_it(faults, said):
+    with faults.within(TickPart.SCHEDULES, ""):
+        for name in ("a", "b"):
+            faults.warn(f"schedule {name} could not run", KeyError(name))
+    with faults.within(TickPart.SCALING, ""):
+        faults.warn("nobody started", OSError("away"))
+
+    assert faults.counts == {TickPart.SCHEDULES: 2, TickPart.SCALING: 1}
+    assert len(said) == 3
+
+
+@pytest.mark.parametrize("error", NO_FAULTS, ids=lambda it: type(it).__name__)
+def test_where_there_is_no_room_nothing_has_failed(faults, said, error):
+    with faults.within(TickPart.SCHEDULES, ""):
+        faults.warn("it stays due", error)
+
+    assert faults.counts == {}
+    assert len(said) == 1
+
+
+def test_what_is_warned_of_between_parts_is_no_fault_of_any(faults):
+    faults.warn("an alarm's", OSError())
+    with faults.within(TickPart.SEEDS, ""):
+        pass
+    faults.warn("an alarm's", OSError())
+
+    assert faults.counts == {}
+
+
+def test_another_tick_begins_without_the_faults_of_the_one_before(faults):
+    with faults.within(TickPart.SEEDS, ""):
+        raise OSError
+    faults.begin()
+
+    assert faults.counts == {}
+
+
+@given(st.lists(st.sampled_from(TickPart)))
+def test_a_tick_is_told_with_the_sum_of_its_faults_and_noted_with_each(failed):
+    faults = Faults(lambda *_: None)
+    for part in failed:
+        with faults.within(part, ""):
+            raise OSError
+    sink, ticks = Sink(), MemoryTicks()
+
+    tell_tick(TickPorts(ticks=ticks, metrics=sink, warn=faults.warn), faults.counts, 2.5, START)
+
+    assert sink.values == {metric_names.TICKS: 1, metric_names.TICK_FAULTS: len(failed)}
+    assert ticks.last().took_seconds == 2.5
+    assert ticks.last().faults == {part.value: failed.count(part) for part in failed}
+
+
+def test_a_tick_that_cannot_be_noted_is_a_metric_all_the_same(faults, said):
+    sink = Sink()
+
+    tell_tick(TickPorts(ticks=Away(), metrics=sink, warn=faults.warn), {}, 1.0, START)
+
+    assert sink.values[metric_names.TICKS] == 1
+    assert len(said) == 1

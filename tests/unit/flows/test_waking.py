@@ -1,0 +1,48 @@
+"""Phones: woken by what is critical, by a topic, a count and a memory of their own."""
+
+import pytest
+from msgspec.structs import replace
+
+from crawlfleet.finding_kinds import Severity
+from crawlfleet.model.biz import Stage
+from tests.unit.flows.test_alarming import BIZS, LIMITS, OPENED, RECOVERED, Stand
+
+
+@pytest.fixture
+def stand() -> Stand:
+    return Stand()
+
+
+def test_phones_are_woken_by_what_is_critical_alone(stand: Stand):
+    for _ in range(3):
+        stand.look("b0", down="no answer")
+    for _ in range(4):
+        stand.look()
+
+    assert [each.severity for each in stand.told.woken] == [Severity.CRITICAL] * 2
+    assert [each.words for each in stand.told.woken] == [OPENED, RECOVERED]
+    assert len(stand.told.letters) == 4
+
+
+def test_phones_that_cannot_be_told_are_told_later_and_people_not_again(stand: Stand):
+    stand.notifier.faults = {"tell_phones": "before"}
+    looks = [stand.look(down="no answer") for _ in range(4)]
+    assert [each.failed for each in looks] == [0, 1, 1, 1]
+    assert (stand.told.woken, looks[-1].owed) == ([], 1)
+
+    stand.notifier.faults = {}
+    looks = [stand.look(down="no answer", by="another") for _ in range(3)]
+
+    assert [each.words for each in stand.told.woken] == [OPENED]
+    assert stand.words() == [OPENED]
+    assert [each.owed for each in looks] == [0, 0, 0]
+
+
+def test_a_storm_wakes_phones_once(stand: Stand):
+    stand.tree = replace(stand.tree, stage=Stage(alarms=replace(LIMITS, singly=1)))
+    for _ in range(3):
+        stand.look(*BIZS, down="no answer")
+
+    [letter], [woken] = stand.told.letters, stand.told.woken
+    assert letter.subject == "crawlfleet test CRITICAL: 9 new"
+    assert woken.short == "crawlfleet test CRITICAL: redis: does not answer: no answer"

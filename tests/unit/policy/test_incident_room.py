@@ -1,0 +1,254 @@
+"""What is followed while more is wrong than can be followed."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from crawlfleet.finding_kinds import ADVICE, Kind, Severity
+from crawlfleet.model.alarms import AlarmLimits
+from crawlfleet.model.incident import Finding, Incident, Life, Look, Place, Telling, Word
+from crawlfleet.policy.incident_room import HOSTS, LEAVING, MOST, RESERVE, TENANTS, let_go
+from crawlfleet.policy.incidents import left_out, step, tried
+from tests.unit.policy.incident_cases import MINUTE, START, a_finding, a_look
+from tests.unit.policy.test_incidents import Story
+
+LIMITS = AlarmLimits()
+MONGODB = a_finding(Kind.PART_DOWN, Place(part="mongodb", name="main"))
+CRITICAL = [kind for kind in Kind if ADVICE[kind].severity is Severity.CRITICAL]
+
+
+def storm(count: int, kind: Kind = Kind.OLDEST_WAITING, tenants: int = 10) -> list[Finding]:
+    return [
+        a_finding(kind, Place(tenant=f"t{number % tenants}", biz=f"b{number}"))
+        for number in range(count)
+    ]
+
+
+def hosts(count: int) -> list[Finding]:
+    return [
+        a_finding(Kind.HOST_THROTTLED, Place(part="host", name=f"h{number}.example"))
+        for number in range(count)
+    ]
+
+
+def test_a_storm_that_is_over_leaves_room_for_the_node_that_went_with_it():
+    story = Story().look(*[a_look(*storm(MOST))] * 2).look(*[a_look()] * 3)
+    assert {each.life for each in story.known.values()} == {Life.OVER}
+
+    story.look(a_look(MONGODB), a_look(MONGODB))
+
+    assert story.known[MONGODB.key].life is Life.OPEN
+
+
+def test_a_storm_that_is_open_leaves_it_too():
+    story = Story().look(*[a_look(*storm(2 * MOST))] * 3)
+
+    story.look(*[a_look(*storm(2 * MOST), MONGODB)] * 2)
+
+    assert story.known[MONGODB.key].life is Life.OPEN
+    assert len(story.known) == MOST - RESERVE + 1
+
+
+def test_more_critical_ones_than_the_reserve_take_the_places_of_warnings():
+    lost = storm(MOST - 1, Kind.LEDGER_DIFFERENCE)
+    story = Story().look(*[a_look(*storm(MOST))] * 2)
+
+    story.look(a_look(*storm(MOST), *lost, MONGODB))
+
+    followed = {key for key, each in story.known.items() if not each.displaced}
+    assert {each.key for each in lost} | {MONGODB.key} == followed
+
+
+def test_what_is_over_and_told_goes_first_then_what_is_suspected_and_who_is_known_stays():
+    full = MOST - RESERVE
+    over, still, fresh, newer = (
+        [a_finding(place=Place(tenant=f"{name}{n % 9}", biz=f"b{n}")) for n in range(full // 3)]
+        for name in ("over", "open", "fresh", "newer")
+    )
+    story = Story().look(*[a_look(*over, *still)] * 2).look(*[a_look(*still)] * 3)
+    story.look(a_look(*still, *fresh))
+    assert len(story.known) == full
+
+    story.look(a_look(*still, *fresh, *newer))
+
+    expected = {each.key for each in (*still, *fresh, *newer)}
+    assert story.known.keys() == expected
+    story.look(a_look(*still, *fresh, *newer, *over))
+    assert story.known.keys() == expected
+
+
+def test_one_tenant_and_all_hosts_have_bounds_of_their_own():
+    look = a_look(*storm(MOST, tenants=1), *hosts(MOST), *storm(5, Kind.EXPIRED, tenants=5))
+
+    known = step({}, look, START, LIMITS)
+
+    counted = Counter(each.place.tenant or each.place.part for each in known.values())
+    assert counted["t0"] == TENANTS
+    assert counted["host"] == HOSTS
+    assert all(counted[f"t{number}"] == 1 for number in range(1, 5))
+    assert left_out(known, look) == 2 * MOST + 5 - len(known)
+
+
+def of_tenant(tenant: str, count: int) -> list[Finding]:
+    return [
+        a_finding(Kind.HOST_THROTTLED, Place(part="host", name=f"{tenant}{number}"), met_by=tenant)
+        for number in range(count)
+    ]
+
+
+def test_no_tenants_hosts_take_more_than_half_of_what_is_free():
+    story = Story().look(*[a_look(*of_tenant("a", 300))] * 6)
+    assert len(story.known) == HOSTS // 2
+
+    story.look(*[a_look(*of_tenant("a", 300), *of_tenant("rival", 30))] * 6)
+
+    counted = Counter(each.met_by for each in story.known.values())
+    assert counted == {"a": HOSTS // 2, "rival": 30}
+    assert {each.life for each in story.known.values()} == {Life.OPEN}
+    # Who is followed goes on being, whoever met it this time.
+    unnamed = [replace(each, met_by="") for each in of_tenant("rival", 30)]
+    story.look(a_look(*of_tenant("a", 300), *unnamed))
+    assert Counter(each.met_by for each in story.known.values()) == counted
+
+
+def test_one_that_there_is_no_room_for_is_not_open_for_ever():
+    story = Story().run("bb")
+
+    gone = let_go(story.one, START + MINUTE)
+
+    assert (gone.life, gone.over_at, gone.id) == (Life.OVER, START + MINUTE, story.one.id)
+    assert gone.said.endswith(story.one.said)
+    suspected = Story().run("b").one
+    assert let_go(suspected, START) == suspected
+
+
+def displaced(*, reachable: bool) -> tuple[Story, Finding]:
+    """A warning that is open and told of, and then gives way to as many critical ones as fit."""
+    light = a_finding()
+    story = Story().look(a_look(light), a_look(light))
+    story.reachable = reachable
+    return story.look(a_look(light, *storm(MOST, Kind.LEDGER_DIFFERENCE))), light
+
+
+def test_whoever_was_told_of_one_that_there_is_no_room_for_is_told_of_its_end():
+    story, light = displaced(reachable=True)
+
+    assert story.people == story.machines == [(2, Word.OPENED), (3, Word.RECOVERED)]
+    assert story.known[light.key].life is Life.OVER
+    story.look(a_look(light))
+    assert light.key not in story.known
+
+
+def test_its_end_is_owed_until_somebody_takes_it_and_it_takes_no_ones_place():
+    story, light = displaced(reachable=False)
+    grave = storm(MOST, Kind.LEDGER_DIFFERENCE)
+    first = story.known[light.key].id
+
+    story.look(*[a_look(light, *grave)] * 30)
+    waiting = story.known[light.key]
+    assert (waiting.id, waiting.machines.owed) == (first, Word.RECOVERED)
+    assert len(story.known) == MOST + 1
+    assert left_out(story.known, a_look(light, *grave)) == 1
+    story.tell()
+    assert (33, Word.RECOVERED) in story.machines
+
+    story.reachable = True
+    story.look(*[a_look(light)] * 6)
+    assert story.known[light.key].id != first
+    assert story.known[light.key].life is Life.OPEN
+
+
+def test_nobody_is_told_of_the_end_of_what_nobody_was_told_of():
+    light = a_finding()
+    story = Story(reachable=False).look(a_look(light), a_look(light))
+
+    story.look(a_look(light, *storm(MOST, Kind.LEDGER_DIFFERENCE)))
+
+    assert light.key not in story.known
+
+
+def test_who_may_have_heard_of_its_beginning_is_told_of_its_end():
+    light = a_finding()
+    story = Story(reachable=False).look(a_look(light), a_look(light))
+    story.known[light.key] = replace(
+        story.known[light.key], machines=tried(story.known[light.key].machines)
+    )
+
+    story.look(a_look(light, *storm(MOST, Kind.LEDGER_DIFFERENCE)))
+
+    left = story.known[light.key]
+    assert (left.people.owed, left.machines) == (None, Telling(owed=Word.RECOVERED))
+
+
+def test_of_as_many_as_were_followed_the_end_is_told_and_of_no_more():
+    story = Story().look(*[a_look(*storm(MOST))] * 2)
+    open_before = [each.id for each in story.known.values()]
+    story.reachable = False
+
+    for name in ("x", "y", "z"):
+        grave = [
+            a_finding(Kind.PART_DOWN, Place(part=name, name=f"n{number}")) for number in range(MOST)
+        ]
+        story.look(a_look(*grave), a_look(*grave))
+        assert len(story.known) <= MOST + LEAVING
+
+    assert set(open_before) <= {each.id for each in story.known.values() if each.owed}
+
+
+kinds = st.sampled_from([Kind.BACKLOG, Kind.EXPIRED, Kind.HOST_THROTTLED, Kind.LATENCY])
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> dict[str, Incident]:
+    """Up to all the incidents that can be followed, in any states."""
+    known: dict[str, Incident] = {}
+    for number in range(draw(st.integers(0, 8))):
+        kind = draw(kinds)
+        life, owed = draw(st.sampled_from(Life)), draw(st.booleans())
+        tenants = draw(st.integers(1, 40))
+        for one in range(draw(st.integers(0, MOST // 4))):
+            tenant = "" if kind in {Kind.HOST_THROTTLED, Kind.LATENCY} else f"t{one % tenants}"
+            place = Place(tenant=tenant, biz=f"b{number}", part="p", name=f"n{one}")
+            incident = Incident(
+                id=f"{number}-{one}",
+                kind=kind,
+                place=place,
+                life=life,
+                said="x",
+                value=2,
+                worst=2,
+                threshold=1,
+                since=START,
+                found_at=START,
+                looked_at=START,
+                opened_at=None if life is Life.SUSPECTED else START,
+                over_at=START if life is Life.OVER else None,
+                people=Telling(owed="opened") if owed else Telling(),
+            )
+            known[incident.key] = incident
+    return dict(list(known.items())[:MOST])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    crowds(),
+    st.lists(st.tuples(st.sampled_from(CRITICAL), st.integers(0, 50)), unique=True, max_size=100),
+    st.booleans(),
+)
+def test_a_critical_finding_is_always_followed(known, grave, goes_on):
+    found = [a_finding(kind, Place(part="part", name=f"n{number}")) for kind, number in grave]
+    light = [
+        Finding(kind=each.kind, place=each.place, value=2, threshold=1, said="x")
+        for each in known.values()
+        if goes_on
+    ]
+    look = Look(findings=(*light, *storm(MOST), *found))
+
+    for minute in range(1, 6):
+        known = step(known, look, START + minute * MINUTE, LIMITS)
+        assert {each.key for each in found} <= known.keys()
+        assert len(known) <= MOST
+
+    assert all(known[each.key].life is Life.OPEN for each in found)

@@ -1,0 +1,145 @@
+"""How many workers there are from decision to decision: under a steady demand, and in a burst."""
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from crawlfleet.model.biz import FleetLimits
+from crawlfleet.model.staff import Demand, LaneDemand, Staff, Staffed
+from crawlfleet.policy.scaling import BAND, decide, needed_workers
+from tests.unit.policy.test_scaling import MINUTE, NOW, Decider, lane, limits, paces
+
+#: Lanes of all kinds: with paces of their own, held by workers, late or not.
+any_lanes = st.builds(
+    LaneDemand,
+    backlog=st.integers(0, 50_000),
+    seconds_left=st.one_of(st.none(), st.floats(-100, 3_000)),
+    polite_per_second=st.one_of(st.just(math.inf), st.floats(0, 500)),
+    pace=st.one_of(st.none(), st.floats(0.5, 200)),
+    leased=st.integers(0, 500),
+    drained=st.one_of(st.none(), st.floats(0, 500)),
+)
+any_demands = st.builds(
+    Demand,
+    lanes=st.lists(any_lanes, max_size=4).map(tuple),
+    polite_per_second=st.one_of(st.just(math.inf), st.floats(0, 500)),
+)
+
+
+@given(any_demands, limits, st.integers(0, 60), st.one_of(st.none(), paces))
+def test_a_steady_demand_comes_to_rest(demand, limits, live, pace):
+    """Nobody is told to leave and started again for ever."""
+    decider = Decider(limits, pace)
+    decider.live = live
+    for _ in range(150):
+        decider.tick(demand, 11 * MINUTE // 10)
+
+    found = {(decider.tick(demand).needed, decider.live) for _ in range(30)}
+
+    assert len(found) == 1
+
+
+def test_two_lanes_that_share_the_turns_of_a_host_are_not_staffed_to_and_fro():
+    slow = lane(5_000, pace=1.0, polite_per_second=40.0)
+    quick = lane(5_000, pace=4.0, polite_per_second=400.0, seconds_left=100.0)
+    shared = Demand(lanes=(slow, quick), polite_per_second=80.0)
+    limits = FleetLimits(max_consumers=100, requests_per_consumer=100)
+    decider = Decider(limits)
+    decider.tick(shared)
+
+    lives = []
+    for _ in range(60):
+        decider.tick(shared)
+        lives.append(decider.live)
+
+    assert needed_workers(shared, 10.0, limits, 100, BAND) < needed_workers(
+        shared, 10.0, limits, 100
+    ), "more work, fewer workers"
+    assert set(lives) == {lives[0]}
+
+
+@given(
+    any_demands,
+    limits,
+    st.builds(
+        Staff,
+        needed=st.integers(0, 50),
+        kept=st.integers(0, 50),
+        at_ms=st.sampled_from([0, NOW - MINUTE]),
+        quiet_ms=st.sampled_from([0, NOW - 10 * MINUTE, NOW - 1]),
+        peak=st.integers(0, 50),
+    ),
+    st.integers(0, 60),
+    st.one_of(st.none(), st.integers(1, 60)),
+)
+def test_whatever_stood_before_nobody_needed_is_told_to_leave(demand, limits, staff, live, ceiling):
+    standing = Staffed(staff=staff, version=1, now_ms=NOW)
+
+    found = decide(standing, demand, limits, live=live, ceiling=ceiling)
+
+    most = min(limits.max_consumers, ceiling or limits.max_consumers)
+    assert 0 <= found.needed <= found.kept <= most
+
+
+class Burst:
+    """Requests that come at once, and workers that are as quick as they are; a tick a minute."""
+
+    def __init__(self, requests: int, plan: float, pace: float, polite: float = math.inf) -> None:
+        self.left = float(requests)
+        self.plan, self.pace, self.polite = plan, pace, polite
+        self.decider = Decider(FleetLimits(max_consumers=20, quiet_seconds=90), pace=None)
+        self.workers: list[int] = []
+        self.seconds = 0
+
+    def demand(self) -> Demand:
+        backlog = math.ceil(self.left)
+        found = lane(backlog, seconds_left=self.plan - self.seconds, polite_per_second=self.polite)
+        return Demand(lanes=(found,), polite_per_second=self.polite)
+
+    def run(self) -> None:
+        while self.left > 0 and self.seconds < 10 * self.plan:
+            if self.seconds % 60 == 0:
+                self.decider.tick(self.demand(), 60_000)
+            rate = min(self.decider.live * self.pace, self.polite)
+            self.left = max(0.0, self.left - rate)
+            self.seconds += 1
+            self.workers.append(self.decider.live)
+            if self.seconds % 5 == 0:
+                self.decider.standing = replace(self.decider.standing, pace=self.pace)
+
+
+def test_a_burst_is_done_within_its_plan_by_as_few_as_can_do_it():
+    burst = Burst(20_000, plan=600, pace=16)
+
+    burst.run()
+
+    assert burst.seconds <= 600
+    assert max(burst.workers) <= 1 + math.ceil(20_000 / (16 * 600 * 0.8))
+    falls = [at for at, (before, after) in enumerate(pairwise(burst.workers)) if after < before]
+    rises = [at for at, (before, after) in enumerate(pairwise(burst.workers)) if after > before]
+    assert not falls or not rises or max(rises) < min(falls), "up, then down, and that once"
+
+
+@given(st.integers(1_000, 200_000), st.floats(300, 3_000), st.floats(4, 200))
+def test_a_plan_is_kept_wherever_the_stage_has_the_workers_for_it(requests, plan, pace):
+    burst = Burst(requests, plan, pace)
+    # One tick passes before anybody's pace is known, and one worker is on its own until then.
+    if requests > 20 * pace * (plan * 0.8 - 60):
+        return
+
+    burst.run()
+
+    assert burst.seconds <= plan
+
+
+def test_a_polite_burst_takes_its_time_with_no_more_workers_than_its_host_can_use():
+    burst = Burst(20_000, plan=600, pace=16, polite=20)
+
+    burst.run()
+
+    assert burst.seconds == pytest.approx(20_000 / 20, rel=0.02)
+    assert max(burst.workers[60:]) <= 2

@@ -1,0 +1,128 @@
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from crawlfleet.finding_kinds import Kind, Severity
+from crawlfleet.model.alarms import AlarmLimits
+from crawlfleet.model.incident import Incident, Life, Listener, Place, Sent, Telling, Word
+from crawlfleet.policy.telling import CHUNK, after_letter, bulletins, letters
+from tests.unit.policy.incident_cases import MINUTE, START
+
+LIMITS = AlarmLimits(singly=3, messages_an_hour=5, digest_seconds=300)
+
+
+def an_incident(number: int, tenant: str = "acme", **changes: object) -> Incident:
+    facts: dict = {
+        "id": f"{number:024x}",
+        "kind": Kind.BACKLOG,
+        "place": Place(tenant=tenant, biz=f"b{number}"),
+        "life": Life.OPEN,
+        "said": "12 wait, more than 10",
+        "value": 12.0,
+        "worst": 12.0,
+        "threshold": 10.0,
+        "since": START,
+        "found_at": START,
+        "looked_at": START,
+        "opened_at": START,
+        "people": Telling(owed=Word.OPENED),
+        "machines": Telling(owed=Word.OPENED),
+    }
+    return Incident(**{**facts, **changes})
+
+
+def test_a_few_incidents_are_a_message_each_the_gravest_first():
+    down = an_incident(1, "", kind=Kind.PART_DOWN, place=Place(part="redis", name="redis"))
+
+    sendings = letters([an_incident(0), down], Sent(), START, LIMITS)
+
+    assert [each.incidents for each in sendings] == [(down,), (an_incident(0),)]
+    assert not any(each.sums_up for each in sendings)
+
+
+def test_a_storm_is_one_message_about_all_of_it():
+    storm = [an_incident(n) for n in range(400)]
+
+    [sending] = letters(storm, Sent(), START, LIMITS)
+
+    assert sending.sums_up
+    assert len(sending.incidents) == 400
+
+
+def test_what_comes_while_a_storm_lasts_waits_for_the_next_sum():
+    before = after_letter(Sent(), START, sums_up=True)
+    more = [an_incident(n) for n in range(4)]
+
+    assert letters(more, before, START + 4 * MINUTE, LIMITS) == []
+    [sending] = letters(more, before, START + 5 * MINUTE, LIMITS)
+    assert len(sending.incidents) == 4
+
+
+def test_a_full_hour_sums_up_even_one():
+    before = Sent(sent_at=(START,) * 5)
+
+    [sending] = letters([an_incident(0)], before, START + MINUTE, LIMITS)
+    later = letters([an_incident(0)], before, START + timedelta(hours=1), LIMITS)
+
+    assert sending.sums_up
+    assert [each.sums_up for each in later] == [False]
+
+
+def test_who_is_owed_nothing_gets_nothing():
+    quiet = an_incident(0, people=Telling(told=Word.OPENED), machines=Telling(told=Word.OPENED))
+
+    assert letters([quiet], Sent(), START, LIMITS) == []
+    assert list(bulletins([quiet])) == []
+
+
+def test_phones_have_a_measure_of_their_own():
+    owing = {"phones": Telling(owed=Word.OPENED), "people": Telling()}
+    grave = [an_incident(n, kind=Kind.STORAGE, **owing) for n in range(4)]
+
+    assert letters(grave, Sent(), START, LIMITS) == []
+    [sending] = letters(grave, Sent(), START, LIMITS, Listener.PHONES)
+    assert (len(sending.incidents), sending.sums_up) == (4, True)
+
+
+def test_machines_get_each_tenants_by_itself_in_pieces():
+    storm = [an_incident(n) for n in range(CHUNK + 1)] + [an_incident(n, "rival") for n in range(2)]
+
+    found = list(bulletins(storm))
+
+    assert sorted(len(each) for each in found) == [1, 2, CHUNK]
+    assert all(len({incident.place.tenant for incident in each}) == 1 for each in found)
+    assert sum(len(each) for each in found) == len(storm)
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=180), st.integers(1, 6), st.integers(1, 9))
+def test_people_never_get_more_than_the_hour_allows_and_nothing_is_left_out(new, singly, an_hour):
+    limits = AlarmLimits(singly=singly, messages_an_hour=an_hour, digest_seconds=300)
+    before, owed, heard, number, sent = Sent(), [], set(), 0, []
+    for minute, count in enumerate([*new, *[0] * 6]):
+        now = START + minute * MINUTE
+        owed += [an_incident(number + n) for n in range(count)]
+        number += count
+        for sending in letters(owed, before, now, limits):
+            heard |= {each.id for each in sending.incidents}
+            owed = [each for each in owed if each.id not in heard]
+            before = after_letter(before, now, sums_up=sending.sums_up)
+            sent.append(minute)
+
+    assert len(heard) == number
+    for minute in sent:
+        lately = sum(minute - 60 < each <= minute for each in sent)
+        assert lately <= an_hour + 60 // 5
+    assert len(before.sent_at) <= an_hour
+
+
+def test_severity_decides_before_age():
+    old = an_incident(0, since=START - timedelta(days=1))
+    grave = replace(old, kind=Kind.STORAGE, place=Place(part="mongodb", name="main"), since=START)
+
+    assert grave.severity is Severity.CRITICAL
+    assert [each.incidents[0] for each in letters([old, grave], Sent(), START, LIMITS)] == [
+        grave,
+        old,
+    ]

@@ -1,0 +1,82 @@
+"""What a look did not meet: neither over nor confirmed."""
+
+from crawlfleet.finding_kinds import Kind
+from crawlfleet.model.incident import Finding, Life, Look, Place
+from crawlfleet.model.sample import HostSample, Sample
+from crawlfleet.model.totals import NodeHealth
+from crawlfleet.policy.findings import judge
+from crawlfleet.policy.unseen import hosts_to_watch, unseen
+from tests.unit.policy.incident_cases import START, a_finding, a_look
+from tests.unit.policy.test_findings import a_sample, a_tree
+from tests.unit.policy.test_incidents import Story
+
+SHOP = a_finding(Kind.HOST_THROTTLED, Place(part="host", name="shop.example"))
+NODE = a_finding(Kind.REDIS_MEMORY, Place(part="redis", name="10.0.0.1:6379"))
+DOWN = a_finding(Kind.PART_DOWN, Place(part="redis", name="10.0.0.2:6379"))
+MONGODB = a_finding(Kind.LATENCY, Place(part="mongodb", name="main"))
+WELL = NodeHealth(part="redis", name="10.0.0.1:6379", up=True)
+ALSO_WELL = NodeHealth(part="redis", name="10.0.0.2:6379", up=True)
+UNLISTED = NodeHealth(part="redis", name="redis", up=False, error="no node answers")
+
+
+def opened(*findings: Finding) -> Story:
+    return Story().look(*[a_look(*findings)] * 5)
+
+
+def blind(story: Story, sample: Sample) -> frozenset[str]:
+    return unseen(story.known.values(), sample, judge(sample, None, a_tree()))
+
+
+def test_a_host_that_was_not_met_is_unknown_and_one_that_was_is_not():
+    story = opened(SHOP)
+
+    crowded = a_sample(parts=(WELL,), hosts=(HostSample(host="other.example"),))
+    met = a_sample(parts=(WELL,), hosts=(HostSample(host="shop.example"),))
+
+    assert blind(story, crowded) == {SHOP.key}
+    assert blind(story, met) == frozenset()
+
+
+def test_nodes_of_a_cluster_that_cannot_be_listed_are_unknown():
+    story = opened(NODE, DOWN, MONGODB)
+
+    assert blind(story, a_sample(parts=(UNLISTED,))) == {NODE.key, DOWN.key}
+    assert blind(story, a_sample()) == {NODE.key, DOWN.key}
+    assert blind(story, a_sample(parts=(WELL, ALSO_WELL))) == frozenset()
+
+
+def test_of_a_cluster_that_is_partly_there_the_nodes_that_answer_are_known():
+    story = opened(NODE, DOWN)
+    gone = NodeHealth(part="redis", name="10.0.0.3:6379", up=False)
+
+    assert blind(story, a_sample(parts=(WELL, gone))) == {DOWN.key}
+
+
+def test_nothing_is_both_found_and_unknown_and_what_is_over_may_be_forgotten():
+    story = opened(NODE)
+    assert unseen(story.known.values(), Sample(at=START), a_look(NODE)) == frozenset()
+
+    story.look(*[a_look()] * 5)
+
+    assert story.one.life is Life.OVER
+    assert unseen(story.known.values(), Sample(at=START), Look()) == frozenset()
+
+
+def test_hosts_with_incidents_are_asked_for_by_name_until_these_are_over():
+    story = opened(SHOP, NODE)
+    assert hosts_to_watch(story.known.values()) == ["shop.example"]
+
+    story.look(*[a_look(NODE)] * 5)
+
+    assert hosts_to_watch(story.known.values()) == []
+
+
+def test_a_host_that_failed_and_was_slow_is_asked_for_by_name_once_and_unknown_where_not_met():
+    failing = a_finding(Kind.HOST_FAILING, SHOP.place)
+    slow = a_finding(Kind.HOST_SLOW, SHOP.place)
+    story = opened(failing, slow)
+
+    assert hosts_to_watch(story.known.values()) == ["shop.example"]
+    assert blind(story, a_sample(parts=(WELL,))) == {failing.key, slow.key}
+    met = a_sample(parts=(WELL,), hosts=(HostSample(host="shop.example"),))
+    assert blind(story, met) == frozenset()

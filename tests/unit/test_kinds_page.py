@@ -1,0 +1,20 @@
+"""docs/operating.md tells of every kind of finding what decides it and how grave it is."""
+
+from crawlfleet.finding_kinds import ADVICE, Kind
+from tests.unit.test_pages import ROOT, table_after
+
+
+def test_operating_has_a_row_for_every_kind_with_its_thresholds_and_severity():
+    rows = table_after((ROOT / "docs/operating.md").read_text(), "## When you are told")
+
+    told = {kind.strip("`"): (title, limits, grave) for kind, title, limits, grave, _ in rows}
+    assert list(told) == [kind.value for kind in Kind]
+    for kind in Kind:
+        title, limits, grave = told[kind.value]
+        advice = ADVICE[kind]
+        named = [limit.strip("`").removeprefix("thresholds.") for limit in limits.split(", ")]
+        assert title == advice.title
+        assert named == [*(advice.thresholds or ("any",))]
+        looks = f", {advice.looks} looks" if advice.looks > 1 else ""
+        assert grave == f"{advice.severity}{looks}"
+    assert all(do for *_, do in rows)

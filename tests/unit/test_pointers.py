@@ -1,0 +1,82 @@
+"""Where messages send people is there: every place of a page that the product names."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+#: Whose words people read.
+SOURCES = ("layers/crawlfleet/python/crawlfleet", "functions", "infra")
+#: `docs/page.md, "Place"` and `"Place" in docs/page.md`, in one sentence.
+_POINTERS = (
+    re.compile(r'docs/(?P<page>[\w-]+)\.md[^".]{0,40}"(?P<place>[^"]+)"'),
+    re.compile(r'["`](?P<place>[^"`]+)["`] in docs/(?P<page>[\w-]+)\.md'),
+)
+#: A heading, or the words in bold that a paragraph begins with.
+_PLACES = re.compile(r"^(?:#+ (?P<heading>.+)|\*\*(?P<bold>[^*]+?)[.:]?\*\*)", re.MULTILINE)
+
+
+def texts(tree: ast.Module) -> Iterator[str]:
+    """Every string as it is read, whatever pieces it is written in; what varies is left out."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = (each.value for each in node.values if isinstance(each, ast.Constant))
+            yield " ".join("".join(map(str, parts)).split())
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield " ".join(node.value.split())
+
+
+def pointers_in(text: str) -> Iterator[tuple[str, str]]:
+    """Page and place of each pointer."""
+    for pattern in _POINTERS:
+        for found in pattern.finditer(text):
+            yield found["page"], found["place"]
+
+
+def places_of(page: str) -> set[str]:
+    """What can be named on a page."""
+    found = _PLACES.finditer((ROOT / "docs" / f"{page}.md").read_text())
+    return {(each["heading"] or each["bold"]).strip("`") for each in found}
+
+
+def named() -> set[tuple[str, str]]:
+    """Page and place of every pointer of the product."""
+    return {
+        pointer
+        for folder in SOURCES
+        for path in (ROOT / folder).rglob("*.py")
+        for text in texts(ast.parse(path.read_text()))
+        for pointer in pointers_in(text)
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'docs/operating.md, "When you are told", says what to do for each.',
+        'If it stays: "When you are told" in docs/operating.md.',
+        "keep this and see `When you are told` in docs/operating.md",
+        'docs/operating.md says what they need: "When you are told".',
+    ],
+)
+def test_pointers_are_found_however_they_are_put(text):
+    assert list(pointers_in(text)) == [("operating", "When you are told")]
+
+
+def test_the_product_sends_people_to_places_of_its_pages():
+    assert {place for _, place in named()} >= {"When you are told", "Is everything there"}
+
+
+@pytest.mark.parametrize(("page", "place"), sorted(named()))
+def test_where_people_are_sent_there_is_such_a_place(page, place):
+    assert place in places_of(page)
+
+
+@pytest.mark.parametrize("page", sorted(each.stem for each in (ROOT / "docs").glob("*.md")))
+def test_pages_send_people_to_places_that_they_have(page):
+    sent = re.findall(r'\b[Ss]ee "([^"]+)"', (ROOT / "docs" / f"{page}.md").read_text())
+
+    assert set(sent) - places_of(page) == set()

@@ -1,0 +1,71 @@
+"""What a handler imports is looked through by nobody, in processes of their own: it stays so."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+_TOLD = """
+import gc
+looks = []
+gc.callbacks.append(lambda phase, _: looks.append(phase))
+from crawlfleet.wiring.importing import all_of_it_stays
+{before}
+del looks[:]
+try:
+    with all_of_it_stays():
+        kept = [[] for _ in range(100_000)]
+        during = len(looks)
+        {within}
+except ZeroDivisionError:
+    pass
+enabled = gc.isenabled()
+more = [[] for _ in range(5_000)]
+print(during, gc.get_freeze_count() > 100_000, enabled, len(looks) > 0)
+"""
+
+
+def told_by(program: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": os.pathsep.join(sys.path), "AWS_DEFAULT_REGION": "eu-central-1"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return done.stdout.split()
+
+
+def told(before: str = "", within: str = "") -> list[str]:
+    return told_by(_TOLD.format(before=before, within=within))
+
+
+def test_nothing_is_looked_through_within_and_what_was_made_never_again():
+    during, stays, enabled, looked_afterwards = told()
+
+    assert (during, stays) == ("0", "True")
+    assert (enabled, looked_afterwards) == ("True", "True")
+
+
+def test_a_failed_import_leaves_the_collector_as_it_was():
+    _, _, enabled, looked_afterwards = told(within="1 / 0")
+
+    assert (enabled, looked_afterwards) == ("True", "True")
+
+
+def test_who_has_switched_the_collector_off_finds_it_off():
+    _, _, enabled, looked_afterwards = told(before="gc.disable()")
+
+    assert (enabled, looked_afterwards) == ("False", "False")
+
+
+@pytest.mark.parametrize("name", ["id_issuer", "router", "consumer", "scheduler", "monitor"])
+def test_each_handler_is_imported_so(name: str):
+    program = f"import gc, functions.{name}.handler; print(gc.get_freeze_count(), gc.isenabled())"
+
+    frozen, enabled = told_by(program)
+
+    assert int(frozen) > 10_000
+    assert enabled == "True"
