@@ -57,10 +57,13 @@ lint: $(VENV)/.dev ## Style, types and the floors between packages
 # Decisions and verbs are held to 95 % of lines and to 95 % of branches, each package by itself.
 COVERED := crawlfleet/model crawlfleet/policy crawlfleet/flows
 
+# Processes that share the tests' files: one more than there are cores, as tests also wait.
+JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+
 .PHONY: pytest
-pytest: $(VENV)/.dev ## The tests, on real servers, with coverage
+pytest: $(VENV)/.dev ## The tests, on real servers, with coverage; JOBS=2 for fewer processes
 	rm -f .coverage .coverage.*
-	$(BIN)/pytest -q -n 2 --dist loadfile --cov --cov-report= $(ARGS)
+	$(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --cov --cov-report= $(ARGS)
 	@$(BIN)/coverage json -q -o - | $(BIN)/python tests/coverage_gate.py 95 $(COVERED) \
 		|| { $(BIN)/coverage report --include="*/model/*,*/policy/*,*/flows/*"; exit 1; }
 	@$(BIN)/coverage report --format=total | sed 's/^/coverage of everything, in percent: /'
@@ -71,20 +74,46 @@ format: $(VENV)/.dev ## Rewrite files as `lint` wants them
 	$(BIN)/ruff format .
 
 .PHONY: synth
-synth: $(VENV)/.dev ## Synthesise the CDK app, without an account; STAGE=prod for another stage than dev
+synth: $(VENV)/.dev ## Synthesise the CDK app, without an account; STAGE=aws-large or localstack for another stage than aws-small
 	@$(if $(STAGE),CRAWLFLEET_STAGE="$(STAGE)") $(BIN)/python -m infra.app
+
+.PHONY: bundle
+bundle: $(VENV)/.dev ## Build what Lambda runs, for arm64 and x86_64, and print sizes and import times
+	@$(BIN)/python -m infra.bundle --architecture arm64 --architecture x86_64 $(ARGS)
 
 # The command of the CDK is no Python package; npx comes with the environment, as Node does.
 CDK := npx --yes aws-cdk@2.1148.1
+# The stage of whoever names none; infra/stages.py has the same, and a test compares.
+DEPLOYED := $(or $(STAGE),aws-small)
 
 .PHONY: deploy
-deploy: $(VENV)/.dev ## Deploy a stage to the AWS account of your credentials; STAGE=prod, ARGS=... for cdk
-	cd infra && $(CDK) deploy --all -c stage="$(or $(STAGE),dev)" \
-		--outputs-file "../cdk.out/outputs-$(or $(STAGE),dev).json" $(ARGS)
+deploy: $(VENV)/.dev ## Deploy a stage to the AWS account of your credentials; STAGE=aws-large, ARGS=... for cdk
+	@$(BIN)/python -m infra.account --stage "$(DEPLOYED)" $(ARGS)
+	cd infra && $(CDK) deploy --all -c stage="$(DEPLOYED)" \
+		--outputs-file "../cdk.out/outputs-$(DEPLOYED).json" $(ARGS)
 
 .PHONY: destroy
-destroy: $(VENV)/.dev ## Delete a deployed stage; one that keeps its state refuses
-	cd infra && $(CDK) destroy --all -c stage="$(or $(STAGE),dev)" $(ARGS)
+destroy: $(VENV)/.dev ## Delete a deployed stage; one that is protected refuses, before anything is deleted
+	@$(BIN)/python -m infra.removal obstacles --stage "$(DEPLOYED)"
+	cd infra && $(CDK) destroy --all -c stage="$(DEPLOYED)" $(ARGS)
+
+.PHONY: adopt
+adopt: $(VENV)/.dev ## Take what a deleted stage has kept into a new one, before it is deployed
+	@$(BIN)/python -m infra.removal ready --stage "$(DEPLOYED)"
+	@CDK_OUTDIR=cdk.out CRAWLFLEET_STAGE="$(DEPLOYED)" $(BIN)/python -m infra.app
+	@$(BIN)/python -m infra.removal kept --stage "$(DEPLOYED)" \
+		--assembly cdk.out --into "cdk.out/kept-$(DEPLOYED).json"
+	cd infra && $(CDK) import "crawlfleet-$(DEPLOYED)-state" --app ../cdk.out \
+		--resource-mapping "../cdk.out/kept-$(DEPLOYED).json" $(ARGS)
+
+.PHONY: smoke
+smoke: $(VENV)/.dev ## Check a deployed stage from outside, changing nothing; URL=https://... BIZ=... to fetch that page, too
+	@$(BIN)/python -m infra.smoke --stage "$(DEPLOYED)" \
+		$(if $(URL),--url "$(URL)") $(if $(BIZ),--biz "$(BIZ)") $(if $(RULE),--rule "$(RULE)")
+
+.PHONY: localstack
+localstack: $(VENV)/.dev ## Deploy to a LocalStack of your own, crawl 500 pages, scale, alarm, update under load, destroy
+	@CDK="$(CDK)" $(BIN)/python -m infra.localstack $(if $(PAGES),--pages "$(PAGES)") $(ARGS)
 
 .PHONY: chaos
 chaos: $(VENV)/.dev ## Kill everything while it crawls; REQUESTS=100000 or SECONDS=600, SEED=1, HARMS=300, KINDS="kill mongo"
@@ -95,6 +124,14 @@ chaos: $(VENV)/.dev ## Kill everything while it crawls; REQUESTS=100000 or SECON
 .PHONY: bench
 bench: $(VENV)/.dev $(BENCH_VENV)/.peers ## Measure against the floor and the peers
 	PEERS_PYTHON=$(CURDIR)/$(BENCH_VENV)/bin/python $(BIN)/python -m benchmarks $(ARGS)
+
+.PHONY: volume
+volume: $(VENV)/.dev ## Submit and drain REQUESTS=1000000 on one machine: rates, memory, disk, look-ups, nothing lost
+	@$(BIN)/python -m benchmarks.volume $(if $(REQUESTS),--requests "$(REQUESTS)") $(ARGS)
+
+.PHONY: cost
+cost: $(VENV)/.dev ## Print what a million pages cost; ARGS="--seconds 2 --page-kb 300" for yours, ARGS=--write for docs/cost.md
+	@$(BIN)/python -m infra.cost $(ARGS)
 
 # ---- environments ------------------------------------------------------------------------------
 
