@@ -128,13 +128,18 @@ def api(monkeypatch):
     return made
 
 
+def kept(client, tenant):
+    """All that Redis keeps of a tenant, old and new."""
+    return {key: client.dump(key) for key in client.scan_iter(f"*{tenant}*", count=1000)}
+
+
 def crawl_of(redis_connection, tenant, old):
     return RedisCrawl(redis_connection, tenant, old.name, "reader")
 
 
 def test_without_yes_it_counts_and_changes_nothing(old, imported, redis_connection, tenant):
     old.queue_requests()
-    before = redis_connection.client.dbsize()
+    before = kept(redis_connection.client, tenant)
 
     code, told = imported(old, "--to", "scheduler", "--tenant", tenant)
 
@@ -142,7 +147,8 @@ def test_without_yes_it_counts_and_changes_nothing(old, imported, redis_connecti
     assert (told["requests"], told["readable"], told["fingerprints"]) == (30, 30, 30)
     assert told["fingerprints_made_by"] == "scrapy-redis"
     assert not told["acted"]
-    assert redis_connection.client.dbsize() == before
+    assert kept(redis_connection.client, tenant) == before
+    assert len(before) == 2
 
 
 @pytest.mark.parametrize("queue", [PriorityQueue, FifoQueue])

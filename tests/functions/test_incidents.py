@@ -1,7 +1,7 @@
 """From what the monitor sees to what people, machines and the API's callers are told.
 
-The book of incidents is the stage's, which modules share: another module's monitor may have the
-turn, so looks are repeated until what is expected has come.
+The book of incidents is the stage's: a MongoDB of its own keeps the monitors of other modules, who
+have no topics and so only log what they tell, from taking the turn.
 """
 
 import json
@@ -13,9 +13,10 @@ import pytest
 
 from crawlfleet import names
 from crawlfleet.adapters import sns_notifier
+from infra.local.mongo_server import MongoServer
 from tests.contract.test_notifier import Refusing, Topic
 from tests.functions.http import ask, submit
-from tests.functions.world import STAGE, World, biz, default_bizs, environment_ends
+from tests.functions.world import STAGE, World, a_world, biz, default_bizs, environment_ends
 from tests.waiting import eventually
 
 TICK = {"source": "aws.events", "detail-type": "Scheduled Event"}
@@ -45,6 +46,15 @@ class Stage:
         self.look()
         self._heard += [one["Subject"] for one in self.people.heard()]
         return [subject for subject in self._heard if self.tenant in subject]
+
+
+@pytest.fixture(scope="module")
+def standing_world(own_redis: str) -> Iterator[World]:
+    with (
+        MongoServer(cache_gb=0.25, own=True) as server,
+        a_world(own_redis, server.uri, own_mongo=True) as world,
+    ):
+        yield world
 
 
 @pytest.fixture
