@@ -11,6 +11,7 @@ from crawlfleet.ports.harvest import Bizs, Coverages, DataQueue, Validator
 from crawlfleet.ports.hosts import Hosts, RobotsCache, RobotsCopy
 from crawlfleet.ports.ids import IdSource, WorkerNumbers
 from crawlfleet.ports.incidents import IncidentBook, Notifier
+from crawlfleet.ports.jobs import JobStore, SpiderStore
 from crawlfleet.ports.queue import (
     Intake,
     LeaseBook,
@@ -47,6 +48,7 @@ __all__ = [
     "IdSource",
     "IncidentBook",
     "Intake",
+    "JobStore",
     "Journal",
     "LeaseBook",
     "Ledgers",
@@ -66,6 +68,7 @@ __all__ = [
     "SeedFilter",
     "SeedStore",
     "Sessions",
+    "SpiderStore",
     "Staffing",
     "SubmissionKeys",
     "Ticks",

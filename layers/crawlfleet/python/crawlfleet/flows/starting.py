@@ -1,0 +1,138 @@
+"""Starting a job (SPEC.md C2): find what it is a run of, check it, freeze its rule, keep it.
+
+A name makes it one job, however often it is asked for: a fire of a schedule, a retried call.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from crawlfleet.errors import InvalidRequestError, NotFoundError, Problem
+from crawlfleet.flows.configuration import biz_of
+from crawlfleet.model.biz import Biz, Tree
+from crawlfleet.model.job import Job, JobOrder, JobState
+from crawlfleet.model.plan import DEFAULT_PRIORITY, KeptSpider, LinkNeeds
+from crawlfleet.model.request import Body
+from crawlfleet.model.start import Start
+from crawlfleet.model.submission import Submission
+from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.admission import Admission
+from crawlfleet.policy.job_names import job_name
+from crawlfleet.policy.starting import bind, problems_with, size, url_at
+from crawlfleet.ports import JobStore, RuleStore, SpiderStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartingPorts:
+    """What starting a job needs of the world."""
+
+    jobs: JobStore
+    spiders: SpiderStore
+    rules: RuleStore
+
+
+def start_job(ports: StartingPorts, tree: Tree, order: JobOrder, now: datetime) -> Job:
+    """Keep a job as ordered, or return the one that was started under its name before.
+
+    Raises:
+        UnknownBizError: the tenant has no such biz.
+        NotFoundError: the biz keeps no such spider, or not that version of it.
+        InvalidRequestError: every mistake, with its field; nothing is kept.
+    """
+    lane, biz = biz_of(tree, order.tenant, order.biz)
+    if order.name is not None:
+        standing = ports.jobs.get(order.tenant, order.biz, order.name)
+        if standing is not None:
+            return standing
+    kept = _spider(ports.spiders, order)
+    rule, start, problems = _what(order, kept, biz)
+    start, unbound = bind(start, order.values)
+    problems += unbound
+    problems += [] if problems else _refused(biz, rule, start)
+    if problems:
+        raise InvalidRequestError(dict.fromkeys(problems))
+    reader = biz.reader(rule)
+    assert reader is not None  # noqa: S101  admission has looked
+    ports.rules.freeze(lane, rule, reader)
+    return ports.jobs.create(_job(order, kept, rule, reader.version, start, now))
+
+
+def _spider(spiders: SpiderStore, order: JobOrder) -> KeptSpider | None:
+    if order.spider is None:
+        return None
+    kept = spiders.get(order.tenant, order.biz, order.spider, order.version)
+    if kept is None:
+        which = "" if order.version is None else f", version {order.version}"
+        raise NotFoundError(f"this biz keeps no spider called {order.spider[:64]!r}{which}")
+    return kept
+
+
+def _what(order: JobOrder, kept: KeptSpider | None, biz: Biz) -> tuple[str, Start, list[Problem]]:
+    """The rule and the start that a job of this order has."""
+    if kept is not None:
+        problems = [
+            Problem(field, "is the spider's own: a job is of a spider, or has both itself")
+            for field, given in (("rule", order.rule), ("start", order.start))
+            if given is not None
+        ]
+        return kept.plan.rule, kept.plan.start, problems
+    problems = []
+    rule = order.rule or (biz.readers[0] if len(biz.readers) == 1 else None)
+    if rule is None:
+        names = ", ".join(biz.readers[:10])
+        problems.append(Problem("rule", f"is missing; this biz has: {names}"))
+    if order.start is None:
+        problems.append(Problem("start", "is missing, and so is a spider"))
+    start = order.start or Start()
+    return rule or "", start, problems or problems_with(start)
+
+
+def _refused(biz: Biz, rule: str, start: Start) -> list[Problem]:
+    """What admission finds wrong: with every URL, or with both ends of a pattern."""
+    admission = Admission(biz)
+    count = size(start)
+    indices = range(count) if start.pattern is None else sorted({0, count - 1})
+    found: list[Problem] = []
+    for index in indices:
+        path = f"start.urls[{index}]." if start.pattern is None else "start.pattern."
+        admitted = admission.admit(Submission(url=url_at(start, index), rule=rule), path)
+        if isinstance(admitted, Body):
+            continue
+        found += [
+            Problem("rule", problem.message)
+            if problem.field.endswith(".rule")
+            else Problem(problem.field.removesuffix(".url"), problem.message)
+            for problem in admitted
+        ]
+    return found
+
+
+def _job(
+    order: JobOrder,
+    kept: KeptSpider | None,
+    rule: str,
+    rule_version: str,
+    start: Start,
+    now: datetime,
+) -> Job:
+    plan = None if kept is None else kept.plan
+    usual = DEFAULT_PRIORITY if plan is None else plan.priority
+    return Job(
+        tenant=order.tenant,
+        biz=order.biz,
+        name=order.name or job_name(order.spider or rule, now),
+        state=JobState.EXPANDING,
+        rule=rule,
+        rule_version=rule_version,
+        start=start,
+        size=size(start),
+        created_at=from_ms(to_ms(now)),
+        by=order.by,
+        spider=order.spider,
+        spider_version=None if kept is None else kept.version,
+        schedule=order.schedule,
+        fire_at=order.fire_at,
+        values=order.values,
+        priority=usual if order.priority is None else order.priority,
+        link=LinkNeeds() if plan is None else plan.link,
+        pool=None if plan is None else plan.pool,
+    )

@@ -1,0 +1,115 @@
+"""A job: one run of a spider, a schedule or a list of URLs, made into tasks (SPEC.md B2, C2, C3).
+
+Its tasks are requests that carry its name, and its end is read from their ledger, not from a queue.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+
+import msgspec
+
+from crawlfleet.model.ids import RequestId
+from crawlfleet.model.plan import DEFAULT_PRIORITY, LinkNeeds
+from crawlfleet.model.start import Start
+
+
+class JobState(StrEnum):
+    """Where a job is. ``PLACING`` waits for a worker that it suits, where that is wanted."""
+
+    PLACING = "placing"
+    EXPANDING = "expanding"
+    RUNNING = "running"
+    CANCELLING = "cancelling"
+    DONE = "done"
+    CANCELLED = "cancelled"
+    UNPLACED = "unplaced"
+
+
+#: Nothing more will happen to a job in these.
+ENDED = frozenset({JobState.DONE, JobState.CANCELLED, JobState.UNPLACED})
+#: These still make tasks.
+EXPANDABLE = frozenset({JobState.EXPANDING})
+
+
+class TaskBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """Tasks ``first`` up to, and without, ``first + len(ids)``; written before they are stored.
+
+    Whoever finds a batch that stands goes on with its ids, so no task is made twice.
+    """
+
+    first: int
+    ids: tuple[RequestId, ...]
+    queued_at: datetime
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as it is kept; ``(tenant, biz, name)`` is its key.
+
+    Attributes:
+        spider: The kept spider it is a run of, ``spider_version`` its version; None without one.
+        schedule: The schedule that fired it, at ``fire_at``; None otherwise.
+        by: Who started it: ``api``, ``schedule``, ``run_now``, ``event``.
+        rule: What reads its pages, ``rule_version`` frozen for all of its tasks.
+        start: Its tasks, every place filled; ``size`` how many they are.
+        priority: Its tasks' (policy.ageing).
+        link: What a worker's way to the site must be like.
+        pool: The workers whose queue its tasks go to; None is any.
+        expanded: So many tasks are stored.
+        batch: Tasks that are being stored.
+        looked_at: When its ledger was last looked at.
+        counts: Tasks by how they ended, once it has: done, dead, cancelled, expired.
+        trouble: Why it does not go on, for people; None while it does.
+    """
+
+    tenant: str
+    biz: str
+    name: str
+    state: JobState
+    rule: str
+    rule_version: str
+    start: Start
+    size: int
+    created_at: datetime
+    by: str
+    spider: str | None = None
+    spider_version: int | None = None
+    schedule: str | None = None
+    fire_at: datetime | None = None
+    values: dict[str, str] = {}
+    priority: int = DEFAULT_PRIORITY
+    link: LinkNeeds = LinkNeeds()
+    pool: str | None = None
+    expanded: int = 0
+    batch: TaskBatch | None = None
+    expanded_at: datetime | None = None
+    cancelled_at: datetime | None = None
+    looked_at: datetime | None = None
+    ended_at: datetime | None = None
+    counts: dict[str, int] = {}
+    trouble: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Tenant, biz and name."""
+        return self.tenant, self.biz, self.name
+
+
+class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wants started: a kept spider, or a rule with a start of its own.
+
+    ``version`` is a version of the spider, None the newest. ``values`` fill the start's open
+    places. Under one ``name`` a job is started once, whoever asks again; None makes up a new one.
+    """
+
+    tenant: str
+    biz: str
+    by: str
+    name: str | None = None
+    spider: str | None = None
+    version: int | None = None
+    rule: str | None = None
+    start: Start | None = None
+    values: dict[str, str] = {}
+    priority: int | None = None
+    schedule: str | None = None
+    fire_at: datetime | None = None

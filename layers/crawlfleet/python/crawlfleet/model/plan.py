@@ -1,0 +1,68 @@
+"""A spider as it is kept (SPEC.md B2, C2): what its jobs crawl, by which rule, what they need."""
+
+from datetime import datetime
+from hashlib import blake2b
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from crawlfleet.model.document import Count, Document, RuleName, Seconds, Slug
+from crawlfleet.model.start import Start
+from crawlfleet.model.submission import Url
+from crawlfleet.model.words import Words
+
+#: From 0 to 10; what waits gains on what is above it (policy.ageing).
+Priority = Annotated[int, Meta(ge=0, le=10)]
+DEFAULT_PRIORITY = 5
+
+
+class LinkNeeds(Document, frozen=True, kw_only=True):
+    """What the way from a worker to the site must be like for it to apply for a job (SPEC.md B4).
+
+    ``test_url`` is what is asked for to find out; the job's first URL where it is null. None is no
+    limit. ``seconds`` are until the answer's first byte, ``bytes_per_second`` those of its body.
+    """
+
+    test_url: Url | None = None
+    seconds_below: Seconds | None = None
+    bytes_per_second_above: Count | None = None
+
+
+class SpiderPlan(Document, frozen=True, kw_only=True):
+    """What a client says of a spider; ``rule`` is a rule or an executor's spider of the biz.
+
+    ``pool`` pins its jobs to the workers of a pool; None leaves it to the award.
+    """
+
+    rule: RuleName
+    start: Start
+    priority: Priority = DEFAULT_PRIORITY
+    link: LinkNeeds = LinkNeeds()
+    pool: Slug | None = None
+    description: Annotated[str, Meta(max_length=1000)] = ""
+
+    @property
+    def digest(self) -> str:
+        """Twelve hex digits that differ for every different plan (the description aside)."""
+        content = msgspec.json.encode(msgspec.structs.replace(self, description=""), order="sorted")
+        return blake2b(content, digest_size=6).hexdigest()
+
+
+class KeptSpider(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a spider; ``version`` counts from 1, a plan that is put again stays the same."""
+
+    tenant: str
+    biz: str
+    name: str
+    version: int
+    plan: SpiderPlan
+    put_at: datetime
+
+
+#: Names of kept spiders: they become part of a job's name.
+SpiderName = Annotated[
+    str,
+    Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}\Z"),
+    Words("up to 32 of a-z, 0-9, _ and -, a letter or a digit first"),
+]

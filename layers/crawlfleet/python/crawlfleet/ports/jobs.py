@@ -1,0 +1,110 @@
+"""Jobs, and the spiders they are runs of, as they are kept (SPEC.md B2, C2, C3)."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from crawlfleet.model.job import Job, JobState, TaskBatch
+from crawlfleet.model.plan import KeptSpider, SpiderPlan
+
+
+class SpiderStore(Protocol):
+    """Kept spiders, every version of them."""
+
+    def put(self, tenant: str, biz: str, name: str, plan: SpiderPlan, now: datetime) -> KeptSpider:
+        """Keep a plan as the spider's newest version; the newest itself where it is the same.
+
+        Two that put at once make two versions, none lost.
+        """
+        ...
+
+    def get(
+        self, tenant: str, biz: str, name: str, version: int | None = None
+    ) -> KeptSpider | None:
+        """One version, the newest where none is named; None where there is none.
+
+        Versions of a deleted spider are still found by their number, as jobs name them.
+        """
+        ...
+
+    def of_biz(self, tenant: str, biz: str, after: str | None, limit: int) -> list[KeptSpider]:
+        """The newest version of each spider, by name, beginning after a name."""
+        ...
+
+    def versions(self, tenant: str, biz: str, name: str, limit: int) -> list[KeptSpider]:
+        """Versions of a spider, the newest first."""
+        ...
+
+    def delete(self, tenant: str, biz: str, name: str) -> bool:
+        """Start it no more; its versions stay for those who look at its jobs. False without one."""
+        ...
+
+
+class JobStore(Protocol):
+    """Jobs of all tenants."""
+
+    def create(self, job: Job) -> Job:
+        """Keep a new job; where one of its name stands, nothing is done and that one returned."""
+        ...
+
+    def get(self, tenant: str, biz: str, name: str) -> Job | None:
+        """One job, or None."""
+        ...
+
+    def of_biz(
+        self,
+        tenant: str,
+        biz: str,
+        *,
+        states: Sequence[JobState],
+        spider: str | None,
+        schedule: str | None,
+        after: tuple[datetime, str] | None,
+        limit: int,
+    ) -> list[Job]:
+        """Jobs, the newest first, beginning after one's ``(created_at, name)``.
+
+        No ``states`` are all; None is no filter.
+        """
+        ...
+
+    def count_open(self, tenant: str, biz: str, schedule: str | None = None) -> int:
+        """How many have not ended, of the biz or of one schedule of it."""
+        ...
+
+    def expandable(self, limit: int) -> list[Job]:
+        """Jobs that still make tasks, whoever was looked at longest ago first (``looked_at``)."""
+        ...
+
+    def watched(self, limit: int) -> list[Job]:
+        """Jobs that run or are being cancelled, whoever was looked at longest ago first."""
+        ...
+
+    def open_batch(self, job: Job, batch: TaskBatch) -> Job | None:
+        """Write down which tasks come next.
+
+        On the condition that the job still expands, has expanded just up to ``batch.first``, and
+        has no batch open. Returns the job as it stands then: with this batch, or with another's, to
+        go on with; None where it is gone.
+        """
+        ...
+
+    def close_batch(self, job: Job, batch: TaskBatch, now: datetime) -> Job | None:
+        """Its tasks are stored: ``expanded`` goes on. The job runs once that is all of them.
+
+        Whoever closes second changes nothing. Returns the job as it stands, None where it is gone.
+        A job that is being cancelled closes its batch too and makes no other one.
+        """
+        ...
+
+    def cancel(self, tenant: str, biz: str, name: str, now: datetime) -> Job | None:
+        """Have a job cancelled that has not ended; returns the job as it stands, None if none."""
+        ...
+
+    def look(self, job: Job, now: datetime, trouble: str | None = None) -> None:
+        """It was looked at now, and this is why it does not go on."""
+        ...
+
+    def end(self, job: Job, state: JobState, counts: dict[str, int], now: datetime) -> bool:
+        """It has ended, with so many tasks each way; False where somebody has ended it already."""
+        ...
