@@ -53,6 +53,8 @@ def start_job(ports: StartingPorts, tree: Tree, order: JobOrder, now: datetime) 
     reader = biz.reader(rule)
     assert reader is not None  # noqa: S101  admission has looked
     ports.rules.freeze(lane, rule, reader)
+    if kept is not None:
+        ports.spiders.hold(kept)
     return ports.jobs.create(_job(order, kept, rule, reader.version, start, now))
 
 

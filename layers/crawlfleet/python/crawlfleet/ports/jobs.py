@@ -9,13 +9,22 @@ from crawlfleet.model.plan import KeptSpider, SpiderPlan
 
 
 class SpiderStore(Protocol):
-    """Kept spiders, every version of them."""
+    """Kept spiders: of each the last versions (``MOST_VERSIONS``), and whatever is held."""
 
     def put(self, tenant: str, biz: str, name: str, plan: SpiderPlan, now: datetime) -> KeptSpider:
         """Keep a plan as the spider's newest version; the newest itself where it is the same.
 
-        Two that put at once make two versions, none lost.
+        Another description alone makes no version: it takes the old one's place. Two that put at
+        once make two versions, none lost. A deleted spider's numbers go on where they were.
+
+        Raises:
+            QuotaExceededError: the biz keeps as many spiders as it may (``MOST_SPIDERS``).
+            StoreConflictError: so many put at once that this one never had its turn.
         """
+        ...
+
+    def hold(self, spider: KeptSpider) -> None:
+        """A job or a schedule names this version: it is found by its number from now on."""
         ...
 
     def get(
@@ -23,7 +32,7 @@ class SpiderStore(Protocol):
     ) -> KeptSpider | None:
         """One version, the newest where none is named; None where there is none.
 
-        Versions of a deleted spider are still found by their number, as jobs name them.
+        Held versions of a deleted spider are still found by their number, as jobs name them.
         """
         ...
 
@@ -36,7 +45,7 @@ class SpiderStore(Protocol):
         ...
 
     def delete(self, tenant: str, biz: str, name: str) -> bool:
-        """Start it no more; its versions stay for those who look at its jobs. False without one."""
+        """Start it no more; held versions stay for who looks at its jobs. False without one."""
         ...
 
 
