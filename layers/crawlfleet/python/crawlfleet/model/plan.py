@@ -68,6 +68,18 @@ class KeptSpider(msgspec.Struct, frozen=True, kw_only=True):
     put_at: datetime
 
 
+class ConfiguredSpider(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule, or an executor's spider, of the biz document, beside the spiders that are kept.
+
+    ``version`` is that of its content; ``executor`` is None where it is a rule.
+    """
+
+    name: str
+    version: str
+    executor: str | None
+    description: str
+
+
 #: Names of kept spiders: they become part of a job's name.
 SpiderName = Annotated[
     str,

@@ -19,7 +19,7 @@ class SpiderStore(Protocol):
 
         Raises:
             QuotaExceededError: the biz keeps as many spiders as it may (``MOST_SPIDERS``).
-            StoreConflictError: so many put at once that this one never had its turn.
+            StoreUnavailableError: also where so many put at once that it never had its turn.
         """
         ...
 

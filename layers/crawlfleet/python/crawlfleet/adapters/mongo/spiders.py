@@ -18,8 +18,8 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
-from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
-from crawlfleet.errors import QuotaExceededError, StoreConflictError
+from crawlfleet.adapters.mongo.connection import PART, Document, MongoNodes, border
+from crawlfleet.errors import QuotaExceededError, StoreUnavailableError
 from crawlfleet.model.plan import MOST_SPIDERS, MOST_VERSIONS, KeptSpider, SpiderPlan
 from crawlfleet.model.times import from_ms, to_ms
 
@@ -73,7 +73,7 @@ class MongoSpiders:
                 if made.version > MOST_VERSIONS:
                     self._drop(made, made.version - MOST_VERSIONS)
                 return made
-        raise StoreConflictError(f"too many put the spider {name!r} at once")
+        raise StoreUnavailableError(PART, f"too many put the spider {name!r} at once")
 
     def hold(self, spider: KeptSpider) -> None:
         """See ports.SpiderStore.hold."""
