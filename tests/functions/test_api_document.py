@@ -70,12 +70,16 @@ def test_everything_documented_answers(world, document):
     world.push(default_bizs(), stage={"operators": [world.tenants["acme"]]})
     schedule = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/"]}
     assert ask(world, "PUT", "/v1/docs/schedules/nightly", schedule).status == 200
+    spider = {"rule": "page", "start": {"urls": ["https://example.org/"]}}
+    assert ask(world, "PUT", "/v1/docs/spiders/all", spider).status == 201
     letters = dict(zip(_ON_A_LETTER, dead_letters(world, len(_ON_A_LETTER)), strict=True))
     # After the worker that makes those: it would try this one too, until it is dead, by luck.
     [request_id] = submit(world, "https://example.org/")
     segment, key = failed_seed(world)
     values = {"biz": "docs", "id": request_id, "name": "nightly", "segment": segment, "key": key}
+    values["spider"] = "all"
     bodies = {
+        "putSpider": {**spider, "priority": 9},
         "offerSeeds": {"seeds": [{"url": "https://example.org/2"}]},
         "releaseSeeds": {"filter": {"segment": "another"}},
         "forgetSeeds": {"filter": {"segment": "another"}},
@@ -102,7 +106,7 @@ def test_everything_documented_answers(world, document):
 
 def test_open_paths_need_no_key_and_all_others_do(world, document):
     seed = {"segment": "2026-03-01", "key": "0" * 32}
-    values = {"biz": "docs", "id": "1", "name": "nightly", **seed}
+    values = {"biz": "docs", "id": "1", "name": "nightly", "spider": "all", **seed}
     for (method, path), operation in document.operations.items():
         place = re.sub(r"{(\w+)}", lambda match: values[match[1]], path)
         answer = ask(world, method, place, "{}", key=None)
