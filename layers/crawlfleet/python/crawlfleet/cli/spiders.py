@@ -21,7 +21,7 @@ _RANGE: Final = re.compile(r"([0-9]{1,16})\.\.([0-9]{1,16})(?:/([0-9]{1,16}))?\Z
 
 @click.group()
 def spider() -> None:
-    """Keep spiders: a rule, what it crawls, and what its jobs need."""
+    """Keep spiders: a rule, what it crawls, what it needs."""
 
 
 @spider.command("list")
