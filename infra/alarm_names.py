@@ -14,6 +14,7 @@ from infra.stages import ElastiCache, Stage
 MONITOR_SILENT: Final = "monitor-silent"
 SCHEDULER_SILENT: Final = "scheduler-silent"
 MESSAGES_FAILED: Final = "messages-failed"
+STARTS_UNDELIVERED: Final = "starts-undelivered"
 API_FAULTS: Final = "api-faults"
 API_SLOW: Final = "api-slow"
 
@@ -89,6 +90,8 @@ def _of_stage(stage: Stage) -> Iterator[str]:
             yield slow(spec.name)
         if spec.keeps_dead_letters:
             yield dead_letters(spec.name)
+    if stage.spider_rules:
+        yield STARTS_UNDELIVERED
     if isinstance(stage.redis, ElastiCache):
         for node in redis_nodes(stage, stage.redis):
             yield redis_cpu(stage.name, node)

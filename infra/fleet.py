@@ -8,7 +8,7 @@ Every journey begins at a door that is described here: a route, a clock, or anot
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -333,7 +333,9 @@ FLEET: Final = Fleet(
             timeout_seconds=120,
             vendor=("core", "plans"),
             grants=Grants(invokes=(names.ID_ISSUER, names.CONSUMER), limits=(names.CONSUMER,)),
-            asynchronous=_TICK,
+            # The event of a rule that starts a spider comes once: where a store is away, Lambda
+            # tries again, after one minute and after two more. What was done is not done twice.
+            asynchronous=replace(_TICK, retry_attempts=2, max_event_age_seconds=600),
         ),
         FunctionSpec(
             name=names.MONITOR,

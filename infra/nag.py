@@ -149,6 +149,11 @@ ACCEPTED: Final = (
         at="compute/consumer/Role/DefaultPolicy/Resource",
         reason="Lists of proxies of this stage, which operators make by hand.",
     ),
+    Accepted(
+        rule="SQS3",
+        at="events/starts/Undelivered/Resource",
+        reason="It is the dead-letter queue of EventBridge's rules, which the rule does not see.",
+    ),
     # ---- API ----
     Accepted(
         rule="APIG1",

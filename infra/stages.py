@@ -12,6 +12,8 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
+from infra.spider_rules import SpiderRule, mistakes_of
+
 #: Before that age S3 moves nothing into its cheaper class.
 _LEAST_DAYS: Final = 30
 _REDIS_SCHEMES: Final = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
@@ -237,6 +239,7 @@ class Stage:
         tags: Tags of every resource, beside ``crawlfleet``.
         scrapy_packages: Folders of the packages whose Scrapy spiders consumers run, relative to the
             checkout, such as ``"../shop-crawler/shop"``. None: nothing of Scrapy is deployed.
+        spider_rules: Rules of EventBridge that start kept spiders.
 
     Raises:
         StageError: Settings that exclude each other.
@@ -261,6 +264,7 @@ class Stage:
     keep_state: bool = True
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     scrapy_packages: tuple[str, ...] = ()
+    spider_rules: tuple[SpiderRule, ...] = ()
 
     def __post_init__(self) -> None:
         if mistakes := list(self._mistakes()):
@@ -292,6 +296,7 @@ class Stage:
             yield "redis.cluster_shards is below 1; None is no cluster mode"
         yield from self.archive.mistakes()
         yield from self.notify.mistakes()
+        yield from mistakes_of(self.spider_rules)
         if self.atlas is not None:
             if self.vpc is None:
                 yield "atlas lets in the addresses of the NAT; there is no vpc"

@@ -1,5 +1,6 @@
 """scheduler: the minute's tick (SPEC.md A5, A9, B1, C5): schedules, the dead, recovery, scaling.
 
+An event of a rule of somebody's own starts a spider (SPEC.md B1, C2).
 An alarm that comes through SNS has it look after the number of workers at once (SPEC.md A12).
 
 Opens the config centre, MongoDB and Redis; asks the id-issuer for ids, wakes consumers and sets

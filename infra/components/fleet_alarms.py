@@ -62,6 +62,7 @@ class FleetAlarms(Construct):
         dead_letters: Mapping[str, sqs.IQueue],
         api: apigateway.RestApi,
         notifications: Notifications,
+        undelivered: sqs.IQueue | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._stage = stage
@@ -75,6 +76,8 @@ class FleetAlarms(Construct):
             self._function(spec, functions[spec.name])
             if spec.asynchronous is not None and spec.keeps_dead_letters:
                 self._dead_letters(spec.name, spec.asynchronous, dead_letters[spec.name])
+        if undelivered is not None:
+            self._undelivered(undelivered)
         self._api(api)
         if isinstance(stage.redis, ElastiCache):
             for node in alarm_names.redis_nodes(stage, stage.redis):
@@ -178,9 +181,25 @@ class FleetAlarms(Construct):
         self._alarm(
             alarm_names.dead_letters(name),
             f"Events of the {name} were given up on. The attribute ErrorMessage of the messages in"
-            f" the queue {queue.queue_name} says why. No event has to be sent again, as the next"
-            f" tick does its work: purge the queue when the cause is mended, or wait for"
-            f" {treated.dead_letters_kept_hours} h, after which each is gone.",
+            f" the queue {queue.queue_name} says why. No tick has to be sent again, as the next one"
+            " does its work; what starts a spider has: hand it over by hand. Purge the queue when"
+            f" the cause is mended, or wait for {treated.dead_letters_kept_hours} h, after which"
+            " each is gone.",
+            queue.metric_approximate_number_of_messages_visible(
+                period=Duration.minutes(5), statistic="Maximum"
+            ),
+            threshold=0,
+            minutes=1,
+            missing=_QUIET,
+        )
+
+    def _undelivered(self, queue: sqs.IQueue) -> None:
+        self._alarm(
+            alarm_names.STARTS_UNDELIVERED,
+            "EventBridge could not give an event to the scheduler that is to start a spider. The"
+            f" attribute ERROR_MESSAGE of the messages in the queue {queue.queue_name} says why."
+            " What they say can be handed to the scheduler by hand, for up to 14 days: it starts"
+            " each once. Then purge the queue.",
             queue.metric_approximate_number_of_messages_visible(
                 period=Duration.minutes(5), statistic="Maximum"
             ),

@@ -13,6 +13,7 @@ from infra.components.clock_rule import ClockRule
 from infra.components.fleet_alarms import FleetAlarms
 from infra.components.fleet_dashboard import FleetDashboard
 from infra.components.scale_up import ScaleUp
+from infra.components.spider_rules import SpiderRules
 from infra.fleet import FLEET
 from infra.stacks.state_stack import StateStack
 from infra.stages import Stage as Settings
@@ -42,6 +43,15 @@ class EventsStack(Stack):
             ClockRule(
                 self, clock.name, clock=clock, stage=stage, function=functions[clock.function]
             )
+        undelivered = None
+        if stage.spider_rules:
+            undelivered = SpiderRules(
+                self,
+                "starts",
+                stage=stage,
+                rules=stage.spider_rules,
+                scheduler=functions[names.SCHEDULER],
+            ).undelivered
         alarms = FleetAlarms(
             self,
             "alarms",
@@ -50,6 +60,7 @@ class EventsStack(Stack):
             dead_letters=dead_letters,
             api=api,
             notifications=state.notifications,
+            undelivered=undelivered,
         )
         ScaleUp(
             self,

@@ -41,6 +41,7 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import HostAsk, HostReport, RobotsCopy
 from crawlfleet.model.request import Entry
 from crawlfleet.model.staff import FLEET_POOL, Shown, Staff
+from crawlfleet.model.tick import TickPart
 from crawlfleet.model.totals import Depth
 from crawlfleet.model.worker import Card, HeldNumber
 from crawlfleet.policy.segment import FOREVER
@@ -102,6 +103,7 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     ),
     "paces": lambda it: RedisStaffing(it).paces(FLEET_POOL),
     "tick": lambda it: RedisTicks(it).note(1.0, {}),
+    "fault between ticks": lambda it: RedisTicks(it).tell_fault(TickPart.STARTS, "one"),
     "last tick": lambda it: RedisTicks(it).last(),
     "muster": lambda it: RedisStaffing(it).muster(
         FLEET_POOL, "a", Shown(pace=1.0), NOW, {"acme/docs": Shown(pace=1.0)}

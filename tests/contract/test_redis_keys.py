@@ -87,6 +87,7 @@ def fill(connection: RedisConnection, lane: Lane, fleet: str) -> None:
     staffing.settle("fleet", standing, Staff(needed=1, kept=1, at_ms=standing.now_ms))
     assert staffing.muster("fleet", "a", Shown(pace=1.0), NOW, {lane.path: Shown(pace=1.0)}).leaves
     RedisTicks(connection, fleet=fleet).note(1.0, {TickPart.SEEDS: 1})
+    RedisTicks(connection, fleet=fleet).tell_fault(TickPart.STARTS, "an-event")
     RedisWatch(connection, fleet=fleet).take_turn("bury", "a", TERM, TERM)
     RedisWorkerNumbers(connection, fleet=fleet).lease("a", 1, 1)
 

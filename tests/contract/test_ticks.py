@@ -87,3 +87,34 @@ def test_a_server_whose_clock_was_set_back_has_ticked_just_now(redis_connection,
     redis_connection.client.set(fleet_keys(tenant).tick, b"99999999999999 1")
 
     assert RedisTicks(redis_connection, fleet=tenant).last().seconds_ago == 0
+
+
+def test_what_fails_between_ticks_is_told_with_the_latest_one(ticks):
+    ticks.note(1.0, {TickPart.SEEDS: 2})
+    for what in ("a", "b", "a"):
+        ticks.tell_fault(TickPart.STARTS, what)
+    ticks.tell_fault(TickPart.SEEDS, "c")
+
+    assert ticks.last().faults == {"seeds": 3, "starts": 2}
+    ticks.note(1.0, {})
+    assert ticks.last().faults == {"seeds": 1, "starts": 2}
+
+
+def test_what_failed_long_ago_is_told_no_more(ticks, monkeypatch):
+    for module in ("memory", "redis_queue"):
+        monkeypatch.setattr(f"crawlfleet.adapters.{module}.ticks.BETWEEN_SECONDS", 0.2)
+    monkeypatch.setattr("crawlfleet.adapters.redis_queue.ticks._LIFE_MS", 200)
+    ticks.note(1.0, {})
+    ticks.tell_fault(TickPart.STARTS, "a")
+
+    eventually(lambda: ticks.last().faults == {}, 5, "it is forgotten")
+
+
+def test_of_what_fails_between_ticks_so_much_is_kept_and_no_more(ticks, monkeypatch):
+    for module in ("memory", "redis_queue"):
+        monkeypatch.setattr(f"crawlfleet.adapters.{module}.ticks.MOST_BETWEEN", 3)
+    ticks.note(1.0, {})
+    for number in range(5):
+        ticks.tell_fault(TickPart.STARTS, f"event-{number}")
+
+    assert ticks.last().faults == {"starts": 3}

@@ -70,12 +70,16 @@ def test_everything_documented_answers(world, document):
     world.push(default_bizs(), stage={"operators": [world.tenants["acme"]]})
     schedule = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/"]}
     assert ask(world, "PUT", "/v1/docs/schedules/nightly", schedule).status == 200
+    spider = {"rule": "page", "start": {"urls": ["https://example.org/"]}}
+    assert ask(world, "PUT", "/v1/docs/spiders/all", spider).status == 201
     letters = dict(zip(_ON_A_LETTER, dead_letters(world, len(_ON_A_LETTER)), strict=True))
     # After the worker that makes those: it would try this one too, until it is dead, by luck.
     [request_id] = submit(world, "https://example.org/")
     segment, key = failed_seed(world)
     values = {"biz": "docs", "id": request_id, "name": "nightly", "segment": segment, "key": key}
+    values["spider"] = "all"
     bodies = {
+        "putSpider": {**spider, "priority": 9},
         "offerSeeds": {"seeds": [{"url": "https://example.org/2"}]},
         "releaseSeeds": {"filter": {"segment": "another"}},
         "forgetSeeds": {"filter": {"segment": "another"}},
@@ -102,7 +106,7 @@ def test_everything_documented_answers(world, document):
 
 def test_open_paths_need_no_key_and_all_others_do(world, document):
     seed = {"segment": "2026-03-01", "key": "0" * 32}
-    values = {"biz": "docs", "id": "1", "name": "nightly", **seed}
+    values = {"biz": "docs", "id": "1", "name": "nightly", "spider": "all", **seed}
     for (method, path), operation in document.operations.items():
         place = re.sub(r"{(\w+)}", lambda match: values[match[1]], path)
         answer = ask(world, method, place, "{}", key=None)
@@ -173,6 +177,22 @@ def _of_seeds(body: dict[str, Any]) -> dict[str, Any]:
     return {**sensible, "seeds": [], "filter": {"segment": "2026-03-01", "state": "failed"}}
 
 
+def _of_spiders(body: dict[str, Any]) -> dict[str, Any]:
+    """A spider that crawls something; the rest is as it came."""
+    values = {"page": {"first": 1, "last": 100}, "zone": ["north", "south"]}
+    start = {"pattern": "https://example.org/{zone}/{page}?of={kind}", "values": values}
+    sensible = {**body, "rule": "page", "start": start}
+    if body.get("pool") is not None:
+        sensible["pool"] = "main"
+    # To a schema 5.0 is a whole number; here it is none.
+    whole = {"priority": 7, "test_url": "https://example.org/ping", "bytes_per_second_above": 9}
+    sensible |= {name: value for name, value in whole.items() if name in body}
+    if body.get("link"):
+        link = body["link"]
+        sensible["link"] = {**link, **{name: whole[name] for name in whole if link.get(name)}}
+    return sensible
+
+
 def _of_trials(body: dict[str, Any]) -> dict[str, Any]:
     """The body of a trial, on a page that is sent along."""
     page = {"body": "<title>one</title>", "url": "https://example.org/"}
@@ -188,7 +208,8 @@ _TAKING_BODIES = [route for route in ROUTES if route.body and route.operation !=
 @pytest.mark.parametrize("route", _TAKING_BODIES, ids=lambda route: route.operation)
 def test_whatever_fits_the_document_and_means_something_is_accepted(world, route):
     schema = schemathesis.openapi.from_wsgi("/openapi.json", wsgi(world))
-    place = {"biz": "docs", "name": "nightly"} if "{name}" in route.path else {"biz": "docs"}
+    named = {"name": "nightly", "spider": "all"}
+    place = {"biz": "docs", **{at: name for at, name in named.items() if f"{{{at}}}" in route.path}}
 
     @given(schema[route.path][route.method].as_strategy(path_parameters=place))
     @_BOUNDED
@@ -199,13 +220,15 @@ def test_whatever_fits_the_document_and_means_something_is_accepted(world, route
             case.body = _of_seeds(case.body)
         elif route.operation == "tryRule":
             case.body = _of_trials(case.body)
+        elif route.operation == "putSpider":
+            case.body = _of_spiders(case.body)
         else:
             case.body = _with_meaning(case.body)
         headers = {"x-api-key": "acme"}
         if "Idempotency-Key" in (case.headers or {}):
             headers["Idempotency-Key"] = uuid4().hex
         answer = case.call_and_validate(headers=headers)
-        assert answer.status_code in {200, 202}, answer.text
+        assert answer.status_code in {200, 201, 202}, answer.text
         if "id" in answer.json():
             found = ask(world, "GET", f"/v1/docs/requests/{answer.json()['id']}")
             sent = {

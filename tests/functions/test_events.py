@@ -65,8 +65,8 @@ def run_router(world: World, case: dict[str, Any], answers: dict[str, Any]) -> A
 
 
 def given(world: World, case: dict[str, Any]) -> dict[str, Any]:
-    """Run the cases that come before; their answers by name."""
-    answers: dict[str, Any] = {}
+    """Run the cases that come before; their answers by name, and the tenants' names."""
+    answers: dict[str, Any] = {"tenants": world.tenants}
     for earlier in case.get("given", ()):
         name = earlier.removeprefix("router/")
         before = load(f"router/{name}")

@@ -51,6 +51,9 @@ _CACHES = (
 STAGE = "test"
 CEILING = 6
 
+#: What of the control database is stored because somebody asked for it.
+_KEPT = ("schedules", "spiders")
+
 #: Ids of the API keys that events carry; whose they are is what a tree says.
 KEYS = {"acme": "key-acme", "rival": "key-rival"}
 
@@ -236,7 +239,7 @@ class World:
     # ---- what is stored ------------------------------------------------------------------------
 
     def stored(self, first: str = "acme") -> int:
-        """Requests, schedules and records of a tenant in MongoDB, all in all."""
+        """Requests, schedules, spiders and records of a tenant in MongoDB, all in all."""
         tenant = self.tenants[first]
         found = 0
         for name in self.mongo.list_database_names():
@@ -245,7 +248,8 @@ class World:
                 for collection in database.list_collection_names():
                     found += database[collection].count_documents({"flag": {"$exists": True}})
         control = self.mongo["cf_control"]
-        return found + control["schedules"].count_documents({"tenant": tenant})
+        kept = (control[name].count_documents({"tenant": tenant}) for name in _KEPT)
+        return found + sum(kept)
 
     def queued(self, first: str = "acme", biz_name: str = "docs") -> int:
         """Entries in the queue of a biz."""
@@ -263,9 +267,10 @@ class World:
         for name in self.mongo.list_database_names():
             if any(name.startswith(f"cf_{tenant}_") for tenant in self.tenants.values()):
                 self.mongo.drop_database(name)
-        self.mongo["cf_control"]["schedules"].delete_many(
-            {"tenant": {"$in": list(self.tenants.values())}}
-        )
+        for name in (*_KEPT, "spider_versions"):
+            self.mongo["cf_control"][name].delete_many(
+                {"tenant": {"$in": list(self.tenants.values())}}
+            )
 
 
 def thaw() -> None:

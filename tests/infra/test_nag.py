@@ -9,12 +9,19 @@ from aws_cdk import aws_s3 as s3
 from infra import nag
 from infra.app import add_stacks
 from infra.nag import ACCEPTED, Finding
+from infra.spider_rules import SpiderRule
 from infra.stages import AWS_LARGE, AWS_SMALL, STAGES, Atlas, GivenRedis, Nat, Stage, Vpc
 
 #: What people may choose in a stage of their own, beside the stages that there are.
 CHOICES = {
     "gateways": dataclasses.replace(AWS_LARGE, vpc=Vpc(nat_count=2, nat=Nat.GATEWAY)),
     "atlas": dataclasses.replace(AWS_LARGE, atlas=Atlas(org_id="5f", region="US_EAST_1")),
+    "spider-rules": dataclasses.replace(
+        AWS_LARGE,
+        spider_rules=(
+            SpiderRule(name="a", tenant="acme", biz="shop", spider="s", schedule="rate(1 day)"),
+        ),
+    ),
     "public-stores": dataclasses.replace(
         AWS_SMALL, vpc=None, redis=GivenRedis(url="rediss://cache.example", has_token=True)
     ),

@@ -10,10 +10,14 @@ import msgspec
 import pytest
 from cronsim import CronSim
 
+from crawlfleet.adapters.memory.schedules import MemorySchedules
+from crawlfleet.adapters.memory.spiders import MemorySpiders
 from crawlfleet.cli.folder import read_file, read_folder, render
 from crawlfleet.executors import check_spider
 from crawlfleet.extract import RuleExtractor, check_rule
+from crawlfleet.flows.spiders import SpiderPorts, put_spider
 from crawlfleet.model.outcome import Page
+from crawlfleet.model.plan import SpiderPlan
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.schedule import Schedule
 from crawlfleet.policy.configuration import adopt
@@ -21,6 +25,7 @@ from crawlfleet.policy.document_checks import unchecked
 
 SAMPLES = Path(__file__).parents[2] / "samplesconfig"
 FOLDERS = sorted(folder.name for folder in SAMPLES.iterdir() if folder.is_dir())
+SPIDERS = sorted(SAMPLES.glob("*/spiders/*/*/*.yaml"))
 SCHEDULES = sorted(SAMPLES.glob("*/schedules/*/*/*.yaml"))
 
 
@@ -81,6 +86,19 @@ def test_every_sample_schedule_fires_and_names_a_rule_of_its_biz(file):
 
     assert next(CronSim(schedule.cron, now)) > now
     assert schedule.rule in tree.bizs[tenant][biz].rules
+
+
+@pytest.mark.parametrize("file", SPIDERS, ids=lambda file: file.stem)
+def test_every_sample_spider_is_one_that_its_biz_would_keep(file):
+    tenant, biz = file.parts[-3:-1]
+    tree = adopt("r", read_folder(file.parents[3]), None, {}, unchecked).tree
+    ports = SpiderPorts(spiders=MemorySpiders(), schedules=MemorySchedules())
+    plan = msgspec.convert(msgspec.json.decode(read_file(file)), SpiderPlan)
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    kept, new = put_spider(ports, tree, tenant, biz, file.stem, plan, {"main"}, now)
+
+    assert (kept.version, new) == (1, True)
 
 
 def test_the_local_stage_says_outright_that_it_may_reach_this_machine():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from crawlfleet import metric_names
 from crawlfleet.adapters.memory.ticks import MemoryTicks
 from crawlfleet.errors import BacklogFullError, LimitRefusedError, StoreUnavailableError
-from crawlfleet.flows.ticking import Faults, TickPorts, tell_tick
+from crawlfleet.flows.ticking import Faults, TickPorts, tell_fault, tell_tick
 from crawlfleet.model.tick import TickPart
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -33,6 +33,8 @@ class Away:
 
     def note(self, *_):
         raise StoreUnavailableError("redis", "away")
+
+    tell_fault = note
 
 
 @pytest.fixture
@@ -117,3 +119,15 @@ def test_a_tick_that_cannot_be_noted_is_a_metric_all_the_same(faults, said):
 
     assert sink.values[metric_names.TICKS] == 1
     assert len(said) == 1
+
+
+def test_what_fails_between_ticks_is_a_metric_and_noted_and_its_want_is_told(said):
+    sink, ticks = Sink(), MemoryTicks()
+    ticks.note(1.0, {})
+    for place in (ticks, Away()):
+        ports = TickPorts(ticks=place, metrics=sink, warn=lambda what, why: said.append(what))
+        tell_fault(ports, TickPart.STARTS, "an-event", START)
+
+    assert sink.values == {metric_names.TICK_FAULTS: 1}
+    assert ticks.last().faults == {"starts": 1}
+    assert said == ["nobody hears of this fault but by its metric"]

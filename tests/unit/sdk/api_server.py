@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from tests.unit.sdk.api_findings import Findings
 from tests.unit.sdk.api_platform import Platform
 from tests.unit.sdk.api_seeds import SeedDesk
+from tests.unit.sdk.api_spiders import SpiderShelf
 from tests.unit.sdk.api_trials import Trials
 from tests.unit.sdk.api_wire import Call, Fault, Handler
 
@@ -38,6 +39,7 @@ class ApiServer:
         self.schedules: dict[str, dict[str, Any]] = {}
         self.findings = Findings()
         self.seeds = SeedDesk()
+        self.spiders = SpiderShelf()
         self.trials = Trials()
         self.platform = Platform()
         self.incidents: list[dict[str, Any]] = []
@@ -129,6 +131,8 @@ class ApiServer:
                 return 200, self.findings.account(self.requests, call.params.get("job"))
             case (method, "seeds", *rest):
                 return self.of_seeds(method, rest, call)
+            case (method, "spiders", *rest):
+                return self.spiders.answer(method, rest, call.params, call.body)
             case ("GET", "visits"):
                 return self.findings.seen(call.params.get("url"))
             case ("POST", "rules", "try"):

@@ -26,6 +26,7 @@ from crawlfleet.edge.problems import CONTENT_TYPE, MethodNotAllowedError, docume
 from crawlfleet.edge.route import Route
 from crawlfleet.edge.routes import REPLAYED, ROUTES
 from crawlfleet.edge.seeds import SeedCalls
+from crawlfleet.edge.spiders import SpiderCalls
 from crawlfleet.edge.trials import TrialCalls
 from crawlfleet.errors import CrawlfleetError, InvalidRequestError, NotFoundError, Problem
 from crawlfleet.model.schedule import Schedule
@@ -37,7 +38,9 @@ _PATHS: Final = {
 }
 
 
-class RestApi(LetterCalls, InsightCalls, IncidentCalls, SeedCalls, TrialCalls, FleetCalls):
+class RestApi(
+    LetterCalls, InsightCalls, IncidentCalls, SeedCalls, SpiderCalls, TrialCalls, FleetCalls
+):
     """The API over its operations.
 
     Args:

@@ -20,6 +20,7 @@ from crawlfleet.edge.inputs import (
 from crawlfleet.edge.letter_inputs import LARGEST_STATUS, PurgesInput, ReplayInput, ReplaysInput
 from crawlfleet.edge.route import ANY, CURSOR, LIMIT, Parameter, Route
 from crawlfleet.edge.seed_routes import SEED_ROUTES
+from crawlfleet.edge.spider_routes import SPIDER_ROUTES
 from crawlfleet.edge.trial_inputs import TrialInput
 from crawlfleet.model.submission import Submission
 from crawlfleet.policy.retry import REASONS
@@ -317,6 +318,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         answers={204: None},
         problems=ANY,
     ),
+    *SPIDER_ROUTES,
     *INCIDENT_ROUTES,
     Route(
         operation="getHealth",

@@ -11,13 +11,11 @@ from crawlfleet.flows.configuration import biz_of
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.job import Job, JobOrder, JobState
 from crawlfleet.model.plan import DEFAULT_PRIORITY, KeptSpider, LinkNeeds
-from crawlfleet.model.request import Body
 from crawlfleet.model.start import Start
-from crawlfleet.model.submission import Submission
 from crawlfleet.model.times import from_ms, to_ms
-from crawlfleet.policy.admission import Admission
 from crawlfleet.policy.job_names import job_name
-from crawlfleet.policy.starting import bind, problems_with, size, url_at
+from crawlfleet.policy.start_admission import refused
+from crawlfleet.policy.starting import bind, problems_with, size
 from crawlfleet.ports import JobStore, RuleStore, SpiderStore
 
 
@@ -47,12 +45,14 @@ def start_job(ports: StartingPorts, tree: Tree, order: JobOrder, now: datetime) 
     rule, start, problems = _what(order, kept, biz)
     start, unbound = bind(start, order.values)
     problems += unbound
-    problems += [] if problems else _refused(biz, rule, start)
+    problems += [] if problems else refused(biz, rule, start)
     if problems:
         raise InvalidRequestError(dict.fromkeys(problems))
     reader = biz.reader(rule)
     assert reader is not None  # noqa: S101  admission has looked
     ports.rules.freeze(lane, rule, reader)
+    if kept is not None:
+        ports.spiders.hold(kept)
     return ports.jobs.create(_job(order, kept, rule, reader.version, start, now))
 
 
@@ -84,26 +84,6 @@ def _what(order: JobOrder, kept: KeptSpider | None, biz: Biz) -> tuple[str, Star
         problems.append(Problem("start", "is missing, and so is a spider"))
     start = order.start or Start()
     return rule or "", start, problems or problems_with(start)
-
-
-def _refused(biz: Biz, rule: str, start: Start) -> list[Problem]:
-    """What admission finds wrong: with every URL, or with both ends of a pattern."""
-    admission = Admission(biz)
-    count = size(start)
-    indices = range(count) if start.pattern is None else sorted({0, count - 1})
-    found: list[Problem] = []
-    for index in indices:
-        path = f"start.urls[{index}]." if start.pattern is None else "start.pattern."
-        admitted = admission.admit(Submission(url=url_at(start, index), rule=rule), path)
-        if isinstance(admitted, Body):
-            continue
-        found += [
-            Problem("rule", problem.message)
-            if problem.field.endswith(".rule")
-            else Problem(problem.field.removesuffix(".url"), problem.message)
-            for problem in admitted
-        ]
-    return found
 
 
 def _job(

@@ -67,6 +67,18 @@ class TickPorts:
     warn: Callable[[str, Exception], None]
 
 
+def tell_fault(ports: TickPorts, part: TickPart, what: str, now: datetime) -> None:
+    """Something of a part has failed between ticks: its metric is there also where Redis is not.
+
+    ``what`` is a word for it, the same whenever that is told again.
+    """
+    ports.metrics.put([Metric(metric_names.TICK_FAULTS, 1)], {}, now)
+    try:
+        ports.ticks.tell_fault(part, what)
+    except StoreUnavailableError as error:
+        ports.warn("nobody hears of this fault but by its metric", error)
+
+
 def tell_tick(
     ports: TickPorts, faults: Mapping[TickPart, int], took_seconds: float, now: datetime
 ) -> None:

@@ -1,8 +1,11 @@
 """Names of jobs that nobody has named (SPEC.md C2)."""
 
+import json
 import re
 import secrets
+from collections.abc import Mapping
 from datetime import datetime
+from hashlib import blake2b
 
 
 def job_name(of: str, now: datetime) -> str:
@@ -18,6 +21,18 @@ def fire_name(schedule: str, fire_at: datetime) -> str:
     'nightly.20261121T030000Z'
     """
     return f"{schedule}.{fire_at:%Y%m%dT%H%M%SZ}"
+
+
+def event_name(spider: str, event: str, content: Mapping[str, object]) -> str:
+    """The name of the job that an event starts: one for each event and what is made of it.
+
+    An event comes more than once now and then, and may be the event of several rules.
+
+    >>> event_name("shop", "53dc4d37-cffa", {"values": {"page": "1"}})
+    'shop.event.ad863e60fe2d7245'
+    """
+    said = json.dumps([event, content], sort_keys=True, default=str)
+    return f"{spider}.event.{blake2b(said.encode(), digest_size=8).hexdigest()}"
 
 
 def _short(of: str) -> str:

@@ -16,7 +16,7 @@ from crawlfleet.policy.spans import span
 
 SCHEDULER: Final = Place(part="scheduler")
 #: Parts in one sentence. There are no more, unless a newer version has noted them.
-_NAMED: Final = 7
+_NAMED: Final = 8
 _WORD: Final = 32
 
 

@@ -74,6 +74,13 @@ class Ticks(Protocol):
         """A tick has ended just now; of each part that failed how often it did."""
         ...
 
+    def tell_fault(self, part: TickPart, what: str) -> None:
+        """Something of a part has failed between ticks; ``what`` is a word, once for each failure.
+
+        :meth:`last` counts it for ``BETWEEN_SECONDS``; told again it is the same.
+        """
+        ...
+
     def last(self) -> Ticked:
         """The latest that ended, by the server's clock; or since when one is asked for."""
         ...

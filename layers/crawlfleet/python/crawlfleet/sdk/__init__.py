@@ -78,6 +78,7 @@ from crawlfleet.sdk.results import (
     TimelineEvent,
 )
 from crawlfleet.sdk.seeds import Seed, SeedOffer, Seeds, SegmentTotals
+from crawlfleet.sdk.spiders import Spider, SpiderVersion
 from crawlfleet.sdk.transport import Retries, Timeouts
 from crawlfleet.sdk.trials import FetchedPage, FetchFailure, FollowedLink, TriedRule
 
@@ -134,6 +135,8 @@ __all__ = [
     "SegmentTotals",
     "SiteAnswer",
     "Speeds",
+    "Spider",
+    "SpiderVersion",
     "Standing",
     "Stats",
     "Step",

@@ -39,6 +39,7 @@ from crawlfleet.sdk.results import (
     Submitted,
 )
 from crawlfleet.sdk.seeds import SeedCalls
+from crawlfleet.sdk.spiders import SpiderCalls
 from crawlfleet.sdk.submitting import Submissions
 from crawlfleet.sdk.transport import Clock, Retries, Timeouts, Transport
 from crawlfleet.sdk.trials import TrialCalls
@@ -50,7 +51,7 @@ WAIT_SECONDS = 600.0
 PAGE_SIZE = 500
 
 
-class Client(Submissions, Letters, SeedCalls, TrialCalls, IncidentCalls):
+class Client(Submissions, Letters, SeedCalls, SpiderCalls, TrialCalls, IncidentCalls):
     """A client of one Crawlfleet API.
 
     ::

@@ -26,6 +26,7 @@ from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.fleet_operations import RouterFleet
 from crawlfleet.wiring.parts import Parts, now
 from crawlfleet.wiring.seed_operations import RouterSeeds
+from crawlfleet.wiring.spider_operations import RouterSpiders
 from crawlfleet.wiring.submissions import submission_ports
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from crawlfleet.model.trial import TrialWanted, Tried
 
 
-class RouterOperations(RouterSeeds, RouterFleet):
+class RouterOperations(RouterSeeds, RouterFleet, RouterSpiders):
     """edge.rest.Operations: each call is a flow, given the configuration in force and the time.
 
     What few calls are about is imported by them: cron lines and time zones cost a cold start.

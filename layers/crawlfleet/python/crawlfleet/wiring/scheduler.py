@@ -19,6 +19,7 @@ from crawlfleet.adapters.redis_queue.outlook import RedisOutlook
 from crawlfleet.adapters.redis_queue.overview import RedisOverview
 from crawlfleet.adapters.redis_queue.ticks import RedisTicks
 from crawlfleet.edge.alarms import Alarm, alarms_in
+from crawlfleet.edge.starts import is_start
 from crawlfleet.errors import NoConfigurationError
 from crawlfleet.flows.outlooking import OutlookPorts
 from crawlfleet.flows.recovery import recover
@@ -31,6 +32,7 @@ from crawlfleet.flows.ticking import Faults, TickPorts, tell_tick
 from crawlfleet.flows.watching import stand_watch
 from crawlfleet.model.tick import TickPart
 from crawlfleet.settings import Need, Settings
+from crawlfleet.wiring.event_starts import EventStarts
 from crawlfleet.wiring.parts import Parts, now
 from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
 from crawlfleet.wiring.seeding import seeding_ports
@@ -81,6 +83,7 @@ class Scheduler:
             limit=parts.limit,
             warn=warn,
         )
+        self._starts = EventStarts(parts, self._submission.rules, self._telling)
         # Leases are judged by the clock that workers go by.
         self._clock = ServerClock(parts.redis)
 
@@ -89,12 +92,16 @@ class Scheduler:
     ) -> Mapping[str, int | str]:
         """What an event asks for: an alarm that the workers be looked at, anything else all of it.
 
+        Unless it is of a rule of somebody's own, which has a spider started.
+
         A stage that is deployed and has no configuration yet has nothing to do, which is no
         failure: nobody would have to mend it, and each tick would leave a dead letter.
 
         ``name`` is who this is, for turns and journals; ``time_left`` is in seconds.
         """
         alarms = alarms_in(event)
+        if alarms is None and is_start(event):
+            return self._starts.start(event)
         try:
             return self.tick(name, time_left) if alarms is None else self.scale(alarms)
         except NoConfigurationError as error:

@@ -42,6 +42,7 @@ key                                       type    TTL   holds
 ``cf:{fleet}:paces``                      HASH    no    ``pool tenant/biz`` -> ``pace at``
 ``cf:{fleet}:leaving``                    ZSET    no    worker told to leave, by the server's ms
 ``cf:{fleet}:tick``                       STRING  no    ``at took part count ...`` of the last tick
+``cf:{fleet}:between_ticks``              ZSET    no    ``part what`` that failed between ticks, ms
 ========================================  ======  ====  ===========================================
 
 What must not be lost never carries a TTL: a managed Redis may evict what does. Braces hold the hash
@@ -118,6 +119,7 @@ class FleetKeys(NamedTuple):
     paces: str
     leaving: str
     tick: str
+    between_ticks: str
 
 
 @lru_cache(maxsize=4096)

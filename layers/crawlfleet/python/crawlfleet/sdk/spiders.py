@@ -1,0 +1,185 @@
+"""Kept spiders: what is crawled, by which rule, and what the jobs of it need."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, TypeAlias
+
+import msgspec
+
+from crawlfleet.errors import NotFoundError
+from crawlfleet.sdk.calls import Calls
+from crawlfleet.sdk.pages import Pages
+from crawlfleet.sdk.paths import parameters, path_of
+
+#: What goes into a place of a pattern: texts, or Python's ``range``, whose end is not in it.
+Values: TypeAlias = Iterable[str] | range
+
+
+class Spider(msgspec.Struct, frozen=True, kw_only=True):
+    """A spider: one that is ``kept``, or what the biz document has (``configuration``).
+
+    ``start`` is what its jobs crawl, as it was put; ``places`` are those that whoever starts a job
+    fills, ``tasks`` how many a job has. ``content`` differs for every different content. A rule
+    has no ``executor``.
+    """
+
+    name: str
+    origin: str = "kept"
+    content: str = ""
+    description: str = ""
+    version: int | None = None
+    executor: str | None = None
+    rule: str | None = None
+    start: dict[str, Any] | None = None
+    places: tuple[str, ...] = ()
+    tasks: int | None = None
+    priority: int | None = None
+    link: dict[str, Any] | None = None
+    pool: str | None = None
+    put_at: datetime | None = None
+
+    @property
+    def id(self) -> str:
+        """What tells it from others of its list: a kept one may be called like a rule."""
+        return f"{self.origin} {self.name}"
+
+
+class SpiderVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a kept spider, without its start."""
+
+    version: int
+    content: str
+    rule: str
+    priority: int
+    tasks: int
+    put_at: datetime
+    pool: str | None = None
+    description: str = ""
+
+
+class SpidersPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of spiders, as it travels."""
+
+    spiders: tuple[Spider, ...] = ()
+    cursor: str | None = None
+    more: bool = False
+
+
+class SpiderVersionsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The versions of a spider, as they travel."""
+
+    versions: tuple[SpiderVersion, ...]
+
+
+class SpiderCalls(Calls):
+    """Keeping spiders."""
+
+    def spiders(
+        self, biz: str, *, cursor: str | None = None, page_size: int = 100
+    ) -> Pages[Spider]:
+        """What the biz document has, rules and spiders by name, then what is kept, by name."""
+        path, params = path_of(biz, "spiders"), parameters(limit=page_size)
+
+        def read(at: str | None) -> tuple[tuple[Spider, ...], str | None, bool]:
+            page = self._get(path, SpidersPage, {**params, **parameters(cursor=at)})
+            return page.spiders, page.cursor, page.more
+
+        return Pages(read, cursor, clock=self._clock)
+
+    def spider(self, biz: str, name: str, *, version: int | None = None) -> Spider:
+        """One spider, in its newest version or in this one.
+
+        Raises:
+            NotFoundError: the biz has none of that name, or not that version of it.
+        """
+        return self._get(path_of(biz, "spiders", name), Spider, parameters(version=version))
+
+    def put_spider(
+        self,
+        biz: str,
+        name: str,
+        *,
+        rule: str,
+        urls: str | Iterable[str] | None = None,
+        pattern: str | None = None,
+        values: Mapping[str, Values] | None = None,
+        priority: int | None = None,
+        link: Mapping[str, Any] | None = None,
+        pool: str | None = None,
+        description: str = "",
+    ) -> Spider:
+        """Keep a spider; what says the same as its newest version makes no other one.
+
+        ::
+
+            fleet.put_spider(
+                "shop", "catalogue", rule="listing",
+                pattern="https://shop.example/{kind}?page={page}",
+                values={"kind": ["tools", "garden"], "page": range(1, 101)},
+            )
+
+        Either ``urls``, or a ``pattern`` with places in braces and the ``values`` that go into
+        them; a place without values is filled by whoever starts a job. ``link`` says what a
+        worker's way to the site must be like: ``test_url``, ``seconds_below``,
+        ``bytes_per_second_above``.
+
+        Raises:
+            InvalidRequestError: names every field that is wrong.
+            QuotaExceededError: the biz keeps as many spiders as it may.
+        """
+        start: dict[str, Any] = {}
+        if urls is not None:
+            start["urls"] = [urls] if isinstance(urls, str) else list(urls)
+        if pattern is not None:
+            start["pattern"] = pattern
+        if values:
+            start["values"] = {place: _written(each) for place, each in values.items()}
+        plan: dict[str, Any] = {"rule": rule, "start": start}
+        given = {"priority": priority, "link": link, "pool": pool, "description": description}
+        plan |= {field: value for field, value in given.items() if value not in (None, "")}
+        return self.put_spider_plan(biz, name, plan)
+
+    def put_spider_plan(self, biz: str, name: str, plan: Mapping[str, Any]) -> Spider:
+        """The same, by the document as the API takes it.
+
+        Raises:
+            InvalidRequestError: names every field that is wrong.
+        """
+        body = msgspec.json.encode(plan)
+        return self._read(
+            self._transport.call("PUT", path_of(biz, "spiders", name), body=body), Spider
+        )
+
+    def spider_versions(self, biz: str, name: str) -> list[SpiderVersion]:
+        """The versions of a spider that are kept, the newest first.
+
+        Raises:
+            NotFoundError: none is.
+        """
+        path = path_of(biz, "spiders", name, "versions")
+        return list(self._get(path, SpiderVersionsAnswer).versions)
+
+    def delete_spider(self, biz: str, name: str) -> None:
+        """Delete a kept spider; its jobs go on.
+
+        Raises:
+            NotFoundError: the biz keeps none of that name.
+            ConflictError: schedules start it.
+        """
+        lost: list[str] = []
+        try:
+            self._transport.call("DELETE", path_of(biz, "spiders", name), lost=lost)
+        except NotFoundError:
+            if not lost:  # otherwise an earlier try has deleted it
+                raise
+
+
+def _written(values: Values) -> Any:
+    """Values as the API takes them.
+
+    >>> _written(range(1, 101, 10)), _written(["a"])
+    ({'first': 1, 'last': 91, 'step': 10}, ['a'])
+    """
+    if isinstance(values, range) and values and values.step > 0:
+        return {"first": values[0], "last": values[-1], "step": values.step}
+    return [values] if isinstance(values, str) else [str(value) for value in values]

@@ -1,0 +1,205 @@
+"""Rules that start spiders: what they hand over, to whom, and what they may not say."""
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+from aws_cdk import App
+from aws_cdk.assertions import Template
+
+from crawlfleet.edge.starts import order_in
+from infra import alarm_names, app
+from infra.spider_rules import SpiderRule
+from infra.stages import AWS_LARGE, LOCALSTACK, Stage, StageError
+from tests.infra.test_compute import text
+
+pytestmark = pytest.mark.usefixtures("empty_bundle")
+
+NIGHTLY = SpiderRule(
+    name="nightly",
+    tenant="acme",
+    biz="shop",
+    spider="all",
+    schedule="cron(0 3 * * ? *)",
+    priority=2,
+    version=7,
+)
+NEW_LIST = SpiderRule(
+    name="new-list",
+    tenant="acme",
+    biz="shop",
+    spider="zone",
+    pattern={
+        "source": ["aws.s3"],
+        "detail-type": ["Object Created"],
+        "detail": {"bucket": {"name": ["lists"]}},
+    },
+    values={"zone": "$.detail.object.key", "kind": "lamps"},
+    enabled=False,
+)
+
+
+def with_rules(stage: Stage, *rules: SpiderRule) -> Stage:
+    return dataclasses.replace(stage, spider_rules=rules)
+
+
+@pytest.fixture(scope="module", params=[AWS_LARGE, LOCALSTACK], ids=lambda stage: stage.name)
+def events(request: pytest.FixtureRequest, empty_bundle: None) -> Template:
+    made, stage = App(), request.param
+    app.add_stacks(made, with_rules(stage, NIGHTLY, NEW_LIST))
+    return Template.from_stack(made.node.find_child(f"crawlfleet-{stage.name}-events"))
+
+
+def rules(events: Template) -> dict[str, dict[str, Any]]:
+    """Properties of the rules that start spiders, by name."""
+    every = events.find_resources("AWS::Events::Rule").values()
+    found = {one["Properties"]["Name"]: one["Properties"] for one in every}
+    return {name.partition("-start-")[2]: one for name, one in found.items() if "-start-" in name}
+
+
+def delivered(target: dict[str, Any], event: dict[str, Any]) -> dict[str, Any]:
+    """What EventBridge makes of an event by a target's input transformer, as it documents it."""
+    transformer = target["InputTransformer"]
+    template = transformer["InputTemplate"]
+    for name, path in transformer["InputPathsMap"].items():
+        value: Any = event
+        for part in path.removeprefix("$.").split("."):
+            value = value[part]
+        template = template.replace(f"<{name}>", json.dumps(value))
+    read: dict[str, Any] = json.loads(template)
+    return read
+
+
+def test_a_rule_has_its_clock_or_its_pattern_and_the_scheduler_for_its_only_target(events):
+    found = rules(events)
+
+    assert set(found) == {"nightly", "new-list"}
+    assert found["nightly"]["ScheduleExpression"] == "cron(0 3 * * ? *)"
+    assert "EventPattern" not in found["nightly"]
+    assert found["new-list"]["EventPattern"] == NEW_LIST.pattern
+    assert [found[name]["State"] for name in ("nightly", "new-list")] == ["ENABLED", "DISABLED"]
+    for rule in found.values():
+        (target,) = rule["Targets"]
+        assert "schedulerFunction" in text(target["Arn"])
+
+
+def test_what_an_event_becomes_is_an_order_of_a_job(events):
+    (target,) = rules(events)["new-list"]["Targets"]
+    event = {
+        "id": "17793124-05d4",
+        "time": "2026-03-10T12:00:00Z",
+        "detail": {"object": {"key": 'no"rth'}, "tenant": "rival"},
+    }
+
+    order = order_in(delivered(target, event))
+
+    assert (order.tenant, order.biz, order.spider) == ("acme", "shop", "zone")
+    assert order.values == {"zone": 'no"rth', "kind": "lamps"}
+    assert order == order_in(delivered(target, event))
+    other = order_in(delivered(target, {**event, "id": "another"}))
+    assert order.name != other.name
+
+
+def test_a_clock_that_fires_twice_at_a_time_is_one_job(events):
+    (target,) = rules(events)["nightly"]["Targets"]
+
+    first = order_in(delivered(target, {"id": "1", "time": "2026-03-10T03:00:00Z"}))
+    twice = order_in(delivered(target, {"id": "2", "time": "2026-03-10T03:00:00Z"}))
+    later = order_in(delivered(target, {"id": "3", "time": "2026-03-11T03:00:00Z"}))
+
+    assert (first.version, first.priority, first.values) == (7, 2, {})
+    assert first.name == twice.name != later.name
+
+
+def test_each_rule_may_invoke_the_scheduler_and_nothing_else(events):
+    by_rule = {
+        permission["Properties"]["SourceArn"]["Fn::GetAtt"][0]: permission["Properties"]
+        for permission in events.find_resources("AWS::Lambda::Permission").values()
+        if permission["Properties"]["Principal"] == "events.amazonaws.com"
+    }
+    ours = [
+        key
+        for key, one in events.find_resources("AWS::Events::Rule").items()
+        if "-start-" in one["Properties"]["Name"]
+    ]
+
+    for key in ours:
+        assert by_rule[key]["Action"] == "lambda:InvokeFunction"
+        assert "schedulerFunction" in text(by_rule[key]["FunctionName"])
+
+
+def test_what_cannot_be_delivered_is_kept_and_people_hear_of_it(events):
+    (queue,) = events.find_resources("AWS::SQS::Queue").items()
+    assert queue[1]["Properties"]["MessageRetentionPeriod"] == 14 * 24 * 3600
+    assert queue[1]["Properties"]["SqsManagedSseEnabled"] is True
+    for rule in rules(events).values():
+        (target,) = rule["Targets"]
+        assert target["DeadLetterConfig"] == {"Arn": {"Fn::GetAtt": [queue[0], "Arn"]}}
+        assert target["RetryPolicy"]["MaximumEventAgeInSeconds"] == 24 * 3600
+    alarms = [one["Properties"] for one in events.find_resources("AWS::CloudWatch::Alarm").values()]
+    (alarm,) = [one for one in alarms if one["AlarmName"].endswith(alarm_names.STARTS_UNDELIVERED)]
+    assert alarm["AlarmActions"]
+
+
+def test_only_these_rules_may_write_into_that_queue(events):
+    (policy,) = events.find_resources("AWS::SQS::QueuePolicy").values()
+    allowed = [
+        statement
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if statement["Effect"] == "Allow"
+    ]
+
+    assert len(allowed) == 2
+    for statement in allowed:
+        assert statement["Action"] == "sqs:SendMessage"
+        assert statement["Principal"] == {"Service": "events.amazonaws.com"}
+        source = statement["Condition"]["ArnEquals"]["aws:SourceArn"]
+        assert source["Fn::GetAtt"][1] == "Arn"
+
+
+def test_a_stage_without_rules_has_neither_queue_nor_alarm_of_them():
+    made = App()
+    app.add_stacks(made, AWS_LARGE)
+    events = Template.from_stack(made.node.find_child("crawlfleet-aws-large-events"))
+
+    assert rules(events) == {}
+    assert events.find_resources("AWS::SQS::Queue") == {}
+    assert alarm_names.STARTS_UNDELIVERED not in alarm_names.of_stage(AWS_LARGE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"name": "New List"}, "name 'New List'"),
+        ({"tenant": ""}, "tenant ''"),
+        ({"spider": "No Spider"}, "spider 'No Spider'"),
+        ({"schedule": "rate(1 day)"}, "has either a schedule or a pattern"),
+        ({"pattern": None}, "has either a schedule or a pattern"),
+        ({"pattern": None, "schedule": "0 3 * * *"}, "neither cron"),
+        ({"pattern": {"detail": {"a": ["b"]}}}, "it would match nearly everything"),
+        ({"pattern": {"source": ["a"], "details": {}}}, "pattern.details is none of"),
+        ({"values": {"Zone": "x"}}, "values.Zone is no place"),
+        ({"values": {"zone": ".."}}, "leads elsewhere"),
+        ({"values": {"zone": ""}}, "values.zone is not 1 to 512"),
+        ({"values": {"zone": "$.detail[*]"}}, "no path such as"),
+        ({"values": {f"p{n}": "x" for n in range(9)}}, "values are 9, of 8"),
+        ({"version": 0}, "version is 0"),
+        ({"priority": 11}, "priority is 11"),
+    ],
+)
+def test_what_a_rule_cannot_say_is_told_before_anything_is_deployed(changes, said):
+    with pytest.raises(StageError, match=r"spider_rules\[0\]") as refused:
+        with_rules(AWS_LARGE, dataclasses.replace(NEW_LIST, **changes))
+    assert said in str(refused.value)
+
+
+def test_rules_are_bounded_and_called_differently():
+    with pytest.raises(StageError, match="'new-list' more than once"):
+        with_rules(AWS_LARGE, NEW_LIST, NEW_LIST)
+    many = [dataclasses.replace(NEW_LIST, name=f"r{number}") for number in range(101)]
+    with pytest.raises(StageError, match="spider_rules are 101"):
+        with_rules(AWS_LARGE, *many)
+    path = dataclasses.replace(NIGHTLY, values={"zone": "$.detail.zone"})
+    with pytest.raises(StageError, match="a schedule's event has nothing to read"):
+        with_rules(AWS_LARGE, path)

@@ -1,0 +1,153 @@
+"""Keeping spiders: what is checked, listed, and not deleted."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from crawlfleet.adapters.memory.schedules import MemorySchedules
+from crawlfleet.adapters.memory.spiders import MemorySpiders
+from crawlfleet.errors import ConflictError, InvalidRequestError, NotFoundError, UnknownBizError
+from crawlfleet.flows.spiders import (
+    SpiderPorts,
+    delete_spider,
+    get_spider,
+    list_spiders,
+    list_versions,
+    put_spider,
+)
+from crawlfleet.model.plan import LARGEST_PLAN, ConfiguredSpider, LinkNeeds, SpiderPlan
+from crawlfleet.model.start import Range, Start
+from tests.unit.flows.world import World
+
+PATTERN = Start(pattern="https://a.example/{x}/{p}", values={"p": Range(last=9)})
+
+
+@pytest.fixture
+def ports() -> SpiderPorts:
+    return SpiderPorts(spiders=MemorySpiders(), schedules=MemorySchedules())
+
+
+def put(ports: SpiderPorts, world: World, name: str = "all", biz: str = "docs", **changes: object):
+    plan = SpiderPlan(**{"rule": "page", "start": PATTERN, **changes})
+    return put_spider(ports, world.tree, "default", biz, name, plan, {"main", "far"}, world.now)
+
+
+def fields(caught: pytest.ExceptionInfo[InvalidRequestError]) -> list[str]:
+    return [problem.field for problem in caught.value.problems]
+
+
+def test_a_spider_is_kept_and_told_apart_from_what_stands(ports, world):
+    first, new = put(ports, world, pool="far")
+    again, other = put(ports, world, pool="far")
+    changed, third = put(ports, world, pool="main")
+
+    assert (new, other, third) == (True, False, True)
+    assert (first.version, again, changed.version) == (1, first, 2)
+    assert get_spider(ports, world.tree, "default", "docs", "all", 1) == first
+    assert get_spider(ports, world.tree, "default", "docs", "all", None) == changed
+    assert list_versions(ports, world.tree, "default", "docs", "all") == [changed, first]
+
+
+def test_every_mistake_is_named_and_nothing_kept(ports, world):
+    start = Start(pattern="https://{host}/", values={"y": ("a", "a")})
+    link = LinkNeeds(test_url="ftp://a.example/")
+
+    with pytest.raises(InvalidRequestError) as caught:
+        put(ports, world, rule="none", start=start, link=link, pool="moon")
+
+    assert fields(caught) == [
+        "start.pattern",
+        "start.values.y",
+        "start.values.y",
+        "rule",
+        "link.test_url",
+        "pool",
+    ]
+    assert ports.spiders.of_biz("default", "docs", None, 9) == []
+
+
+def test_urls_that_may_not_be_submitted_are_refused(ports, world):
+    with pytest.raises(InvalidRequestError) as caught:
+        put(ports, world, start=Start(urls=("https://a.example/", "https://user:x@a.example/")))
+    assert fields(caught) == ["start.urls[1]"]
+
+    with pytest.raises(InvalidRequestError) as caught:
+        put(ports, world, start=Start(pattern="https://a.example:99999/{p}"))
+    assert fields(caught) == ["start.pattern"]
+
+
+def test_a_plan_is_bounded(ports, world):
+    urls = tuple(f"https://a.example/{n}/{'x' * 1_000}" for n in range(LARGEST_PLAN // 1_000))
+
+    with pytest.raises(InvalidRequestError) as caught:
+        put(ports, world, start=Start(urls=urls))
+
+    assert fields(caught) == ["start"]
+    put(ports, world, start=Start(urls=urls[: len(urls) // 2]))
+
+
+def test_what_the_configuration_has_is_listed_first(ports, world):
+    for name in ("b", "a", "page"):
+        put(ports, world, name)
+    found = []
+    cursor, more = None, True
+    while more:
+        page = list_spiders(ports, world.tree, "default", "docs", cursor=cursor, limit=1)
+        found += [(type(one).__name__, one.name) for one in page.items]
+        cursor, more = page.cursor, page.more
+
+    configured = [("ConfiguredSpider", name) for name in sorted(world.biz.readers)]
+    assert found == [*configured, *(("KeptSpider", name) for name in ("a", "b", "page"))]
+    rest = list_spiders(ports, world.tree, "default", "docs", cursor=cursor, limit=9)
+    assert (rest.items, rest.cursor, rest.more) == ([], cursor, False)
+    whole = list_spiders(ports, world.tree, "default", "docs", cursor=None, limit=len(found))
+    assert ([one.name for one in whole.items], whole.more) == ([name for _, name in found], False)
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "c.", "k./", "z.page", "k." + "a" * 65])
+def test_a_cursor_of_another_list_is_refused(ports, world, cursor):
+    with pytest.raises(InvalidRequestError, match="cursor"):
+        list_spiders(ports, world.tree, "default", "docs", cursor=cursor, limit=1)
+
+
+def test_a_rule_is_shown_where_nothing_is_kept_of_that_name(ports, world):
+    found = get_spider(ports, world.tree, "default", "docs", "page", None)
+
+    assert found == ConfiguredSpider(
+        name="page",
+        version=world.biz.rules["page"].version,
+        executor=None,
+        description=world.biz.rules["page"].description,
+    )
+    with pytest.raises(NotFoundError):
+        get_spider(ports, world.tree, "default", "docs", "page", 1)
+
+
+def test_what_schedules_start_is_not_deleted(ports, world, monkeypatch):
+    put(ports, world)
+    naming = [SimpleNamespace(name=f"s{n}", spider="all") for n in range(7)]
+    other = SimpleNamespace(name="t", spider="other")
+    with monkeypatch.context() as patch:
+        patch.setattr(ports.schedules, "of_biz", lambda *_: [*naming, other])
+        with pytest.raises(ConflictError, match=r"s0, s1, s2, s3, s4 and 2 more"):
+            delete_spider(ports, world.tree, "default", "docs", "all")
+
+    delete_spider(ports, world.tree, "default", "docs", "all")
+    for ask in (delete_spider, list_versions):
+        with pytest.raises(NotFoundError):
+            ask(ports, world.tree, "default", "docs", "all")
+
+
+def test_who_deletes_second_is_told_that_there_is_none(ports, world, monkeypatch):
+    put(ports, world)
+    monkeypatch.setattr(ports.spiders, "delete", lambda *_: False)
+
+    with pytest.raises(NotFoundError):
+        delete_spider(ports, world.tree, "default", "docs", "all")
+
+
+def test_there_has_to_be_a_biz(ports, world):
+    with pytest.raises(UnknownBizError):
+        put(ports, world, biz="nothing")
+    with pytest.raises(UnknownBizError):
+        list_spiders(ports, world.tree, "rival", "docs", cursor=None, limit=1)
