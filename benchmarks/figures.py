@@ -110,6 +110,11 @@ FIGURES: Final = (
         least=0.95,
     ),
     Figure(
+        key="placement_connections_ratio",
+        meaning="connections that polite hosts see: each worker at its own hosts / anybody's",
+        most=0.5,
+    ),
+    Figure(
         key="dedupe_checks_per_s",
         meaning="URLs looked for in a segment's filter, in batches of 1,000; known and strange",
         least=100_000,

@@ -33,6 +33,9 @@ class Scale:
     chaos_kinds: tuple[Kind, ...]
     burst_requests: int
     burst_plan_seconds: float
+    placement_hosts: int
+    placement_pages: int
+    placement_rounds: int
 
 
 FULL: Final = Scale(
@@ -59,6 +62,9 @@ FULL: Final = Scale(
     chaos_kinds=tuple(Kind),
     burst_requests=20_000,
     burst_plan_seconds=600.0,
+    placement_hosts=24,
+    placement_pages=40,
+    placement_rounds=3,
 )
 QUICK: Final = Scale(
     rounds=1,
@@ -85,4 +91,7 @@ QUICK: Final = Scale(
     chaos_kinds=(Kind.KILL,),
     burst_requests=600,
     burst_plan_seconds=30.0,
+    placement_hosts=8,
+    placement_pages=8,
+    placement_rounds=1,
 )

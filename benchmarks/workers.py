@@ -178,7 +178,7 @@ def _crawl(bench: Bench, site: Site, urls: list[str], workers: int) -> Round:
     submit(bench, tree, urls)
     variables = environment(bench.variables(BENCH_TREE=msgspec.json.encode(tree).decode()))
     before, machine, started = servers_cpu(bench.addresses, site), machine_cpu(), time.monotonic()
-    done = _together(workers, variables)
+    done = together(workers, variables)
     passed, spent = time.monotonic() - started, machine_cpu() - machine
     after = servers_cpu(bench.addresses, site)
     servers = {part: after[part] - before[part] for part in after}
@@ -200,7 +200,7 @@ def _crawl(bench: Bench, site: Site, urls: list[str], workers: int) -> Round:
     )
 
 
-def _together(workers: int, variables: Mapping[str, str]) -> list[dict[str, Any]]:
+def together(workers: int, variables: Mapping[str, str]) -> list[dict[str, Any]]:
     """Workers that begin at the same moment, each in a process of its own; their answers."""
     with ExitStack() as stack:
         running = [

@@ -39,6 +39,7 @@ from crawlfleet.flows.leaving import Leaving
 from crawlfleet.flows.owning import Ownership
 from crawlfleet.flows.passages import Passages
 from crawlfleet.flows.phases import Phases
+from crawlfleet.flows.placing import Placing
 from crawlfleet.flows.reading import Pace, Reading
 from crawlfleet.flows.robots import RobotsBook
 from crawlfleet.flows.settling import SETTLED_LANES, Settler
@@ -113,6 +114,7 @@ class Worker:
             ports.hosts, ports.config, self._robots, self._turns, worker, ports.clock
         )
         self._sower = Sower(ports.seeding, ports.clock, ports.warn)
+        self._placing = Placing(ports.workers, worker, ports.warn)
         self._leasing = Leasing(
             ports,
             worker,
@@ -122,6 +124,7 @@ class Worker:
             self._courtesy,
             self._robots,
             self._sower,
+            self._placing,
         )
         # Silent for less than this nobody can have taken it for dead.
         doubt_seconds = worth_a_look(stage.detector).total_seconds()
@@ -333,6 +336,7 @@ class Worker:
 
     async def _mustered(self) -> None:
         while True:
+            await self._call(self._placing.look, self._ports.clock())
             await self._pause(chores.MUSTER_SECONDS)
             await self._call(self._chores.muster, self._tempo.pace(), self._tempo.paces())
 

@@ -17,6 +17,7 @@ from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.courtesy import Courtesy, Waiting, reason
 from crawlfleet.flows.holding import Held, by_lane
 from crawlfleet.flows.phases import Phases
+from crawlfleet.flows.placing import Placing
 from crawlfleet.flows.robots import RobotsBook
 from crawlfleet.flows.sowing import Sower
 from crawlfleet.flows.work_ports import WorkPorts
@@ -73,6 +74,7 @@ class Leasing:
         courtesy: Asks for turns at hosts.
         robots: Knows whose rules are to be learnt first.
         sower: Makes seeds of links.
+        placing: Knows which hosts are this worker's own.
     """
 
     def __init__(
@@ -85,8 +87,10 @@ class Leasing:
         courtesy: Courtesy,
         robots: RobotsBook,
         sower: Sower,
+        placing: Placing,
     ) -> None:
         self._ports = ports
+        self._placing = placing
         self._courtesy = courtesy
         self._robots = robots
         self._sower = sower
@@ -168,6 +172,7 @@ class Leasing:
         started = time.perf_counter()
         now, until = self._term()
         parked = self._ports.queue.parked(lane, now, self._limits.batch)
+        parked = self._placing.choose(parked, now)
         if not parked:
             return NOTHING
         each = max(1, self._limits.batch // len(parked))

@@ -1,0 +1,66 @@
+"""Hosts belong to workers evenly, and few move when a worker comes or goes."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawlfleet.model.politeness import Parked
+from crawlfleet.policy.affinity import PATIENCE_MS, chosen, owner, salt
+
+HOSTS = [f"site-{number}.example" for number in range(600)]
+names = st.lists(
+    st.text(alphabet="abcdef0123456789-", min_size=1, max_size=36),
+    min_size=2,
+    max_size=12,
+    unique=True,
+)
+
+
+def owners(workers: list[str]) -> dict[str, str | None]:
+    salts = [(salt(name), name) for name in workers]
+    return {host: owner(host, salts) for host in HOSTS}
+
+
+@settings(max_examples=15)
+@given(names)
+def test_hosts_are_spread_evenly(workers: list[str]):
+    counts = Counter(owners(workers).values())
+
+    even = len(HOSTS) / len(workers)
+    assert set(counts) == set(workers)
+    assert all(abs(count - even) < 6 * even**0.5 for count in counts.values())
+
+
+@settings(max_examples=15)
+@given(names, st.data())
+def test_who_goes_leaves_its_hosts_and_no_other_moves(workers: list[str], data: st.DataObject):
+    gone = data.draw(st.sampled_from(workers))
+    before = owners(workers)
+
+    after = owners([name for name in workers if name != gone])
+
+    moved = {host for host in HOSTS if before[host] != after[host]}
+    assert moved == {host for host in HOSTS if before[host] == gone}
+    assert len(moved) < len(HOSTS) / len(workers) + 6 * (len(HOSTS) / len(workers)) ** 0.5
+
+
+@settings(max_examples=15)
+@given(names, st.data())
+def test_the_order_in_which_workers_are_named_does_not_matter(
+    workers: list[str], data: st.DataObject
+):
+    assert owners(data.draw(st.permutations(workers))) == owners(workers)
+
+
+def test_nobody_owns_where_nobody_works():
+    assert owner("a.example", []) is None
+
+
+def test_one_looks_at_its_own_hosts_and_at_those_that_are_late():
+    now = 1_000_000
+    mine = Parked(host="mine.example", count=1, ready_ts=now)
+    fresh = Parked(host="theirs.example", count=1, ready_ts=now - PATIENCE_MS + 1)
+    late = Parked(host="late.example", count=1, ready_ts=now - PATIENCE_MS)
+
+    assert chosen([late, fresh, mine], lambda host: host == "mine.example", now) == [late, mine]
