@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import (
+    ageing,
     crawl,
     dedupe,
     extraction,
@@ -42,6 +43,7 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "crawl": crawl.run,
     "workers": workers.run,
     "politeness": politeness.run,
+    "ageing": ageing.run,
     "placement": placement.run,
     "lookup": lookup.run,
     "recovery": recovery.run_recovery,
@@ -134,6 +136,7 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "crawl": scale.crawl_rounds * (2 + 2 * more),
         "workers": scale.crawl_rounds * 4,
         "politeness": 2,
+        "ageing": 5,
         "placement": scale.placement_rounds * 2,
         "recovery": scale.halvings + 1,
         "scaling": scaling.STEPS,

@@ -24,6 +24,7 @@ BARS: Final = (
 )
 POLITENESS: Final = "politeness, requests done"
 SCALING: Final = "scaling, a burst"
+AGEING: Final = "ageing, longest wait by time"
 #: Moments of a trace that are shown.
 MOMENTS: Final = 24
 #: Of the curves, so many moments are shown.
@@ -93,6 +94,16 @@ def traces(burst: Mapping[str, Any]) -> Iterator[str]:
         yield _chart(title, axes, [f"line [{line}]"])
 
 
+def waiting(title: str, orders: Mapping[str, Curve]) -> str:
+    """A line for each order of service over all of its time."""
+    last = max(points[-1][0] for points in orders.values())
+    moments = [last * n / MOMENTS for n in range(MOMENTS + 1)]
+    found = {
+        name: [part_at(points, moment) for moment in moments] for name, points in orders.items()
+    }
+    return timeline(title, moments, found)
+
+
 def part_at(points: Curve, moment: float) -> float:
     """What a curve of (seconds, part) has come to at a moment.
 
@@ -110,6 +121,9 @@ def charts(found: Mapping[str, Any]) -> Iterator[str]:
         yield curves(POLITENESS, found[POLITENESS])
     if SCALING in found:
         yield from traces(found[SCALING])
+    if AGEING in found:
+        title = "how long the lowest priority's task served then had waited, in seconds"
+        yield waiting(title, found[AGEING])
 
 
 def _chart(title: str, axes: str, series: Sequence[str]) -> str:

@@ -110,6 +110,26 @@ FIGURES: Final = (
         least=0.95,
     ),
     Figure(
+        key="ageing_tasks_beyond_bound",
+        meaning="tasks that waited longer than is proven, of those of the simulation",
+        most=0,
+    ),
+    Figure(
+        key="ageing_worst_vs_strict",
+        meaning="longest wait of the lowest priority: strict order / ageing",
+        above=1,
+    ),
+    Figure(
+        key="ageing_worst_vs_sources",
+        meaning="longest wait of the lowest priority: the sources' order / ageing",
+        above=1,
+    ),
+    Figure(
+        key="ageing_urgent_vs_fifo",
+        meaning="median wait of the highest priority: first come first served / ageing",
+        above=1,
+    ),
+    Figure(
         key="placement_connections_ratio",
         meaning="connections that polite hosts see: each worker at its own hosts / anybody's",
         most=0.5,

@@ -33,6 +33,7 @@ class Scale:
     chaos_kinds: tuple[Kind, ...]
     burst_requests: int
     burst_plan_seconds: float
+    ageing_tasks: int
     placement_hosts: int
     placement_pages: int
     placement_rounds: int
@@ -62,6 +63,7 @@ FULL: Final = Scale(
     chaos_kinds=tuple(Kind),
     burst_requests=20_000,
     burst_plan_seconds=600.0,
+    ageing_tasks=1_000_000,
     placement_hosts=24,
     placement_pages=40,
     placement_rounds=3,
@@ -91,6 +93,7 @@ QUICK: Final = Scale(
     chaos_kinds=(Kind.KILL,),
     burst_requests=600,
     burst_plan_seconds=30.0,
+    ageing_tasks=20_000,
     placement_hosts=8,
     placement_pages=8,
     placement_rounds=1,
