@@ -7,6 +7,7 @@ returned.
 """
 
 from crawlfleet.ports.account import DeadLetters, Journal, Ledgers, SubmissionKeys
+from crawlfleet.ports.cancelling import Cancellations, Heard
 from crawlfleet.ports.harvest import Bizs, Coverages, DataQueue, Validator
 from crawlfleet.ports.hosts import Hosts, RobotsCache, RobotsCopy
 from crawlfleet.ports.ids import IdSource, WorkerNumbers
@@ -32,6 +33,7 @@ from crawlfleet.ports.web import NO_ERRAND, Errand, Executors, Extractor, Fetche
 __all__ = [
     "NO_ERRAND",
     "Bizs",
+    "Cancellations",
     "Clock",
     "ConcurrencyLimit",
     "ConfigCentre",
@@ -44,6 +46,7 @@ __all__ = [
     "Extractor",
     "Fetcher",
     "Health",
+    "Heard",
     "Hosts",
     "IdSource",
     "IncidentBook",

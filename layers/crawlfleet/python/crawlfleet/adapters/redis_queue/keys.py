@@ -42,6 +42,7 @@ key                                       type    TTL   holds
 ``cf:{fleet}:paces``                      HASH    no    ``pool tenant/biz`` -> ``pace at``
 ``cf:{fleet}:leaving``                    ZSET    no    worker told to leave, by the server's ms
 ``cf:{fleet}:tick``                       STRING  no    ``at took part count ...`` of the last tick
+``cf:{fleet}:cancelled``                  ZSET    no    ``tenant/biz/job``, by the server's ms
 ========================================  ======  ====  ===========================================
 
 What must not be lost never carries a TTL: a managed Redis may evict what does. Braces hold the hash
@@ -59,6 +60,8 @@ numbers as policy.turns names them: under ``*`` those of the host and, once some
 it, what policy.host_counts counts, under a tenant's name its turns
 (128 tenants at most), under ``worker tenant`` permits; those that have ended go with the next ask,
 and others are no more than the downloads that the host is asked for at once.
+``cancelled`` are jobs that are being cancelled, each for a minute after its last announcement, and
+5,000 at most: whoever does not hear of one finds out when it renews its leases.
 
 ``parked`` holds of each host ``count old least_of_old least_of_new``: how many entries wait for it,
 how many of those were there when the least was taken anew, and the least ``ts`` of these and of the
@@ -118,6 +121,7 @@ class FleetKeys(NamedTuple):
     paces: str
     leaving: str
     tick: str
+    cancelled: str
 
 
 @lru_cache(maxsize=4096)
