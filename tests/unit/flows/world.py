@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from crawlfleet.adapters.memory.cancellations import MemoryCancellations
 from crawlfleet.adapters.memory.coverages import MemoryCoverages
 from crawlfleet.adapters.memory.data_queue import MemoryDataQueue
 from crawlfleet.adapters.memory.disowning import MemoryDisowning
@@ -203,6 +204,7 @@ class World:
         self.keys = MemorySubmissionKeys()
         self.intake = MemoryIntake(self.queue)
         self.hosts = MemoryHosts(clock=self.clock)
+        self.cancellations = MemoryCancellations(clock=self.clock)
         self.robots = MemoryRobotsCache(clock=self.clock)
         self.coverages = MemoryCoverages()
         self.visits = MemoryVisits()
@@ -346,6 +348,7 @@ class World:
             "visits": self.visits,
             "seeding": self.seeding(),
             "draining": self.draining(),
+            "cancellations": self.cancellations,
             "clock": self.clock,
             "remaining": lambda: 600.0,
             "jitter": lambda: 1.0,

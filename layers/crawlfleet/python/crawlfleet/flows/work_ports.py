@@ -8,6 +8,7 @@ from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
 from crawlfleet.flows.seeding import SeedingPorts
 from crawlfleet.flows.staffing import StaffingPorts
 from crawlfleet.ports import (
+    Cancellations,
     Clock,
     ConfigCentre,
     Coverages,
@@ -53,6 +54,7 @@ class WorkPorts:
     visits: Visits
     seeding: SeedingPorts
     draining: DrainPorts
+    cancellations: Cancellations
     clock: Clock
     remaining: Callable[[], float]
     jitter: Callable[[], float]

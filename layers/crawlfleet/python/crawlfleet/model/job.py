@@ -5,16 +5,12 @@ Its tasks are requests that carry its name, and its end is read from their ledge
 
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeAlias
 
 import msgspec
 
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.plan import DEFAULT_PRIORITY, LinkNeeds
 from crawlfleet.model.start import Start
-
-#: Tenant, biz and name of a job.
-JobKey: TypeAlias = tuple[str, str, str]
 
 
 class JobState(StrEnum):
@@ -93,7 +89,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str | None = None
 
     @property
-    def key(self) -> JobKey:
+    def key(self) -> tuple[str, str, str]:
         """Tenant, biz and name."""
         return self.tenant, self.biz, self.name
 

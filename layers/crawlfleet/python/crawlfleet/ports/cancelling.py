@@ -1,9 +1,10 @@
 """How workers hear that a job is being cancelled (SPEC.md C2)."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
-from crawlfleet.model.job import JobKey
+#: Tenant, biz and name of a job.
+JobKey: TypeAlias = tuple[str, str, str]
 
 
 class Heard(NamedTuple):

@@ -13,6 +13,7 @@ import msgspec
 from crawlfleet.adapters.http_fetcher import AiohttpFetcher
 from crawlfleet.adapters.mongo.rules import MongoRules
 from crawlfleet.adapters.mongo.visits import MongoVisits
+from crawlfleet.adapters.redis_queue.cancellations import RedisCancellations
 from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
 from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
@@ -77,6 +78,7 @@ class Consumer:
         self._staffing = StaffingPorts(
             staffing=parts.staffing, workers=parts.workers, waker=parts.waker, warn=parts.warn
         )
+        self._cancellations = RedisCancellations(parts.redis)
         self._clock = ServerClock(parts.redis)
 
     def _read_secret(self, name: str) -> str:
@@ -142,6 +144,7 @@ class Consumer:
                 visits=self._visits,
                 seeding=self._seeding,
                 draining=self._draining,
+                cancellations=self._cancellations,
                 clock=self._clock,
                 remaining=remaining,
                 jitter=random.random,

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from threading import Lock
 
-from crawlfleet.model.job import JobKey
 from crawlfleet.model.times import to_ms
 from crawlfleet.policy.cancelling import ANNOUNCED_SECONDS, MOST_ANNOUNCED
 from crawlfleet.ports import Clock
-from crawlfleet.ports.cancelling import Heard
+from crawlfleet.ports.cancelling import Heard, JobKey
 
 
 def _now() -> datetime:

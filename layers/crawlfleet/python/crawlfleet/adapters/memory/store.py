@@ -219,9 +219,7 @@ class MemoryRequestStore(MemoryRecords):
                 kept.note(now, State.CANCELLED, by, "cancelled")
             return kept.tracked()
 
-    def cancel_job(
-        self, lane: Lane, biz: Biz, job: str, limit: int, by: str, now: datetime
-    ) -> int:
+    def cancel_job(self, lane: Lane, biz: Biz, job: str, limit: int, by: str, now: datetime) -> int:
         """See ports.RequestStore.cancel_job."""
         with self.state.lock:
             mine = self.state.of(lane)

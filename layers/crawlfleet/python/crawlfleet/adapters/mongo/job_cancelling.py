@@ -36,9 +36,7 @@ class MongoJobCancelling:
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
 
-    def cancel_job(
-        self, lane: Lane, biz: Biz, job: str, limit: int, by: str, now: datetime
-    ) -> int:
+    def cancel_job(self, lane: Lane, biz: Biz, job: str, limit: int, by: str, now: datetime) -> int:
         """See ports.RequestStore.cancel_job: the shards at once, each its share of the limit."""
         shards = all_shards(biz)
         share = -(-limit // len(shards))

@@ -11,9 +11,8 @@ from crawlfleet.adapters.redis_queue.connection import (
     whole,
 )
 from crawlfleet.adapters.redis_queue.keys import fleet_keys
-from crawlfleet.model.job import JobKey
 from crawlfleet.policy.cancelling import ANNOUNCED_SECONDS, MOST_ANNOUNCED
-from crawlfleet.ports.cancelling import Heard
+from crawlfleet.ports.cancelling import Heard, JobKey
 
 _ANNOUNCE: Final = Script("announce_cancelled")
 _CANCELLED: Final = Script("cancelled")
