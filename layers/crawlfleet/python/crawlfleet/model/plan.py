@@ -15,6 +15,11 @@ from crawlfleet.model.words import Words
 #: From 0 to 10; what waits gains on what is above it (policy.ageing).
 Priority = Annotated[int, Meta(ge=0, le=10)]
 DEFAULT_PRIORITY = 5
+#: Most spiders that a biz keeps, and most versions of each that nobody holds.
+MOST_SPIDERS = 1_000
+MOST_VERSIONS = 200
+#: Most bytes of a plan as JSON; a page of a list has room for fifty.
+LARGEST_PLAN = 100_000
 
 
 class LinkNeeds(Document, frozen=True, kw_only=True):
@@ -44,8 +49,11 @@ class SpiderPlan(Document, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """Twelve hex digits that differ for every different plan (the description aside)."""
-        content = msgspec.json.encode(msgspec.structs.replace(self, description=""), order="sorted")
+        """Twelve hex digits that differ for every different plan (the description aside).
+
+        The order in which a start names its values is part of it: tasks are made in that order.
+        """
+        content = msgspec.json.encode(msgspec.structs.replace(self, description=""))
         return blake2b(content, digest_size=6).hexdigest()
 
 
@@ -58,6 +66,18 @@ class KeptSpider(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     plan: SpiderPlan
     put_at: datetime
+
+
+class ConfiguredSpider(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule, or an executor's spider, of the biz document, beside the spiders that are kept.
+
+    ``version`` is that of its content; ``executor`` is None where it is a rule.
+    """
+
+    name: str
+    version: str
+    executor: str | None
+    description: str
 
 
 #: Names of kept spiders: they become part of a job's name.
