@@ -1,4 +1,4 @@
-"""A worker that hears of a cancelled job lets go what it holds of it, in the middle of a page too."""
+"""A worker that hears of a cancelled job lets go what it holds of it, downloads under way too."""
 
 import asyncio
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def submitted(world: World, count: int, job: str | None) -> list[int]:
 
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
-        while not holds():
+        while not holds():  # noqa: ASYNC110  what is waited for knows of no event
             await asyncio.sleep(0.002)
 
 
@@ -134,7 +134,7 @@ def test_without_announcements_the_renewal_of_leases_stops_the_downloads(world):
         cancel(world)
         await until(lambda: site.stopped == 4)
 
-    report = work(world, during, cancellations=Broken())
+    report = work(world, during, cancelling=world.cancelling(cancellations=Broken()))
 
     assert (report.done, report.lost) == (0, 4)
     assert any("could not be heard of" in warning for warning in world.warnings)

@@ -65,6 +65,7 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "fleet": Place("platform", "fleet", "Show the whole fleet: workers, bizs, hosts, parts."),
     "doctor": Place("doctor", "doctor", "Examine a deployment from outside and say what is wrong."),
     "visit": Place("visits", "visit", "Show what is known of a page since it was last read."),
+    "job": Place("jobs", "job", "Start jobs, follow them, cancel them, retry what failed."),
     "schedule": Place("schedules", "schedule", "Manage timed collections."),
     "config": Place(
         "config", "config", "Check, push, pull and compare the configuration of a stage."

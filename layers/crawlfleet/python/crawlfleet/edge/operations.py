@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from crawlfleet.edge.incident_operations import IncidentOperations
+from crawlfleet.edge.job_operations import JobOperations
 from crawlfleet.edge.seed_operations import SeedOperations
 from crawlfleet.edge.trial_operations import TrialOperations
 from crawlfleet.errors import InvalidRequestError
@@ -65,7 +66,7 @@ class Changes(Protocol):
         ...
 
 
-class Operations(IncidentOperations, SeedOperations, TrialOperations, Protocol):
+class Operations(IncidentOperations, SeedOperations, TrialOperations, JobOperations, Protocol):
     """What the API can have done, each for the tenant of the call's API key."""
 
     def tenant(self, api_key_id: str | None) -> str:

@@ -74,8 +74,8 @@ CARD_HOSTS: Final = 200
 ACCOUNT_SECONDS: Final = 5.0
 
 #: Calls of the parts that run at once beside: lease and claim, renew, account, watch, recover,
-#: sow, drain, muster, heed.
-THREADS: Final = SETTLED_LANES + 9
+#: sow, drain, muster, heed, cancel.
+THREADS: Final = SETTLED_LANES + 10
 
 #: What a request's timeline says of the worker that stopped because of this.
 _WHY_HANDED_BACK: Final = {
@@ -148,7 +148,7 @@ class Worker:
             self._stopper.stop,
         )
         self._heeding = Heeding(
-            ports.cancellations,
+            ports.cancelling.cancellations,
             self._holding,
             self._stopper,
             self._leasing,
@@ -215,6 +215,7 @@ class Worker:
             asyncio.create_task(self._heeding.run(self._account.tell_hosts)),
             asyncio.create_task(self._repeatedly(chores.WATCH_SECONDS, self._chores.watch)),
             asyncio.create_task(self._repeatedly(chores.RECOVER_SECONDS, self._chores.recover)),
+            asyncio.create_task(self._repeatedly(chores.CANCEL_SECONDS, self._chores.cancel)),
             asyncio.create_task(self._repeatedly(chores.SOW_SECONDS, self._chores.sow)),
             asyncio.create_task(self._repeatedly(chores.DRAIN_SECONDS, self._chores.drain)),
             asyncio.create_task(self._mustered()),

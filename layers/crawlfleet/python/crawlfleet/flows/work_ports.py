@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from crawlfleet.flows.cancelling import CancellingPorts
 from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
 from crawlfleet.flows.seeding import SeedingPorts
 from crawlfleet.flows.staffing import StaffingPorts
 from crawlfleet.ports import (
-    Cancellations,
     Clock,
     ConfigCentre,
     Coverages,
@@ -54,7 +54,7 @@ class WorkPorts:
     visits: Visits
     seeding: SeedingPorts
     draining: DrainPorts
-    cancellations: Cancellations
+    cancelling: CancellingPorts
     clock: Clock
     remaining: Callable[[], float]
     jitter: Callable[[], float]

@@ -22,6 +22,7 @@ from crawlfleet.ports.queue import (
     Watch,
     Workers,
 )
+from crawlfleet.ports.reopening import JobReopening
 from crawlfleet.ports.seeds import SeedFilter, SeedStore
 from crawlfleet.ports.staffing import ConcurrencyLimit, Outlook, Staffing, Ticks
 from crawlfleet.ports.store import Disowning, RequestStore, RuleStore, ScheduleStore
@@ -51,6 +52,7 @@ __all__ = [
     "IdSource",
     "IncidentBook",
     "Intake",
+    "JobReopening",
     "JobStore",
     "Journal",
     "LeaseBook",

@@ -13,7 +13,6 @@ import msgspec
 from crawlfleet.adapters.http_fetcher import AiohttpFetcher
 from crawlfleet.adapters.mongo.rules import MongoRules
 from crawlfleet.adapters.mongo.visits import MongoVisits
-from crawlfleet.adapters.redis_queue.cancellations import RedisCancellations
 from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
 from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
@@ -29,6 +28,7 @@ from crawlfleet.flows.staffing import StaffingPorts
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.settings import Need, Settings
+from crawlfleet.wiring.cancelling import cancelling_ports
 from crawlfleet.wiring.parts import Parts
 from crawlfleet.wiring.process import keep_memory
 from crawlfleet.wiring.readers import REGISTRY, carry_spiders, check_reader
@@ -78,7 +78,7 @@ class Consumer:
         self._staffing = StaffingPorts(
             staffing=parts.staffing, workers=parts.workers, waker=parts.waker, warn=parts.warn
         )
-        self._cancellations = RedisCancellations(parts.redis)
+        self._cancelling = cancelling_ports(parts)
         self._clock = ServerClock(parts.redis)
 
     def _read_secret(self, name: str) -> str:
@@ -144,7 +144,7 @@ class Consumer:
                 visits=self._visits,
                 seeding=self._seeding,
                 draining=self._draining,
-                cancellations=self._cancellations,
+                cancelling=self._cancelling,
                 clock=self._clock,
                 remaining=remaining,
                 jitter=random.random,

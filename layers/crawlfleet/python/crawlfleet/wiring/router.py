@@ -24,6 +24,7 @@ from crawlfleet.model.worker import WorkerStatus
 from crawlfleet.policy.tenancy import tenant_of
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.fleet_operations import RouterFleet
+from crawlfleet.wiring.job_operations import RouterJobs
 from crawlfleet.wiring.parts import Parts, now
 from crawlfleet.wiring.seed_operations import RouterSeeds
 from crawlfleet.wiring.submissions import submission_ports
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from crawlfleet.model.trial import TrialWanted, Tried
 
 
-class RouterOperations(RouterSeeds, RouterFleet):
+class RouterOperations(RouterSeeds, RouterFleet, RouterJobs):
     """edge.rest.Operations: each call is a flow, given the configuration in force and the time.
 
     What few calls are about is imported by them: cron lines and time zones cost a cold start.
@@ -55,6 +56,7 @@ class RouterOperations(RouterSeeds, RouterFleet):
             store=parts.store, ledgers=parts.ledgers, queue=parts.queue
         )
         RouterFleet.__init__(self, parts)
+        RouterJobs.__init__(self, parts)
 
     def tenant(self, api_key_id: str | None) -> str:
         """The tenant of an API key."""

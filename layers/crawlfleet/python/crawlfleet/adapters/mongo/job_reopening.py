@@ -1,0 +1,32 @@
+"""Jobs that had ended and go on, in the documents of :mod:`..mongo.jobs`."""
+
+from datetime import datetime
+
+from crawlfleet.adapters.mongo.connection import MongoNodes, border
+from crawlfleet.adapters.mongo.jobs import MongoJobs
+from crawlfleet.model.job import Job, JobState
+
+
+class MongoJobReopening:
+    """ports.JobReopening."""
+
+    def __init__(self, nodes: MongoNodes) -> None:
+        self._nodes = nodes
+        self._jobs = MongoJobs(nodes)
+
+    def reopen(self, tenant: str, biz: str, name: str, now: datetime) -> Job | None:
+        """See ports.JobReopening.reopen: without the time of its end nothing removes it either."""
+        match = {"_id": f"{tenant}/{biz}/{name}", "state": JobState.DONE.value}
+        change = {
+            "$set": {
+                "state": JobState.RUNNING.value,
+                "open": True,
+                "watched": True,
+                "due_at": now,
+                "counts": {},
+            },
+            "$unset": {"ended_at": ""},
+        }
+        with border():
+            self._nodes.control("jobs").update_one(match, change)
+        return self._jobs.get(tenant, biz, name)
