@@ -75,12 +75,14 @@ def test_everything_documented_answers(world, document):
     [request_id] = submit(world, "https://example.org/")
     segment, key = failed_seed(world)
     values = {"biz": "docs", "id": request_id, "name": "nightly", "segment": segment, "key": key}
+    values["job"] = "june"
     bodies = {
         "offerSeeds": {"seeds": [{"url": "https://example.org/2"}]},
         "releaseSeeds": {"filter": {"segment": "another"}},
         "forgetSeeds": {"filter": {"segment": "another"}},
         "submitRequests": {"url": "https://example.org/2"},
         "putSchedule": schedule,
+        "startJob": {"rule": "page", "urls": ["https://example.org/3"], "name": "june"},
         "replayDeadLetters": {"filter": {"status": 299}},
         "purgeDeadLetters": {"filter": {"status": 299}},
         "tryRule": {"rule": "page", "page": {"body": "<title>one</title>"}},

@@ -56,14 +56,6 @@ JOB_ROUTES: Final[tuple[Route, ...]] = (
         problems=ANY,
     ),
     Route(
-        operation="cancelJob",
-        method="POST",
-        path="/v1/{biz}/jobs/{job}/cancel",
-        summary="Cancel a job: what is open of it ends, downloads under way too. Again: the same.",
-        answers={200: job_views.WholeJobView},
-        problems=(*ANY, 409),
-    ),
-    Route(
         operation="retryJob",
         method="POST",
         path="/v1/{biz}/jobs/{job}/retry",
@@ -72,5 +64,13 @@ JOB_ROUTES: Final[tuple[Route, ...]] = (
         body_required=False,
         answers={200: job_views.RetriedView},
         problems=(*ANY, 409, 413),
+    ),
+    Route(
+        operation="cancelJob",
+        method="POST",
+        path="/v1/{biz}/jobs/{job}/cancel",
+        summary="Cancel a job: what is open of it ends, downloads under way too. Again: the same.",
+        answers={200: job_views.WholeJobView},
+        problems=(*ANY, 409),
     ),
 )
