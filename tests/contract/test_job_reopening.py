@@ -1,12 +1,12 @@
-"""The contract of JobReopening: what is done runs again, and nothing else changes."""
+"""The contracts of JobReopening and JobStates: what is done runs again; states, and no more."""
 
 from datetime import UTC, datetime
 
 import pytest
 
-from crawlfleet.adapters.memory.job_reopening import MemoryJobReopening
+from crawlfleet.adapters.memory.job_reopening import MemoryJobReopening, MemoryJobStates
 from crawlfleet.adapters.memory.jobs import MemoryJobs
-from crawlfleet.adapters.mongo.job_reopening import MongoJobReopening
+from crawlfleet.adapters.mongo.job_reopening import MongoJobReopening, MongoJobStates
 from crawlfleet.adapters.mongo.jobs import MongoJobs
 from crawlfleet.model.job import Job, JobState
 from crawlfleet.model.start import Start
@@ -19,10 +19,10 @@ NOW = datetime.now(UTC).replace(microsecond=0)
 def both(request):
     if request.param == "memory":
         jobs = MemoryJobs()
-        yield jobs, MemoryJobReopening(jobs)
+        yield jobs, MemoryJobReopening(jobs), MemoryJobStates(jobs)
         return
     with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
-        yield MongoJobs(nodes), MongoJobReopening(nodes)
+        yield MongoJobs(nodes), MongoJobReopening(nodes), MongoJobStates(nodes)
 
 
 def a_job(tenant: str, **changes: object) -> Job:
@@ -42,7 +42,7 @@ def a_job(tenant: str, **changes: object) -> Job:
 
 
 def test_what_is_done_runs_again_and_ends_again(both, tenant):
-    jobs, reopening = both
+    jobs, reopening, _ = both
     job = jobs.create(a_job(tenant))
     assert jobs.end(job, JobState.DONE, {"dead": 1}, NOW)
     assert jobs.count_open(tenant, "docs") == 0
@@ -60,7 +60,7 @@ def test_what_is_done_runs_again_and_ends_again(both, tenant):
 
 @pytest.mark.parametrize("state", [JobState.RUNNING, JobState.CANCELLING, JobState.CANCELLED])
 def test_what_is_not_done_stays_as_it_is(both, tenant, state):
-    jobs, reopening = both
+    jobs, reopening, _ = both
     job = jobs.create(a_job(tenant, state=state))
 
     assert reopening.reopen(tenant, "docs", "june", NOW) == job
@@ -68,9 +68,22 @@ def test_what_is_not_done_stays_as_it_is(both, tenant, state):
 
 
 def test_of_another_tenant_or_biz_nothing_is_reopened(both, tenant):
-    jobs, reopening = both
+    jobs, reopening, _ = both
     job = jobs.create(a_job(tenant, state=JobState.DONE))
 
     assert reopening.reopen(f"{tenant}-other", "docs", "june", NOW) is None
     assert reopening.reopen(tenant, "shop", "june", NOW) is None
     assert jobs.get(tenant, "docs", "june") == job
+
+
+def test_the_states_of_some_jobs_are_told_and_nobody_elses(both, tenant):
+    jobs, _, states = both
+    jobs.create(a_job(tenant))
+    jobs.create(a_job(tenant, name="may", state=JobState.CANCELLED))
+    jobs.create(a_job(f"{tenant}-other", name="april"))
+
+    found = states.states(tenant, "docs", {"june", "may", "april"})
+
+    assert found == {"june": JobState.RUNNING, "may": JobState.CANCELLED}
+    assert states.states(tenant, "docs", set()) == {}
+    assert states.states(tenant, "shop", {"june"}) == {}

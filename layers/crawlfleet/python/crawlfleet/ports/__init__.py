@@ -22,7 +22,7 @@ from crawlfleet.ports.queue import (
     Watch,
     Workers,
 )
-from crawlfleet.ports.reopening import JobReopening
+from crawlfleet.ports.reopening import JobReopening, JobStates
 from crawlfleet.ports.seeds import SeedFilter, SeedStore
 from crawlfleet.ports.staffing import ConcurrencyLimit, Outlook, Staffing, Ticks
 from crawlfleet.ports.store import Disowning, RequestStore, RuleStore, ScheduleStore
@@ -53,6 +53,7 @@ __all__ = [
     "IncidentBook",
     "Intake",
     "JobReopening",
+    "JobStates",
     "JobStore",
     "Journal",
     "LeaseBook",

@@ -1,9 +1,10 @@
-"""A job that had ended goes on: dead letters of it are worked on again (SPEC.md D4)."""
+"""Small questions about jobs, and a job that had ended and goes on (SPEC.md C2, D4)."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Protocol
 
-from crawlfleet.model.job import Job
+from crawlfleet.model.job import Job, JobState
 
 
 class JobReopening(Protocol):
@@ -14,4 +15,12 @@ class JobReopening(Protocol):
 
         One in any other state stays as it is. Returns the job as it stands then, None if none.
         """
+        ...
+
+
+class JobStates(Protocol):
+    """The same jobs as JobStore's."""
+
+    def states(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, JobState]:
+        """The states of those of these names that are jobs; nothing else of them is read."""
         ...

@@ -1,5 +1,6 @@
-"""The twin of MongoDB's jobs that had ended and go on."""
+"""The twin of MongoDB's jobs that had ended and go on, and of their states."""
 
+from collections.abc import Collection
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -27,3 +28,15 @@ class MemoryJobReopening:
                 )
                 kept._jobs[found.key] = found  # noqa: SLF001
             return found
+
+
+class MemoryJobStates:
+    """ports.JobStates on the jobs of a MemoryJobs."""
+
+    def __init__(self, jobs: MemoryJobs) -> None:
+        self._jobs = jobs
+
+    def states(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, JobState]:
+        """See ports.JobStates.states."""
+        found = {name: self._jobs.get(tenant, biz, name) for name in names}
+        return {name: job.state for name, job in found.items() if job is not None}

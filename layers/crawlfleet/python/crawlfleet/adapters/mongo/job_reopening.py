@@ -1,5 +1,6 @@
-"""Jobs that had ended and go on, in the documents of :mod:`..mongo.jobs`."""
+"""Jobs that had ended and go on, and their states, in the documents of :mod:`..mongo.jobs`."""
 
+from collections.abc import Collection
 from datetime import datetime
 
 from crawlfleet.adapters.mongo.connection import MongoNodes, border
@@ -30,3 +31,17 @@ class MongoJobReopening:
         with border():
             self._nodes.control("jobs").update_one(match, change)
         return self._jobs.get(tenant, biz, name)
+
+
+class MongoJobStates:
+    """ports.JobStates."""
+
+    def __init__(self, nodes: MongoNodes) -> None:
+        self._nodes = nodes
+
+    def states(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, JobState]:
+        """See ports.JobStates.states: one look-up by primary keys."""
+        match = {"_id": {"$in": [f"{tenant}/{biz}/{name}" for name in names]}}
+        with border():
+            found = self._nodes.control("jobs").find(match, projection=["name", "state"])
+            return {one["name"]: JobState(one["state"]) for one in found}
