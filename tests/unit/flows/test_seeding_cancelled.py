@@ -1,5 +1,7 @@
 """What the pages of a cancelled job have led to becomes none of its tasks."""
 
+from datetime import timedelta
+
 import pytest
 
 from crawlfleet.adapters.memory.job_reopening import MemoryJobStates
@@ -84,5 +86,6 @@ def test_seeds_are_taken_up_again_when_nobody_could_tell_how_their_jobs_are(worl
         hand_out(world, job_states=away)
     assert world.requests() == []
 
+    world.now += timedelta(seconds=1)
     world.look_after(job_states=away)
     assert [one.request.job for one in world.requests()] == ["june"]
