@@ -85,7 +85,9 @@ def test_trouble_is_told_once_while_one_waits(crawlfleet, api):
     assert done.code == 0
 
 
-def test_at_a_terminal_a_bar_is_moved_by_each_look_and_tells_how_long_it_will_take(monkeypatch, api, capsys):
+def test_at_a_terminal_a_bar_is_moved_by_each_look_and_tells_how_long_it_will_take(
+    monkeypatch, api, capsys
+):
     api.jobs.keep("june", size=4)
     monkeypatch.setattr(jobs.sys.stderr, "isatty", lambda: True)
     from crawlfleet.sdk import Client
