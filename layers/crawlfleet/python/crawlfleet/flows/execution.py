@@ -1,13 +1,13 @@
 """The work of a submission (SPEC.md A7): lease, claim, fetch, extract, store, finish.
 
-One worker is five kinds of coroutines around one set of held requests::
+One worker is six kinds of coroutines around one set of held requests::
 
     feeder    leases batches, claims them in the store, gets each its turn at its host
     runners   take what has its turn, download, extract; one outcome a request
     settler   stores records and outcomes in batches, then finishes, delays or drops the leases;
               tells the fleet what was seen of hosts (flows.settling, flows.account)
-    keeper    renews leases (flows.owning), gives back what a detached worker must not keep;
-              lets go what is held of jobs that are being cancelled (flows.heeding)
+    keeper    renews leases (flows.owning), gives back what a detached worker must not keep
+    heeder    lets go what is held of jobs that are being cancelled (flows.heeding)
     chores    look whether other workers died, recover what is lost, hand out seeds, store items
               of the data queue, each in its own rounds (flows.chores)
 
@@ -125,8 +125,7 @@ class Worker:
             self._robots,
             self._sower,
         )
-        # Silent for less than this nobody can have taken it for dead.
-        doubt_seconds = worth_a_look(stage.detector).total_seconds()
+        doubt_seconds = worth_a_look(stage.detector).total_seconds()  # silent for less, it lives
         self._heart = Heart(
             ports.workers,
             worker,
