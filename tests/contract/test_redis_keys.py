@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.adapters.redis_queue import keys as dictionary
+from crawlfleet.adapters.redis_queue.cancellations import RedisCancellations
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
 from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
@@ -88,6 +89,7 @@ def fill(connection: RedisConnection, lane: Lane, fleet: str) -> None:
     assert staffing.muster("fleet", "a", Shown(pace=1.0), NOW, {lane.path: Shown(pace=1.0)}).leaves
     RedisTicks(connection, fleet=fleet).note(1.0, {TickPart.SEEDS: 1})
     RedisTicks(connection, fleet=fleet).tell_fault(TickPart.STARTS, "an-event")
+    RedisCancellations(connection, fleet=fleet).announce([(lane.tenant, lane.biz, "june")])
     RedisWatch(connection, fleet=fleet).take_turn("bury", "a", TERM, TERM)
     RedisWorkerNumbers(connection, fleet=fleet).lease("a", 1, 1)
 

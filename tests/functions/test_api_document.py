@@ -78,6 +78,7 @@ def test_everything_documented_answers(world, document):
     segment, key = failed_seed(world)
     values = {"biz": "docs", "id": request_id, "name": "nightly", "segment": segment, "key": key}
     values["spider"] = "all"
+    values["job"] = "june"
     bodies = {
         "putSpider": {**spider, "priority": 9},
         "offerSeeds": {"seeds": [{"url": "https://example.org/2"}]},
@@ -85,6 +86,7 @@ def test_everything_documented_answers(world, document):
         "forgetSeeds": {"filter": {"segment": "another"}},
         "submitRequests": {"url": "https://example.org/2"},
         "putSchedule": schedule,
+        "startJob": {"rule": "page", "urls": ["https://example.org/3"], "name": "june"},
         "replayDeadLetters": {"filter": {"status": 299}},
         "purgeDeadLetters": {"filter": {"status": 299}},
         "tryRule": {"rule": "page", "page": {"body": "<title>one</title>"}},
@@ -106,7 +108,7 @@ def test_everything_documented_answers(world, document):
 
 def test_open_paths_need_no_key_and_all_others_do(world, document):
     seed = {"segment": "2026-03-01", "key": "0" * 32}
-    values = {"biz": "docs", "id": "1", "name": "nightly", "spider": "all", **seed}
+    values = {"biz": "docs", "id": "1", "name": "nightly", "spider": "all", "job": "june", **seed}
     for (method, path), operation in document.operations.items():
         place = re.sub(r"{(\w+)}", lambda match: values[match[1]], path)
         answer = ask(world, method, place, "{}", key=None)
@@ -201,8 +203,19 @@ def _of_trials(body: dict[str, Any]) -> dict[str, Any]:
     return {**sensible, "page": page if kind is None else {**page, "content_type": kind}}
 
 
+def _of_jobs(body: dict[str, Any]) -> dict[str, Any]:
+    """The body of a job of its own, of a pattern."""
+    start = {"pattern": "https://example.org/{kind}/{page}", "values": {"page": {"last": 3}}}
+    kept = {"priority": 7} if "priority" in body else {}
+    return {**kept, "start": start, "values": {"kind": "new"}, "name": uuid4().hex}
+
+
 #: What changes one thing once is no matter of bodies.
-_TAKING_BODIES = [route for route in ROUTES if route.body and route.operation != "replayDeadLetter"]
+_TAKING_BODIES = [
+    route
+    for route in ROUTES
+    if route.body and route.operation not in {"replayDeadLetter", "retryJob"}
+]
 
 
 @pytest.mark.parametrize("route", _TAKING_BODIES, ids=lambda route: route.operation)
@@ -222,6 +235,8 @@ def test_whatever_fits_the_document_and_means_something_is_accepted(world, route
             case.body = _of_trials(case.body)
         elif route.operation == "putSpider":
             case.body = _of_spiders(case.body)
+        elif route.operation == "startJob":
+            case.body = _of_jobs(case.body)
         else:
             case.body = _with_meaning(case.body)
         headers = {"x-api-key": "acme"}

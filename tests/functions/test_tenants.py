@@ -11,7 +11,8 @@ CLOSED = [route for route in ROUTES if not route.open]
 OF_A_BIZ = [route for route in CLOSED if "{biz}" in route.path]
 OF_ALL_BIZS = [route for route in CLOSED if "{biz}" not in route.path]
 SCHEDULE = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/mine"]}
-SEED = {"segment": "2026-01-01", "key": "0" * 32}
+#: What else paths have places for.
+SEED = {"segment": "2026-01-01", "key": "0" * 32, "job": "june"}
 BODIES = {
     "submitRequests": {"url": "https://example.org/x"},
     "putSchedule": SCHEDULE,
@@ -20,6 +21,7 @@ BODIES = {
     "offerSeeds": {"seeds": [{"url": "https://example.org/x"}]},
     "releaseSeeds": {"all": True},
     "forgetSeeds": {"all": True},
+    "startJob": {"rule": "page", "urls": ["https://example.org/mine"]},
     "tryRule": {"rule": "page", "url": "https://example.org/mine"},
 }
 

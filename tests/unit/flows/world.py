@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from crawlfleet.adapters.memory.cancellations import MemoryCancellations
 from crawlfleet.adapters.memory.coverages import MemoryCoverages
 from crawlfleet.adapters.memory.data_queue import MemoryDataQueue
 from crawlfleet.adapters.memory.disowning import MemoryDisowning
@@ -11,6 +12,7 @@ from crawlfleet.adapters.memory.fetcher import MemoryFetcher
 from crawlfleet.adapters.memory.filling import MemoryFilling
 from crawlfleet.adapters.memory.hosts import MemoryHosts
 from crawlfleet.adapters.memory.intake import MemoryIntake
+from crawlfleet.adapters.memory.jobs import MemoryJobs
 from crawlfleet.adapters.memory.journal import MemoryJournal
 from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
 from crawlfleet.adapters.memory.ledgers import MemoryLedgers
@@ -29,6 +31,7 @@ from crawlfleet.adapters.memory.watch import MemoryWatch
 from crawlfleet.adapters.memory.workers import MemoryWorkers
 from crawlfleet.adapters.schema import SchemaValidator
 from crawlfleet.errors import ExtractError, StoreUnavailableError
+from crawlfleet.flows.cancelling import CancellingPorts
 from crawlfleet.flows.outlooking import OutlookPorts
 from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
@@ -203,6 +206,8 @@ class World:
         self.keys = MemorySubmissionKeys()
         self.intake = MemoryIntake(self.queue)
         self.hosts = MemoryHosts(clock=self.clock)
+        self.cancellations = MemoryCancellations(clock=self.clock)
+        self.jobs = MemoryJobs()
         self.robots = MemoryRobotsCache(clock=self.clock)
         self.coverages = MemoryCoverages()
         self.visits = MemoryVisits()
@@ -325,6 +330,16 @@ class World:
             warn=self.warn,
         )
 
+    def cancelling(self, **changes: object) -> CancellingPorts:
+        ports: dict[str, object] = {
+            "jobs": self.jobs,
+            "store": self.store,
+            "ledgers": self.ledgers,
+            "cancellations": self.cancellations,
+            "warn": self.warn,
+        }
+        return CancellingPorts(**(ports | changes))  # type: ignore[arg-type]
+
     def work(self, pages: dict[str, object], **changes: object) -> WorkPorts:
         ports: dict[str, object] = {
             "config": self,
@@ -346,6 +361,7 @@ class World:
             "visits": self.visits,
             "seeding": self.seeding(),
             "draining": self.draining(),
+            "cancelling": self.cancelling(),
             "clock": self.clock,
             "remaining": lambda: 600.0,
             "jitter": lambda: 1.0,

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tests.unit.sdk.api_findings import Findings
+from tests.unit.sdk.api_jobs import JobDesk
 from tests.unit.sdk.api_platform import Platform
 from tests.unit.sdk.api_seeds import SeedDesk
 from tests.unit.sdk.api_spiders import SpiderShelf
@@ -40,6 +41,7 @@ class ApiServer:
         self.findings = Findings()
         self.seeds = SeedDesk()
         self.spiders = SpiderShelf()
+        self.jobs = JobDesk()
         self.trials = Trials()
         self.platform = Platform()
         self.incidents: list[dict[str, Any]] = []
@@ -129,6 +131,8 @@ class ApiServer:
                 return self.dead_letters(method, rest, call)
             case ("GET", "ledger"):
                 return 200, self.findings.account(self.requests, call.params.get("job"))
+            case (method, "jobs", *rest):
+                return self.jobs.answer(method, rest, call)
             case (method, "seeds", *rest):
                 return self.of_seeds(method, rest, call)
             case (method, "spiders", *rest):

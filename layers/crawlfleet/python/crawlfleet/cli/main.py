@@ -66,6 +66,7 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "doctor": Place("doctor", "doctor", "Examine a deployment from outside and say what is wrong."),
     "visit": Place("visits", "visit", "Show what is known of a page since it was last read."),
     "spider": Place("spiders", "spider", "Keep spiders: a rule, what it crawls, what it needs."),
+    "job": Place("jobs", "job", "Start jobs, follow them, cancel them, retry what failed."),
     "schedule": Place("schedules", "schedule", "Manage timed collections."),
     "config": Place(
         "config", "config", "Check, push, pull and compare the configuration of a stage."

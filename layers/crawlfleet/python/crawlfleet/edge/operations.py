@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from crawlfleet.edge.incident_operations import IncidentOperations
+from crawlfleet.edge.job_operations import JobOperations
 from crawlfleet.edge.seed_operations import SeedOperations
 from crawlfleet.edge.spider_operations import SpiderOperations
 from crawlfleet.edge.trial_operations import TrialOperations
@@ -66,7 +67,9 @@ class Changes(Protocol):
         ...
 
 
-class Operations(IncidentOperations, SeedOperations, SpiderOperations, TrialOperations, Protocol):
+class Operations(
+    IncidentOperations, SeedOperations, SpiderOperations, TrialOperations, JobOperations, Protocol
+):
     """What the API can have done, each for the tenant of the call's API key."""
 
     def tenant(self, api_key_id: str | None) -> str:

@@ -19,6 +19,7 @@ from crawlfleet.edge.answers import JSON, page_of, problem_of, shown
 from crawlfleet.edge.fleet import FleetCalls
 from crawlfleet.edge.incidents import IncidentCalls
 from crawlfleet.edge.insight import InsightCalls
+from crawlfleet.edge.jobs import JobCalls
 from crawlfleet.edge.letters import LetterCalls
 from crawlfleet.edge.openapi import document
 from crawlfleet.edge.operations import Operations, Page
@@ -39,7 +40,14 @@ _PATHS: Final = {
 
 
 class RestApi(
-    LetterCalls, InsightCalls, IncidentCalls, SeedCalls, SpiderCalls, TrialCalls, FleetCalls
+    LetterCalls,
+    InsightCalls,
+    IncidentCalls,
+    SeedCalls,
+    SpiderCalls,
+    TrialCalls,
+    FleetCalls,
+    JobCalls,
 ):
     """The API over its operations.
 

@@ -17,6 +17,7 @@ from crawlfleet.edge.inputs import (
     Batch,
     ScheduleInput,
 )
+from crawlfleet.edge.job_routes import JOB_ROUTES
 from crawlfleet.edge.letter_inputs import LARGEST_STATUS, PurgesInput, ReplayInput, ReplaysInput
 from crawlfleet.edge.route import ANY, CURSOR, LIMIT, Parameter, Route
 from crawlfleet.edge.seed_routes import SEED_ROUTES
@@ -319,7 +320,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         problems=ANY,
     ),
     *SPIDER_ROUTES,
-    *INCIDENT_ROUTES,
+    *JOB_ROUTES * INCIDENT_ROUTES,
     Route(
         operation="getHealth",
         method="GET",

@@ -1,13 +1,16 @@
 """What a worker does for the fleet beside its pages, in rounds: each method blocks, in a thread.
 
 It looks whether others died and has them replaced, asks whether it is one too many, recovers what
-is lost when it is its turn, hands out seeds, and stores the items of the data queue.
+is lost and ends cancelled jobs when it is its turn, hands out seeds, and stores the items of the
+data queue.
 """
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from crawlfleet.flows.cancelling import ROUND_SECONDS, cancel_jobs
 from crawlfleet.flows.draining import Drainer
 from crawlfleet.flows.recovery import TURN as RECOVERY
 from crawlfleet.flows.recovery import recover
@@ -24,6 +27,7 @@ RECOVER_SECONDS: Final = 5.0
 SOW_SECONDS: Final = 0.5
 DRAIN_SECONDS: Final = 2.0
 MUSTER_SECONDS: Final = 5.0
+CANCEL_SECONDS: Final = 2.0
 #: How long a worker that ends lets a round end that is on its way.
 ROUND_END_SECONDS: Final = 3.0
 
@@ -100,6 +104,18 @@ class Chores:
         """Make records of the data queue's items."""
         if not self._ending:
             self._report.items += self._drainer.drain(self._ports.config.current())
+
+    def cancel(self) -> None:
+        """Go on with the jobs that are being cancelled, if it is this worker's turn to."""
+        ports, ends_at = self._ports, time.monotonic() + ROUND_SECONDS
+
+        def time_left() -> float:
+            left = 0.0 if self._ending else self._time_left()
+            return min(left, ends_at - time.monotonic())
+
+        if not self._ending:
+            tree, watch = ports.config.current(), ports.recovery.watch
+            cancel_jobs(ports.cancelling, watch, tree, self._id, ports.clock(), time_left)
 
     def stop(self) -> None:
         """Begin no round any more."""

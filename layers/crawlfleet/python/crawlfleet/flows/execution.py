@@ -1,12 +1,13 @@
 """The work of a submission (SPEC.md A7): lease, claim, fetch, extract, store, finish.
 
-One worker is five kinds of coroutines around one set of held requests::
+One worker is six kinds of coroutines around one set of held requests::
 
     feeder    leases batches, claims them in the store, gets each its turn at its host
     runners   take what has its turn, download, extract; one outcome a request
     settler   stores records and outcomes in batches, then finishes, delays or drops the leases;
               tells the fleet what was seen of hosts (flows.settling, flows.account)
     keeper    renews leases (flows.owning), gives back what a detached worker must not keep
+    heeder    lets go what is held of jobs that are being cancelled (flows.heeding)
     chores    look whether other workers died, recover what is lost, hand out seeds, store items
               of the data queue, each in its own rounds (flows.chores)
 
@@ -33,6 +34,7 @@ from crawlfleet.flows.beginning import Beginning
 from crawlfleet.flows.chores import Chores
 from crawlfleet.flows.courtesy import Courtesy, Waiting
 from crawlfleet.flows.heart import Heart
+from crawlfleet.flows.heeding import Heeding, Stopper
 from crawlfleet.flows.holding import Held, Holding, by_lane
 from crawlfleet.flows.leasing import NOTHING, Leasing
 from crawlfleet.flows.leaving import Leaving
@@ -73,8 +75,8 @@ CARD_HOSTS: Final = 200
 ACCOUNT_SECONDS: Final = 5.0
 
 #: Calls of the parts that run at once beside: lease and claim, renew, account, watch, recover,
-#: sow, drain, muster.
-THREADS: Final = SETTLED_LANES + 8
+#: sow, drain, muster, heed, cancel.
+THREADS: Final = SETTLED_LANES + 10
 
 #: What a request's timeline says of the worker that stopped because of this.
 _WHY_HANDED_BACK: Final = {
@@ -126,8 +128,7 @@ class Worker:
             self._sower,
             self._placing,
         )
-        # Silent for less than this nobody can have taken it for dead.
-        doubt_seconds = worth_a_look(stage.detector).total_seconds()
+        doubt_seconds = worth_a_look(stage.detector).total_seconds()  # silent for less, it lives
         self._heart = Heart(
             ports.workers,
             worker,
@@ -137,6 +138,7 @@ class Worker:
             card=self._card,
             warn=ports.warn,
         )
+        self._stopper = Stopper()
         self._ownership = Ownership(
             self._heart,
             self._leasing,
@@ -144,6 +146,16 @@ class Worker:
             self._report,
             self._threaded,
             doubt_seconds,
+            ports.warn,
+            self._stopper.stop,
+        )
+        self._heeding = Heeding(
+            ports.cancelling.cancellations,
+            self._holding,
+            self._stopper,
+            self._leasing,
+            self._report,
+            self._threaded,
             ports.warn,
         )
         self._reading = Reading(ports, Pace(self._holding, self._phases), self._threaded)
@@ -202,8 +214,10 @@ class Worker:
         settler = asyncio.create_task(self._settler.run())
         others = [
             asyncio.create_task(self._keeper()),
+            asyncio.create_task(self._heeding.run(self._account.tell_hosts)),
             asyncio.create_task(self._repeatedly(chores.WATCH_SECONDS, self._chores.watch)),
             asyncio.create_task(self._repeatedly(chores.RECOVER_SECONDS, self._chores.recover)),
+            asyncio.create_task(self._repeatedly(chores.CANCEL_SECONDS, self._chores.cancel)),
             asyncio.create_task(self._repeatedly(chores.SOW_SECONDS, self._chores.sow)),
             asyncio.create_task(self._repeatedly(chores.DRAIN_SECONDS, self._chores.drain)),
             asyncio.create_task(self._mustered()),
@@ -252,7 +266,7 @@ class Worker:
                 self._ports.warn("no work could be leased", error)
                 await self._pause(TROUBLE_SECONDS)
                 continue
-            self._beginning.begin(taken.held)
+            self._beginning.begin(await self._heeding.kept(taken.held))
             if taken.entries:
                 idle_since = None
                 continue
@@ -278,8 +292,11 @@ class Worker:
         while (held := await self._turns.ready.get()) is not None:
             try:
                 if self._holding.start(held):
-                    end = await self._tempo.timed(held.lane, self._attempts.attempt(held))
-                    if isinstance(end, Waiting):
+                    attempt = self._tempo.timed(held.lane, self._attempts.attempt(held))
+                    end = await self._stopper.run(held, attempt)
+                    if end is None:
+                        self._holding.drop(held)  # its job was cancelled, or it is another's
+                    elif isinstance(end, Waiting):
                         await self._put_aside(held, end)
                     else:
                         self._holding.end(held, end)

@@ -418,6 +418,12 @@ class Leasing:
         now = self._ports.clock()
         return now, from_ms(to_ms(now + timedelta(seconds=self._limits.lease_seconds)))
 
+    def forget(self, lane: Lane, claims: Sequence[Claim]) -> None:
+        """End the leases in the index: in the truth these requests are, or will be, cancelled."""
+        now = self._ports.clock()
+        for token, entries in _by_token(claims).items():
+            self._ports.queue.finish(lane, token, entries, 0, now)
+
     def release(self, lane: Lane, biz: Biz, claims: Sequence[Claim], why: str) -> None:
         """Make claimed requests pending again, and their entries the next to be served."""
         self._ports.store.release(lane, biz, claims, self._id, why, self._ports.clock())

@@ -32,6 +32,7 @@ class Ownership:
         threaded: Calls a part without stopping the event loop.
         doubt_seconds: Silent for less than this nobody can have taken it for dead.
         warn: Is told what is left to its lease.
+        stop: Stops what is under way of what is not ours any more.
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class Ownership:
         threaded: Threaded,
         doubt_seconds: float,
         warn: Callable[[str, Exception], None],
+        stop: Callable[[Held], None] = lambda _: None,
     ) -> None:
+        self._stop = stop
         self._heart = heart
         self._leasing = leasing
         self._holding = holding
@@ -100,7 +103,9 @@ class Ownership:
         # In one go: while pages are read, each return to the event loop takes a while.
         kept = await self._threaded(self._leasing.keep, self._holding.all())
         for one, claim in kept.gone:
-            self._report.lost += one.claim is claim and self._holding.drop(one)
+            if one.claim is claim and self._holding.drop(one):
+                self._report.lost += 1
+                self._stop(one)
         now, before = time.monotonic(), self._unseen
         self._unseen = {
             one

@@ -15,12 +15,14 @@ from crawlfleet.flows.offering import SeedPorts
 from crawlfleet.flows.submission import SubmissionPorts, persist_and_enqueue
 from crawlfleet.model.biz import Biz, IntakeLimits, Tree
 from crawlfleet.model.ids import RequestId
+from crawlfleet.model.job import JobState
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Dead, Outcome, Retry
 from crawlfleet.model.request import FINAL_STATES, Body, Claim, Request, State, Tracked
 from crawlfleet.model.seed import Seed
 from crawlfleet.model.submission import BATCH_LIMIT, Receipt, Refused
 from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.ports import JobStates
 
 #: Seeds that one call hands out, and looks after, at most: others want their turn.
 HANDED_A_CALL: Final = 10_000
@@ -28,15 +30,24 @@ LOOKED_AFTER_A_CALL: Final = 500
 #: Whose node does not answer is looked after again so much later.
 PUT_OFF: Final = timedelta(seconds=60)
 
+#: No tasks are made of a job that is in one of these; in the second nobody sweeps any more.
+_STOPPED: Final = frozenset({JobState.CANCELLING, JobState.CANCELLED})
+_SWEPT: Final = frozenset({JobState.CANCELLED})
+
 #: By seed, its request, and why it failed or nothing.
 _Ends: TypeAlias = dict[str, tuple[RequestId, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedingPorts(SeedPorts):
-    """What handing out needs beside the seeds: everything that stores and queues requests."""
+    """What handing out needs beside the seeds: everything that stores and queues requests.
+
+    ``job_states`` keeps what the pages of a cancelled job have led to from becoming its tasks;
+    None where there are no jobs.
+    """
 
     submission: SubmissionPorts
+    job_states: JobStates | None = None
 
 
 def hand_out(
@@ -88,8 +99,17 @@ def _send(
     """
     requests: dict[str, Request] = {}
     ends: _Ends = {}
+    jobs = {seed.offer.job for seed in seeds if seed.offer.job is not None}
+    try:
+        stopped = _stopped(ports, lane, jobs, _STOPPED)
+    except StoreUnavailableError:
+        with suppress(StoreUnavailableError):
+            ports.seeds.extend(lane, biz, seeds, now)
+        raise
     for seed in seeds:
         request = _request(lane, biz, seed)
+        if seed.offer.job in stopped:
+            request = f"job {seed.offer.job} was cancelled"
         if isinstance(request, Request):
             requests[seed.id] = request
         elif seed.request is not None:
@@ -101,6 +121,11 @@ def _send(
         with suppress(StoreUnavailableError):
             ports.seeds.extend(lane, biz, sent, now)
         raise
+    # A job that is being cancelled sweeps these itself. Of one that has ended since it was asked
+    # for, nobody would.
+    for job in _stopped(ports, lane, jobs - stopped, _SWEPT):
+        while ports.submission.store.cancel_job(lane, biz, job, BATCH_LIMIT, "seeding", now):
+            pass
 
     back: list[Seed] = []
     standing: list[Seed] = []
@@ -116,6 +141,16 @@ def _send(
     if ends:
         ports.seeds.ended(lane, biz, ends, now)
     return standing
+
+
+def _stopped(
+    ports: SeedingPorts, lane: Lane, jobs: set[str], states: frozenset[JobState]
+) -> set[str]:
+    """Those of the jobs that are in one of these states."""
+    if ports.job_states is None or not jobs:
+        return set()
+    found = ports.job_states.states(lane.tenant, lane.biz, jobs)
+    return {name for name, state in found.items() if state in states}
 
 
 def _store(

@@ -129,6 +129,7 @@ class Biz(Document, frozen=True, kw_only=True):
     ``thresholds`` are those of the stage that this biz has its own of.
 
     A request names one of the ``rules`` or ``spiders``, whose names differ from each other.
+    ``open_jobs`` is how many jobs may be started and not ended at once.
     """
 
     description: str = ""
@@ -150,6 +151,7 @@ class Biz(Document, frozen=True, kw_only=True):
     retry: RetryLimits = RetryLimits()
     intake: IntakeLimits = IntakeLimits()
     states: dict[Slug, Annotated[int, Meta(ge=100, le=2**31 - 1)]] = {}
+    open_jobs: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
 
     def reader(self, name: str) -> Rule | Spider | None:
         """The rule or spider of that name."""

@@ -19,6 +19,7 @@ class TickPart(StrEnum):
     SCHEDULES = "schedules"
     PAGES = "pages"
     SEEDS = "seeds"
+    CANCELLING = "cancelling"
     BIZS = "bizs"
     WATCH = "watch"
     RECOVERY = "recovery"

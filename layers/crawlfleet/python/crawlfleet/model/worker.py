@@ -19,8 +19,9 @@ class WorkReport(msgspec.Struct, kw_only=True):
     ``put_aside`` had no turn at their host yet, ``saved`` were answered with 304, ``links`` is how
     many new ones were found to go on with, ``items`` how many came from data queues. ``lost`` were
     another's before their outcome could be written, ``left`` could not be begun or written for want
-    of their node; both are done again. ``buried`` are other workers that it found dead. Phases
-    overlap: a worker fetches many pages at once, so ``fetch`` is the sum over pages.
+    of their node; both are done again. ``cancelled`` were let go with their job. ``buried`` are
+    other workers that it found dead. Phases overlap: a worker fetches many pages at once, so
+    ``fetch`` is the sum over pages.
     """
 
     worker: str
@@ -36,6 +37,7 @@ class WorkReport(msgspec.Struct, kw_only=True):
     items: int = 0
     lost: int = 0
     left: int = 0
+    cancelled: int = 0
     buried: int = 0
     records: int = 0
     bytes: int = 0

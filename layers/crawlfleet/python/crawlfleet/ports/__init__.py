@@ -7,6 +7,7 @@ returned.
 """
 
 from crawlfleet.ports.account import DeadLetters, Journal, Ledgers, SubmissionKeys
+from crawlfleet.ports.cancelling import Cancellations, Heard
 from crawlfleet.ports.harvest import Bizs, Coverages, DataQueue, Validator
 from crawlfleet.ports.hosts import Hosts, RobotsCache, RobotsCopy
 from crawlfleet.ports.ids import IdSource, WorkerNumbers
@@ -21,6 +22,7 @@ from crawlfleet.ports.queue import (
     Watch,
     Workers,
 )
+from crawlfleet.ports.reopening import JobReopening, JobStates
 from crawlfleet.ports.seeds import SeedFilter, SeedStore
 from crawlfleet.ports.staffing import ConcurrencyLimit, Outlook, Staffing, Ticks
 from crawlfleet.ports.store import Disowning, RequestStore, RuleStore, ScheduleStore
@@ -32,6 +34,7 @@ from crawlfleet.ports.web import NO_ERRAND, Errand, Executors, Extractor, Fetche
 __all__ = [
     "NO_ERRAND",
     "Bizs",
+    "Cancellations",
     "Clock",
     "ConcurrencyLimit",
     "ConfigCentre",
@@ -44,10 +47,13 @@ __all__ = [
     "Extractor",
     "Fetcher",
     "Health",
+    "Heard",
     "Hosts",
     "IdSource",
     "IncidentBook",
     "Intake",
+    "JobReopening",
+    "JobStates",
     "JobStore",
     "Journal",
     "LeaseBook",

@@ -134,6 +134,14 @@ class RequestStore(Protocol):
         """Cancel a pending or waiting request; returns it as it then stands, None if unknown."""
         ...
 
+    def cancel_job(self, lane: Lane, biz: Biz, job: str, limit: int, by: str, now: datetime) -> int:
+        """Cancel about ``limit`` of what is open of a job, leased requests too; how many were.
+
+        Whoever works on one settles it before or not at all: its token owns nothing any more. Less
+        than ``limit`` says nothing of what is left; 0 says that nothing was, a moment ago.
+        """
+        ...
+
     def records(
         self,
         lane: Lane,

@@ -50,6 +50,7 @@ from crawlfleet.sdk.findings import (
     WorkerState,
 )
 from crawlfleet.sdk.incidents import Incident
+from crawlfleet.sdk.jobs import Job, JobLedger, JobProgress, Retried
 from crawlfleet.sdk.letters import DeadLetters
 from crawlfleet.sdk.pages import Pages
 from crawlfleet.sdk.platform import (
@@ -108,6 +109,9 @@ __all__ = [
     "HostState",
     "Incident",
     "InvalidRequestError",
+    "Job",
+    "JobLedger",
+    "JobProgress",
     "KeyReusedError",
     "Ledger",
     "NoApiError",
@@ -124,6 +128,7 @@ __all__ = [
     "Record",
     "RejectedError",
     "RequestStatus",
+    "Retried",
     "Retries",
     "RuleCoverage",
     "Running",

@@ -24,6 +24,7 @@ from crawlfleet.sdk.findings import (
     WorkerState,
 )
 from crawlfleet.sdk.incidents import IncidentCalls
+from crawlfleet.sdk.jobs import JobCalls
 from crawlfleet.sdk.letters import Letters
 from crawlfleet.sdk.pages import Pages
 from crawlfleet.sdk.paths import moment_of, parameters, path_of
@@ -51,7 +52,7 @@ WAIT_SECONDS = 600.0
 PAGE_SIZE = 500
 
 
-class Client(Submissions, Letters, SeedCalls, SpiderCalls, TrialCalls, IncidentCalls):
+class Client(Submissions, Letters, SeedCalls, SpiderCalls, TrialCalls, IncidentCalls, JobCalls):
     """A client of one Crawlfleet API.
 
     ::

@@ -28,6 +28,7 @@ from crawlfleet.flows.staffing import StaffingPorts
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.settings import Need, Settings
+from crawlfleet.wiring.cancelling import cancelling_ports
 from crawlfleet.wiring.parts import Parts
 from crawlfleet.wiring.process import keep_memory
 from crawlfleet.wiring.readers import REGISTRY, carry_spiders, check_reader
@@ -77,6 +78,7 @@ class Consumer:
         self._staffing = StaffingPorts(
             staffing=parts.staffing, workers=parts.workers, waker=parts.waker, warn=parts.warn
         )
+        self._cancelling = cancelling_ports(parts)
         self._clock = ServerClock(parts.redis)
 
     def _read_secret(self, name: str) -> str:
@@ -142,6 +144,7 @@ class Consumer:
                 visits=self._visits,
                 seeding=self._seeding,
                 draining=self._draining,
+                cancelling=self._cancelling,
                 clock=self._clock,
                 remaining=remaining,
                 jitter=random.random,

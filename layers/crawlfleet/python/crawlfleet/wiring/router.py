@@ -24,6 +24,7 @@ from crawlfleet.model.worker import WorkerStatus
 from crawlfleet.policy.tenancy import tenant_of
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.fleet_operations import RouterFleet
+from crawlfleet.wiring.job_operations import RouterJobs
 from crawlfleet.wiring.parts import Parts, now
 from crawlfleet.wiring.seed_operations import RouterSeeds
 from crawlfleet.wiring.spider_operations import RouterSpiders
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from crawlfleet.model.trial import TrialWanted, Tried
 
 
-class RouterOperations(RouterSeeds, RouterFleet, RouterSpiders):
+class RouterOperations(RouterSeeds, RouterFleet, RouterSpiders, RouterJobs):
     """edge.rest.Operations: each call is a flow, given the configuration in force and the time.
 
     What few calls are about is imported by them: cron lines and time zones cost a cold start.
@@ -56,6 +57,7 @@ class RouterOperations(RouterSeeds, RouterFleet, RouterSpiders):
             store=parts.store, ledgers=parts.ledgers, queue=parts.queue
         )
         RouterFleet.__init__(self, parts)
+        RouterJobs.__init__(self, parts)
 
     def tenant(self, api_key_id: str | None) -> str:
         """The tenant of an API key."""

@@ -21,6 +21,7 @@ from crawlfleet.adapters.redis_queue.ticks import RedisTicks
 from crawlfleet.edge.alarms import Alarm, alarms_in
 from crawlfleet.edge.starts import is_start
 from crawlfleet.errors import NoConfigurationError
+from crawlfleet.flows.cancelling import ROUND_SECONDS, cancel_jobs
 from crawlfleet.flows.outlooking import OutlookPorts
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.recrawling import RecrawlPorts, resubmit_due
@@ -30,8 +31,10 @@ from crawlfleet.flows.sowing import tend_seeds
 from crawlfleet.flows.strays import StrayPorts, tell_bizs
 from crawlfleet.flows.ticking import Faults, TickPorts, tell_tick
 from crawlfleet.flows.watching import stand_watch
+from crawlfleet.model.biz import Tree
 from crawlfleet.model.tick import TickPart
 from crawlfleet.settings import Need, Settings
+from crawlfleet.wiring.cancelling import cancelling_ports
 from crawlfleet.wiring.event_starts import EventStarts
 from crawlfleet.wiring.parts import Parts, now
 from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
@@ -60,6 +63,7 @@ class Scheduler:
         self._seeding = replace(seeding_ports(parts, self._submission), warn=warn)
         self._data = RedisDataQueue(parts.redis)
         self._recovery = replace(recovery_ports(parts), warn=warn)
+        self._cancelling = replace(cancelling_ports(parts), warn=warn)
         self._hosts = RedisHosts(parts.redis)
         self._strays = StrayPorts(
             bizs=RedisBizs(parts.redis),
@@ -138,6 +142,8 @@ class Scheduler:
         with faults.within(TickPart.SCHEDULES, "schedules could not be run"):
             fires, requests = run_due(self._submission, self._schedules, tree, now(), time_left)
             done |= {"fires": fires, "requests": requests}
+        with faults.within(TickPart.CANCELLING, "jobs could not be cancelled"):
+            done["cancelled"] = self._cancel(tree, name, time_left)
         with faults.within(TickPart.PAGES, "due pages could not be submitted"):
             done["recrawled"] = resubmit_due(self._recrawl, tree, now(), time_left)
         with faults.within(TickPart.SEEDS, "seeds could not be handed out"):
@@ -159,6 +165,15 @@ class Scheduler:
         self._tell(began)
         self._parts.log.info("ticked", extra=done)
         return done
+
+    def _cancel(self, tree: Tree, name: str, time_left: Callable[[], float]) -> int:
+        ends_at = time.monotonic() + ROUND_SECONDS
+
+        def left() -> float:
+            return min(time_left(), ends_at - time.monotonic())
+
+        watch = self._recovery.watch
+        return cancel_jobs(self._cancelling, watch, tree, name, now(), left)
 
     def _staff(self, done: dict[str, int]) -> None:
         """Have as many workers as there should be; ``done`` is told what came of it."""

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from crawlfleet.adapters.mongo.job_reopening import MongoJobStates
 from crawlfleet.adapters.mongo.seeds import MongoSeeds
 from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
 from crawlfleet.adapters.seed_keys import SeedKeys
@@ -21,4 +22,5 @@ def seeding_ports(parts: Parts, submission: SubmissionPorts) -> SeedingPorts:
         warn=parts.warn,
         resolver=RESOLVERS,
         submission=submission,
+        job_states=MongoJobStates(parts.nodes),
     )

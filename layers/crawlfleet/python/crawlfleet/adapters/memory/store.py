@@ -219,6 +219,23 @@ class MemoryRequestStore(MemoryRecords):
                 kept.note(now, State.CANCELLED, by, "cancelled")
             return kept.tracked()
 
+    def cancel_job(self, lane: Lane, biz: Biz, job: str, limit: int, by: str, now: datetime) -> int:
+        """See ports.RequestStore.cancel_job."""
+        with self.state.lock:
+            mine = self.state.of(lane)
+            found = [
+                kept
+                for kept in mine.requests.values()
+                if kept.request.job == job and kept.state in _UNFINISHED
+            ]
+            chosen = sorted(found, key=lambda kept: kept.state == State.LEASED)[:limit]
+            for kept in chosen:
+                mine.count(job, "cancelled")
+                kept.leave_nothing(mine)
+                kept.token = kept.due_at = None
+                kept.note(now, State.CANCELLED, by, "its job was cancelled")
+        return len(chosen)
+
     def find(
         self,
         lane: Lane,

@@ -3,6 +3,7 @@
 from crawlfleet.adapters.mongo.claims import MongoClaims
 from crawlfleet.adapters.mongo.connection import MongoNodes
 from crawlfleet.adapters.mongo.insertion import MongoInsertion
+from crawlfleet.adapters.mongo.job_cancelling import MongoJobCancelling
 from crawlfleet.adapters.mongo.recovery import MongoRecovery
 from crawlfleet.adapters.mongo.settlement import MongoSettlement
 from crawlfleet.adapters.mongo.shards import Shards
@@ -11,7 +12,13 @@ from crawlfleet.adapters.mongo.tracking import MongoTracking
 
 
 class MongoRequestStore(
-    MongoInsertion, MongoClaims, MongoSettlement, MongoStreaming, MongoTracking, MongoRecovery
+    MongoInsertion,
+    MongoClaims,
+    MongoSettlement,
+    MongoStreaming,
+    MongoTracking,
+    MongoRecovery,
+    MongoJobCancelling,
 ):
     """Requests and records in the shards of their biz."""
 
@@ -24,3 +31,4 @@ class MongoRequestStore(
         MongoStreaming.__init__(self, shards)
         MongoTracking.__init__(self, shards)
         MongoRecovery.__init__(self, shards)
+        MongoJobCancelling.__init__(self, shards)

@@ -60,6 +60,8 @@ numbers as policy.turns names them: under ``*`` those of the host and, once some
 it, what policy.host_counts counts, under a tenant's name its turns
 (128 tenants at most), under ``worker tenant`` permits; those that have ended go with the next ask,
 and others are no more than the downloads that the host is asked for at once.
+``cancelled`` are jobs that are being cancelled, each for a minute after its last announcement, and
+5,000 at most: whoever does not hear of one finds out when it renews its leases.
 
 ``parked`` holds of each host ``count old least_of_old least_of_new``: how many entries wait for it,
 how many of those were there when the least was taken anew, and the least ``ts`` of these and of the
@@ -120,6 +122,7 @@ class FleetKeys(NamedTuple):
     leaving: str
     tick: str
     between_ticks: str
+    cancelled: str
 
 
 @lru_cache(maxsize=4096)

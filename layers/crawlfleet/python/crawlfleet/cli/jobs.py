@@ -1,0 +1,352 @@
+"""``crawlfleet job``: runs of spiders, schedules and lists of URLs."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from crawlfleet.cli.connection import speaks_to_api
+from crawlfleet.cli.console import counted, draw, emit, moment, note, table
+from crawlfleet.cli.failures import Exit
+
+if TYPE_CHECKING:
+    from crawlfleet.sdk import Client, Job
+
+#: Jobs that the table shows unless told otherwise.
+_ROWS = 50
+_STATES = ("placing", "expanding", "running", "cancelling", "done", "cancelled", "unplaced")
+
+
+@click.group()
+def job() -> None:
+    """Start jobs, follow them, cancel them, retry what failed."""
+
+
+@job.command()
+@click.argument("biz")
+@click.option("--spider", help="A spider that the biz keeps.")
+@click.option("--version", type=click.IntRange(min=1), help="Of the spider; else its newest.")
+@click.option("--rule", help="A rule, with pages of its own, instead of a spider.")
+@click.option("--url", "urls", multiple=True, help="A page; may be given several times.")
+@click.option(
+    "--file", "-f", "source", type=click.File("r", encoding="utf-8"), help="A URL a line."
+)
+@click.option("--pattern", help="Pages with places in braces: https://shop.example/{page}.")
+@click.option(
+    "--range",
+    "ranges",
+    multiple=True,
+    metavar="PLACE=FIRST..LAST",
+    help="Whole numbers that go into a place of the pattern.",
+)
+@click.option(
+    "--value",
+    "values",
+    multiple=True,
+    metavar="PLACE=VALUE",
+    help="What goes into a place that the spider's start, or the pattern, leaves open.",
+)
+@click.option("--priority", type=click.IntRange(0, 10), help="From 0 to 10; usually 5.")
+@click.option("--name", help="Under one name there is one job.")
+@click.option("--wait", "waits", is_flag=True, help="Wait until it has ended.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), default=3600.0, show_default=True, metavar="SECONDS"
+)
+@speaks_to_api
+def start(
+    fleet: "Client",
+    biz: str,
+    spider: str | None,
+    version: int | None,
+    rule: str | None,
+    urls: Sequence[str],
+    source: IO[str] | None,
+    pattern: str | None,
+    ranges: Sequence[str],
+    values: Sequence[str],
+    priority: int | None,
+    name: str | None,
+    waits: bool,
+    timeout: float,
+    as_json: bool,
+) -> int:
+    """Start a job: a run of a spider, or of a rule on pages."""
+    lines = (line.strip() for line in source or ())
+    pages = [*urls, *(line for line in lines if line and not line.startswith("#"))]
+    if bool(spider) + bool(pages) + bool(pattern) != 1:
+        raise click.UsageError("a job is of a --spider, or of pages: --url, --file or --pattern")
+    given: dict[str, Any] = {"spider": spider, "version": version, "rule": rule}
+    if pages:
+        given["urls"] = pages
+    if pattern:
+        given["start"] = {"pattern": pattern, "values": _ranges(ranges)}
+    elif ranges:
+        raise click.UsageError("--range is of a --pattern")
+    if values:
+        given["values"] = dict(_pair(value, "--value") for value in values)
+    found = fleet.start_job(biz, **given, priority=priority, name=name)
+    if waits:
+        return _followed(fleet, biz, found.name, timeout, as_json)
+    if as_json:
+        emit(found)
+    else:
+        click.echo(f"{found.name} {found.state}, {counted(found.size, 'task')}")
+        note(f"to follow it: crawlfleet job wait {biz} {found.name}")
+    return Exit.FINE
+
+
+@job.command("list")
+@click.argument("biz")
+@click.option("--state", multiple=True, type=click.Choice(_STATES), help="In this state.")
+@click.option("--spider", help="Runs of this spider.")
+@click.option("--schedule", help="Fired by this schedule.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help=f"At most so many. Default: {_ROWS} in a table, all with --json.",
+)
+@speaks_to_api
+def list_all(
+    fleet: "Client",
+    biz: str,
+    state: Sequence[str],
+    spider: str | None,
+    schedule: str | None,
+    limit: int | None,
+    as_json: bool,
+) -> int:
+    """List jobs, the newest first.
+
+    With --json a line of JSON for each.
+    """
+    rows = limit or (None if as_json else _ROWS)
+    size = min(500, rows + 1) if rows else 500
+    found = fleet.jobs(
+        biz, state=list(state) or None, spider=spider, schedule=schedule, page_size=size
+    )
+    if as_json:
+        for each in islice(found, limit):
+            emit(each)
+        return Exit.FINE
+    shown = list(islice(found, rows))
+    if not shown:
+        note("there are none: `crawlfleet job start` starts one")
+        return Exit.FINE
+    draw(
+        table(
+            ["name", "state", "of", "tasks>", "made>", "started", "ended"],
+            [
+                (
+                    each.name,
+                    each.state,
+                    each.spider or each.schedule or each.rule,
+                    each.size,
+                    each.expanded,
+                    moment(each.created_at),
+                    moment(each.ended_at),
+                )
+                for each in shown
+            ],
+        )
+    )
+    if len(shown) == rows and next(found, None) is not None:
+        note(f"there are more than these {rows}: narrow them by --state, or set --limit")
+    return Exit.FINE
+
+
+@job.command()
+@click.argument("biz")
+@click.argument("name")
+@speaks_to_api
+def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
+    """Show one job: how far it is, and where its tasks are."""
+    found = fleet.job(biz, name)
+    if as_json:
+        emit(found)
+    else:
+        _show(found)
+        _advise(biz, found)
+    return Exit.FINE
+
+
+@job.command()
+@click.argument("biz")
+@click.argument("name")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), default=3600.0, show_default=True, metavar="SECONDS"
+)
+@speaks_to_api
+def wait(fleet: "Client", biz: str, name: str, timeout: float, as_json: bool) -> int:
+    """Wait until a job has ended; fails unless all of its tasks are done."""
+    return _followed(fleet, biz, name, timeout, as_json)
+
+
+@job.command()
+@click.argument("biz")
+@click.argument("name")
+@speaks_to_api
+def cancel(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
+    """Cancel a job: what is open of it ends, downloads under way too."""
+    found = fleet.cancel_job(biz, name)
+    if as_json:
+        emit(found)
+        return Exit.FINE
+    click.echo(f"{found.name} {found.state}")
+    if not found.ended:
+        note(f"its tasks are being cancelled: crawlfleet job wait {biz} {found.name}")
+    return Exit.FINE
+
+
+@job.command()
+@click.argument("biz")
+@click.argument("name")
+@click.option(
+    "--current-rule",
+    "current",
+    is_flag=True,
+    help="Read by the rule as it is now, not as it was when the job was started.",
+)
+@speaks_to_api
+def retry(fleet: "Client", biz: str, name: str, current: bool, as_json: bool) -> int:
+    """Have the failed tasks of a job worked on again."""
+    done = fleet.retry_job(biz, name, rule="current" if current else "frozen")
+    if as_json:
+        emit(done)
+        return Exit.FINE
+    click.echo(f"retried {done.retried}")
+    if done.skipped:
+        old = counted(done.skipped, "task")
+        note(f"left {old} whose time to live has passed: start a job of those pages")
+    return Exit.FINE
+
+
+def _followed(fleet: "Client", biz: str, name: str, timeout: float, as_json: bool) -> int:
+    with _bar(hidden=as_json) as told:
+        found = fleet.wait_job(biz, name, timeout, progress=told)
+    if as_json:
+        emit(found)
+    else:
+        said = ", ".join(f"{count} {how}" for how, count in found.counts.items() if count)
+        click.echo(f"{found.name} {found.state}" + (f": {said}" if said else ""))
+        _advise(biz, found)
+    failed = sum(count for how, count in found.counts.items() if how != "done")
+    return Exit.FINE if found.state == "done" and not failed else Exit.FAILED
+
+
+@contextmanager
+def _bar(*, hidden: bool) -> Iterator[Callable[["Job"], None]]:
+    """A bar of the tasks that have ended, with how long the others will take."""
+    told: set[str] = set()
+
+    def trouble(found: "Job") -> None:
+        if found.trouble and found.trouble not in told and not hidden:
+            told.add(found.trouble)
+            note(found.trouble)
+
+    if hidden or not sys.stderr.isatty():
+        yield trouble
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[left]}"),
+        console=Console(stderr=True),
+    )
+    with bar:
+        task = bar.add_task("", total=None, left="")
+
+        def advance(found: "Job") -> None:
+            trouble(found)
+            pace = found.progress
+            at = None if pace is None else pace.ends_at
+            seconds = 0.0 if at is None else (at - datetime.now(UTC)).total_seconds()
+            bar.update(
+                task,
+                description=found.state,
+                completed=0 if pace is None else pace.ended,
+                total=found.size if pace is None else pace.tasks,
+                left="" if at is None else f"about {_in_words(seconds)} left",
+            )
+
+        yield advance
+
+
+def _in_words(seconds: float) -> str:
+    """A time that is left.
+
+    >>> [_in_words(each) for each in (3, 125, 7_300)]
+    ['3 s', '2 min', '2.0 h']
+    """
+    if seconds < 90:
+        return f"{max(0, seconds):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3600:.1f} h"
+
+
+def _show(found: "Job") -> None:
+    of = f"{found.spider} (version {found.spider_version})" if found.spider else None
+    pace = found.progress
+    facts: list[tuple[str, Any]] = [
+        ("name", found.name),
+        ("state", found.state),
+        ("spider", of),
+        ("schedule", found.schedule),
+        ("rule", f"{found.rule} ({found.rule_version})"),
+        ("started by", found.by),
+        ("started", moment(found.created_at)),
+        ("pattern", found.pattern),
+        ("values", ", ".join(f"{place}={value}" for place, value in found.values.items()) or None),
+        ("priority", found.priority),
+        ("pool", found.pool),
+        ("tasks", found.size),
+        ("made", found.expanded),
+        ("refused", found.refused or None),
+        ("ended tasks", pace and f"{pace.ended} of {pace.tasks} ({pace.ended_share:.1%})"),
+        ("rate", pace and pace.per_second and f"{pace.per_second:.2f} a second"),
+        ("will end", moment(pace.ends_at) if pace and pace.ends_at else None),
+        ("cancelled", moment(found.cancelled_at) if found.cancelled_at else None),
+        ("ended", moment(found.ended_at) if found.ended_at else None),
+        ("trouble", found.trouble),
+    ]
+    drawn = table(["", ""], [(name, value) for name, value in facts if value is not None])
+    drawn.show_header = False
+    draw(drawn)
+    if found.ledger is not None:
+        names = found.ledger.__struct_fields__
+        terms = [(name, getattr(found.ledger, name)) for name in names]
+        draw(table(["tasks", "number>"], [term for term in terms if term[1] or term[0] == "done"]))
+    for why in found.refusals:
+        note(f"refused: {why}")
+
+
+def _advise(biz: str, found: "Job") -> None:
+    dead = found.ledger.dead if found.ledger is not None else found.counts.get("dead", 0)
+    if dead:
+        note(f"what failed: crawlfleet dead list {biz} --job {found.name}")
+        if found.state not in {"cancelled", "cancelling"}:
+            note(f"to have it worked on again: crawlfleet job retry {biz} {found.name}")
+
+
+def _ranges(given: Sequence[str]) -> dict[str, dict[str, int]]:
+    found = {}
+    for text in given:
+        place, numbers = _pair(text, "--range")
+        first, dots, last = numbers.partition("..")
+        if not (dots and first.isdigit() and last.isdigit()):
+            raise click.UsageError(f"--range {text}: such as page=1..50")
+        found[place] = {"first": int(first), "last": int(last)}
+    return found
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    place, equals, value = text.partition("=")
+    if not (place and equals):
+        raise click.UsageError(f"{option} {text}: such as page=2")
+    return place, value

@@ -1,0 +1,152 @@
+"""Cancelling a job (SPEC.md C2, H1): it makes no more tasks, and those that are open are cancelled.
+
+The job is marked first, so that it opens no batch of tasks any more. Its workers are told, and let
+go what they hold of it (flows.heeding). Then what is open of it is cancelled in the truth, in
+bounded batches. It has ended when it has no batch open and its ledger has nothing open: a batch
+that is being stored meanwhile is swept by the next round, so no task slips through.
+
+Entries of the queue are left: they can be claimed no more, and are dropped when their turn comes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from crawlfleet.errors import ConflictError, CrawlfleetError, NotFoundError
+from crawlfleet.flows.configuration import biz_of
+from crawlfleet.model.biz import Tree
+from crawlfleet.model.job import ENDED, Job, JobState
+from crawlfleet.policy.cancelling import counts_of, is_over
+from crawlfleet.ports import Cancellations, JobStore, Ledgers, RequestStore, Watch
+from crawlfleet.ports.cancelling import JobKey
+
+#: The turn's name, how often it comes round, and after what a holder that vanished loses it.
+TURN: Final = "cancelling"
+EVERY: Final = timedelta(seconds=2)
+TERM: Final = timedelta(seconds=60)
+#: Requests cancelled between two looks at the time.
+BATCH: Final = 2_000
+#: Jobs looked at in one round.
+JOBS: Final = 200
+#: A round goes on for so long at most, the call that cancels sweeps for so long itself.
+ROUND_SECONDS: Final = 20.0
+CALL_SECONDS: Final = 4.0
+#: When a job is looked at again, and one that could not be swept.
+SOON: Final = timedelta(seconds=1)
+LATER: Final = timedelta(seconds=15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancellingPorts:
+    """What cancelling needs of the world. ``warn`` is told what is wrong but not fatal."""
+
+    jobs: JobStore
+    store: RequestStore
+    ledgers: Ledgers
+    cancellations: Cancellations
+    warn: Callable[[str, Exception], None]
+
+
+def cancel_job(
+    ports: CancellingPorts,
+    tree: Tree,
+    key: JobKey,
+    by: str,
+    clock: Callable[[], datetime],
+) -> Job:
+    """Cancel a job; it as it stands a moment later, which for a small one is its end.
+
+    Cancelling twice is cancelling once. What cannot be swept now is by later rounds.
+
+    Raises:
+        NotFoundError: there is no such job.
+        ConflictError: it has ended by itself.
+    """
+    tenant, biz, name = key
+    biz_of(tree, tenant, biz)
+    now = clock()
+    job = ports.jobs.cancel(tenant, biz, name, now)
+    if job is None:
+        raise NotFoundError(f"there is no job {name[:64]!r}")
+    if job.state is JobState.CANCELLED:
+        return job
+    if job.state in ENDED:
+        raise ConflictError(f"the job is {job.state.value}: it has ended")
+    ends_at = now + timedelta(seconds=CALL_SECONDS)
+
+    def time_left() -> float:
+        return (ends_at - clock()).total_seconds()
+
+    _go_on(ports, tree, job, by, now, time_left)
+    return ports.jobs.get(tenant, biz, name) or job
+
+
+def cancel_jobs(
+    ports: CancellingPorts,
+    watch: Watch,
+    tree: Tree,
+    by: str,
+    now: datetime,
+    time_left: Callable[[], float],
+) -> int:
+    """Go on with the jobs that are being cancelled, if it is the caller's turn; how many ended."""
+    if not watch.take_turn(TURN, by, EVERY, TERM):
+        return 0
+    ended = 0
+    try:
+        for job in ports.jobs.watched(JOBS, now, (JobState.CANCELLING,)):
+            if time_left() <= 0:
+                break
+            ended += _go_on(ports, tree, job, by, now, time_left)
+    finally:
+        watch.end_turn(TURN, by)
+    return ended
+
+
+def _go_on(
+    ports: CancellingPorts,
+    tree: Tree,
+    job: Job,
+    by: str,
+    now: datetime,
+    time_left: Callable[[], float],
+) -> bool:
+    """Tell the workers, sweep, and end the job where nothing of it is left; whether that is so."""
+    try:
+        ports.cancellations.announce([job.key])
+    except CrawlfleetError as error:
+        ports.warn("the workers could not be told of a cancelled job", error)
+    try:
+        return _sweep(ports, tree, job, by, now, time_left)
+    except CrawlfleetError as error:
+        ports.warn(f"job {job.name} of {job.tenant}/{job.biz} could not be cancelled yet", error)
+        trouble = f"cannot be cancelled yet: {error}"
+        try:
+            ports.jobs.look(job, now, trouble, again_at=now + LATER)
+        except CrawlfleetError as unseen:
+            ports.warn("a job's trouble could not be written down", unseen)
+        return False
+
+
+def _sweep(
+    ports: CancellingPorts,
+    tree: Tree,
+    job: Job,
+    by: str,
+    now: datetime,
+    time_left: Callable[[], float],
+) -> bool:
+    lane, biz = biz_of(tree, job.tenant, job.biz)
+    while ports.store.cancel_job(lane, biz, job.name, BATCH, by, now):
+        if time_left() <= 0:
+            break
+    # Looked at before its ledger is (policy.cancelling.is_over).
+    found = ports.jobs.get(*job.key)
+    if found is None or found.state is not JobState.CANCELLING:
+        return False
+    ledger = ports.ledgers.totals(lane, biz, now, job.name)
+    if is_over(found, ledger):
+        return ports.jobs.end(found, JobState.CANCELLED, counts_of(found, ledger), now)
+    ports.jobs.look(found, now, again_at=now + SOON)
+    return False

@@ -1,0 +1,238 @@
+"""Jobs as clients see them: started, listed, looked at, cancelled, their failed tasks retried."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from msgspec.structs import replace
+
+from crawlfleet.errors import (
+    ConflictError,
+    KeyReusedError,
+    NotFoundError,
+    QuotaExceededError,
+    StoreUnavailableError,
+)
+from crawlfleet.flows import dead_letters
+from crawlfleet.flows.configuration import biz_of
+from crawlfleet.flows.dead_letters import DeadLetterPorts
+from crawlfleet.flows.starting import StartingPorts, start_job
+from crawlfleet.flows.submission import wake_if_idle
+from crawlfleet.flows.tracking import Listing
+from crawlfleet.model.biz import Biz, Tree
+from crawlfleet.model.job import Job, JobOrder, JobState
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.ledger import Ledger
+from crawlfleet.model.letter import LetterFilter
+from crawlfleet.policy import job_cursor
+from crawlfleet.policy.job_orders import is_as_ordered, key_name
+from crawlfleet.ports import JobReopening, JobStore, Ledgers, Waker, Workers
+from crawlfleet.ports.cancelling import JobKey
+
+#: A call that retries goes on for so long; then it says that there is more.
+RETRY_SECONDS: Final = 10.0
+#: Dead letters replayed between two looks at the time.
+RETRIES: Final = 500
+#: Whose dead letters may be retried: what was cancelled is not to go on behind one's back.
+_RETRIABLE: Final = frozenset({JobState.EXPANDING, JobState.RUNNING, JobState.DONE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPorts:
+    """What starting and looking need of the world. ``warn`` is told what is wrong but not fatal."""
+
+    starting: StartingPorts
+    ledgers: Ledgers
+    workers: Workers
+    waker: Waker
+    warn: Callable[[str, Exception], None]
+
+    @property
+    def jobs(self) -> JobStore:
+        """The jobs themselves."""
+        return self.starting.jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A job, and whether this call has made it."""
+
+    job: Job
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A job, and where its tasks are."""
+
+    job: Job
+    ledger: Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """So many tasks are worked on again; ``skipped`` are past their time to live.
+
+    ``more`` says that the time was up before all were; another call goes on.
+    """
+
+    count: int
+    skipped: int
+    more: bool
+    job: Job
+
+
+def start(ports: JobPorts, tree: Tree, order: JobOrder, key: str | None, now: datetime) -> Started:
+    """Start a job, or find the one that the same order has started before.
+
+    Without a name an idempotency key gives one.
+
+    Raises:
+        ConflictError: the name stands for another job, or for requests that no job has made.
+        KeyReusedError: the key stands for another order.
+        QuotaExceededError: the biz has as many open jobs as it may.
+        UnknownBizError, NotFoundError, InvalidRequestError: as of flows.starting.
+    """
+    lane, biz = biz_of(tree, order.tenant, order.biz)
+    named = order.name is not None
+    if not named and key is not None:
+        order = replace(order, name=key_name(key))
+    if order.name is not None:
+        standing = ports.jobs.get(order.tenant, order.biz, order.name)
+        if standing is not None:
+            return Started(_as_ordered(standing, order, named=named), is_new=False)
+        _must_be_unused(ports, lane, biz, order.name, now)
+    _must_have_room(ports, lane, biz)
+    job = start_job(ports.starting, tree, order, now)
+    try:
+        wake_if_idle(ports.workers, ports.waker, ports.warn)
+    except StoreUnavailableError as error:
+        ports.warn("a job is kept, and begun by the next tick", error)
+    # Another call may have been quicker, with another order.
+    return Started(_as_ordered(job, order, named=named), is_new=True)
+
+
+def look(ports: JobPorts, tree: Tree, key: JobKey, now: datetime) -> Seen:
+    """One job and its ledger.
+
+    Raises:
+        NotFoundError: there is no such job.
+    """
+    lane, biz = biz_of(tree, key[0], key[1])
+    job = _known(ports.jobs, key)
+    return Seen(job, ports.ledgers.totals(lane, biz, now, job.name))
+
+
+def list_jobs(
+    ports: JobPorts,
+    tree: Tree,
+    tenant: str,
+    biz_name: str,
+    *,
+    states: Sequence[JobState],
+    spider: str | None,
+    schedule: str | None,
+    cursor: str | None,
+    limit: int,
+) -> Listing[Job]:
+    """Jobs, the newest first; at the end the cursor is None.
+
+    Those alone that were started as such: a name that clients merely submit under is no job here.
+    """
+    biz_of(tree, tenant, biz_name)
+    found = ports.jobs.of_biz(
+        tenant,
+        biz_name,
+        states=states,
+        spider=spider,
+        schedule=schedule,
+        after=None if cursor is None else job_cursor.decode(cursor),
+        limit=limit + 1,
+    )
+    if len(found) <= limit:
+        return Listing(found, None, more=False)
+    last = found[limit - 1]
+    return Listing(found[:limit], job_cursor.encode(last.created_at, last.name), more=True)
+
+
+def retry_failed(
+    ports: JobPorts,
+    letters: DeadLetterPorts,
+    reopening: JobReopening,
+    tree: Tree,
+    key: JobKey,
+    *,
+    current_rule: bool,
+    by: str,
+    now: datetime,
+) -> Retried:
+    """Have the dead letters of a job worked on again (SPEC.md D4); a job that was done runs again.
+
+    Whoever repeats it after a failure brings both to their end: letters are replayed first, and the
+    job runs as long as its ledger has anything open.
+
+    Raises:
+        NotFoundError: there is no such job.
+        ConflictError: it was cancelled, or is being cancelled, or was never begun.
+        UnknownRuleError: they are to be read with the present rule, and there is none.
+    """
+    tenant, biz_name, name = key
+    lane, biz = biz_of(tree, tenant, biz_name)
+    job = _known(ports.jobs, key)
+    if job.state not in _RETRIABLE:
+        raise ConflictError(f"the job is {job.state.value}: nothing of it is retried")
+    meant, began = LetterFilter(job=name), time.monotonic()
+    count = skipped = 0
+    cursor: str | None = None
+    while True:
+        done = dead_letters.replay(
+            letters,
+            tree,
+            tenant,
+            biz_name,
+            meant,
+            current_rule=current_rule,
+            by=by,
+            limit=RETRIES,
+            now=now,
+            cursor=cursor,
+        )
+        count, skipped, cursor = count + done.count, skipped + done.skipped, done.cursor
+        if cursor is None or time.monotonic() - began > RETRY_SECONDS:
+            break
+    if job.state is JobState.DONE and ports.ledgers.totals(lane, biz, now, name).open:
+        job = reopening.reopen(tenant, biz_name, name, now) or job
+    return Retried(count, skipped, cursor is not None, job)
+
+
+def _known(jobs: JobStore, key: JobKey) -> Job:
+    job = jobs.get(*key)
+    if job is None:
+        raise NotFoundError(f"there is no job {key[2][:64]!r}")
+    return job
+
+
+def _as_ordered(job: Job, order: JobOrder, *, named: bool) -> Job:
+    if is_as_ordered(job, order):
+        return job
+    if named:
+        raise ConflictError(f"the name {job.name!r} stands for another job: choose another name")
+    raise KeyReusedError("the idempotency key stands for another job")
+
+
+def _must_be_unused(ports: JobPorts, lane: Lane, biz: Biz, name: str, now: datetime) -> None:
+    """Refuse a name that clients have submitted under: its ledger would be two things' in one."""
+    if ports.ledgers.totals(lane, biz, now, name).submitted:
+        message = f"requests were submitted under the job name {name!r}: choose another name"
+        raise ConflictError(message)
+
+
+def _must_have_room(ports: JobPorts, lane: Lane, biz: Biz) -> None:
+    if ports.jobs.count_open(lane.tenant, lane.biz) >= biz.open_jobs:
+        message = (
+            f"the biz has {biz.open_jobs:,} open jobs, as many as it may: wait until some end,"
+            " or cancel some"
+        )
+        raise QuotaExceededError(message)

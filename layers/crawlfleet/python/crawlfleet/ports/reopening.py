@@ -1,0 +1,26 @@
+"""Small questions about jobs, and a job that had ended and goes on (SPEC.md C2, D4)."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Protocol
+
+from crawlfleet.model.job import Job, JobState
+
+
+class JobReopening(Protocol):
+    """The same jobs as JobStore's."""
+
+    def reopen(self, tenant: str, biz: str, name: str, now: datetime) -> Job | None:
+        """Have a job that is done run again, as if it had not ended.
+
+        One in any other state stays as it is. Returns the job as it stands then, None if none.
+        """
+        ...
+
+
+class JobStates(Protocol):
+    """The same jobs as JobStore's."""
+
+    def states(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, JobState]:
+        """The states of those of these names that are jobs; nothing else of them is read."""
+        ...

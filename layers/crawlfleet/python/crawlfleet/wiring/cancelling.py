@@ -1,0 +1,17 @@
+"""The ports of cancelling jobs, which the router, the scheduler and every worker have."""
+
+from crawlfleet.adapters.mongo.jobs import MongoJobs
+from crawlfleet.adapters.redis_queue.cancellations import RedisCancellations
+from crawlfleet.flows.cancelling import CancellingPorts
+from crawlfleet.wiring.parts import Parts
+
+
+def cancelling_ports(parts: Parts) -> CancellingPorts:
+    """Everything on the real parts."""
+    return CancellingPorts(
+        jobs=MongoJobs(parts.nodes),
+        store=parts.store,
+        ledgers=parts.ledgers,
+        cancellations=RedisCancellations(parts.redis),
+        warn=parts.warn,
+    )

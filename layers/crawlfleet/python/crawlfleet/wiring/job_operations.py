@@ -1,0 +1,126 @@
+"""The router's calls about jobs: each is a flow, given the configuration in force and the time."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from crawlfleet.flows.submission import SubmissionPorts
+from crawlfleet.model.job import Job, JobOrder, JobState
+from crawlfleet.wiring.parts import Parts, now
+
+if TYPE_CHECKING:
+    from crawlfleet.flows.cancelling import CancellingPorts
+    from crawlfleet.flows.dead_letters import DeadLetterPorts
+    from crawlfleet.flows.jobs import JobPorts, Retried, Seen, Started
+    from crawlfleet.flows.tracking import Listing
+
+# What few calls are about is imported by them.
+
+
+class RouterJobs:
+    """edge.job_operations.JobOperations.
+
+    Args:
+        parts: The parts of the world.
+    """
+
+    _submission: SubmissionPorts
+    if TYPE_CHECKING:
+
+        @property
+        def _letters(self) -> "DeadLetterPorts": ...
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    @cached_property
+    def _cancelling(self) -> "CancellingPorts":
+        from crawlfleet.wiring.cancelling import cancelling_ports
+
+        return cancelling_ports(self._parts)
+
+    @cached_property
+    def _jobs(self) -> "JobPorts":
+        from crawlfleet.adapters.mongo.spiders import MongoSpiders
+        from crawlfleet.flows.jobs import JobPorts
+        from crawlfleet.flows.starting import StartingPorts
+
+        parts = self._parts
+        return JobPorts(
+            starting=StartingPorts(
+                jobs=self._cancelling.jobs,
+                spiders=MongoSpiders(parts.nodes),
+                rules=self._submission.rules,
+            ),
+            ledgers=parts.ledgers,
+            workers=parts.workers,
+            waker=parts.waker,
+            warn=parts.warn,
+        )
+
+    def start_job(self, order: JobOrder, key: str | None) -> "Started":
+        """flows.jobs."""
+        from crawlfleet.flows.jobs import start
+
+        return start(self._jobs, self._parts.config.current(), order, key, now())
+
+    def list_jobs(
+        self,
+        tenant: str,
+        biz: str,
+        *,
+        states: Sequence[JobState],
+        spider: str | None,
+        schedule: str | None,
+        cursor: str | None,
+        limit: int,
+    ) -> "Listing[Job]":
+        """flows.jobs."""
+        from crawlfleet.flows.jobs import list_jobs
+
+        return list_jobs(
+            self._jobs,
+            self._parts.config.current(),
+            tenant,
+            biz,
+            states=states,
+            spider=spider,
+            schedule=schedule,
+            cursor=cursor,
+            limit=limit,
+        )
+
+    def get_job(self, tenant: str, biz: str, name: str) -> "Seen":
+        """flows.jobs."""
+        from crawlfleet.flows.jobs import look
+
+        return look(self._jobs, self._parts.config.current(), (tenant, biz, name), now())
+
+    def cancel_job(self, tenant: str, biz: str, name: str) -> "Seen":
+        """flows.cancelling."""
+        from crawlfleet.flows.cancelling import cancel_job
+
+        tree = self._parts.config.current()
+        cancel_job(self._cancelling, tree, (tenant, biz, name), f"api:{tenant}", now)
+        return self.get_job(tenant, biz, name)
+
+    def retry_job(self, tenant: str, biz: str, name: str, *, current_rule: bool) -> "Retried":
+        """flows.jobs."""
+        from crawlfleet.adapters.mongo.job_reopening import MongoJobReopening
+        from crawlfleet.flows.jobs import retry_failed
+
+        return retry_failed(
+            self._jobs,
+            self._letters,
+            MongoJobReopening(self._parts.nodes),
+            self._parts.config.current(),
+            (tenant, biz, name),
+            current_rule=current_rule,
+            by=f"api:{tenant}",
+            now=now(),
+        )
+
+    def moment(self) -> datetime:
+        """Now."""
+        return now()

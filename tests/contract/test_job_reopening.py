@@ -1,0 +1,89 @@
+"""The contracts of JobReopening and JobStates: what is done runs again; states, and no more."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from crawlfleet.adapters.memory.job_reopening import MemoryJobReopening, MemoryJobStates
+from crawlfleet.adapters.memory.jobs import MemoryJobs
+from crawlfleet.adapters.mongo.job_reopening import MongoJobReopening, MongoJobStates
+from crawlfleet.adapters.mongo.jobs import MongoJobs
+from crawlfleet.model.job import Job, JobState
+from crawlfleet.model.start import Start
+from tests.contract.store_cases import nodes_at
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+@pytest.fixture(params=["memory", "mongo"])
+def both(request):
+    if request.param == "memory":
+        jobs = MemoryJobs()
+        yield jobs, MemoryJobReopening(jobs), MemoryJobStates(jobs)
+        return
+    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
+        yield MongoJobs(nodes), MongoJobReopening(nodes), MongoJobStates(nodes)
+
+
+def a_job(tenant: str, **changes: object) -> Job:
+    facts: dict = {
+        "tenant": tenant,
+        "biz": "docs",
+        "name": "june",
+        "state": JobState.RUNNING,
+        "rule": "page",
+        "rule_version": "v",
+        "start": Start(urls=("https://a.example/",)),
+        "size": 1,
+        "created_at": NOW,
+        "by": "api",
+    }
+    return Job(**(facts | changes))
+
+
+def test_what_is_done_runs_again_and_ends_again(both, tenant):
+    jobs, reopening, _ = both
+    job = jobs.create(a_job(tenant))
+    assert jobs.end(job, JobState.DONE, {"dead": 1}, NOW)
+    assert jobs.count_open(tenant, "docs") == 0
+
+    again = reopening.reopen(tenant, "docs", "june", NOW)
+
+    assert (again.state, again.ended_at, again.counts) == (JobState.RUNNING, None, {})
+    assert again == jobs.get(tenant, "docs", "june")
+    assert jobs.count_open(tenant, "docs") == 1
+    mine = [one for one in jobs.watched(1_000) if one.tenant == tenant]
+    assert [one.name for one in mine] == ["june"]
+    assert jobs.end(again, JobState.DONE, {"done": 1}, NOW)
+    assert jobs.get(tenant, "docs", "june").counts == {"done": 1}
+
+
+@pytest.mark.parametrize("state", [JobState.RUNNING, JobState.CANCELLING, JobState.CANCELLED])
+def test_what_is_not_done_stays_as_it_is(both, tenant, state):
+    jobs, reopening, _ = both
+    job = jobs.create(a_job(tenant, state=state))
+
+    assert reopening.reopen(tenant, "docs", "june", NOW) == job
+    assert jobs.get(tenant, "docs", "june") == job
+
+
+def test_of_another_tenant_or_biz_nothing_is_reopened(both, tenant):
+    jobs, reopening, _ = both
+    job = jobs.create(a_job(tenant, state=JobState.DONE))
+
+    assert reopening.reopen(f"{tenant}-other", "docs", "june", NOW) is None
+    assert reopening.reopen(tenant, "shop", "june", NOW) is None
+    assert jobs.get(tenant, "docs", "june") == job
+
+
+def test_the_states_of_some_jobs_are_told_and_nobody_elses(both, tenant):
+    jobs, _, states = both
+    jobs.create(a_job(tenant))
+    jobs.create(a_job(tenant, name="may", state=JobState.CANCELLED))
+    jobs.create(a_job(f"{tenant}-other", name="april"))
+
+    found = states.states(tenant, "docs", {"june", "may", "april"})
+
+    assert found == {"june": JobState.RUNNING, "may": JobState.CANCELLED}
+    assert states.states(tenant, "docs", set()) == {}
+    assert states.states(tenant, "shop", {"june"}) == {}

@@ -1,0 +1,235 @@
+"""Jobs by the real handlers: started once, looked at, cancelled in the middle, retried.
+
+Their tasks are submitted under their name here: what makes them has tests of its own.
+"""
+
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Lock, Thread
+from typing import Any
+
+import pytest
+
+from crawlfleet import names
+from tests.functions.http import ask, submit
+from tests.functions.world import Context, World, default_bizs
+from tests.waiting import eventually
+
+JOB = {"rule": "page", "urls": ["https://example.org/a", "https://example.org/b"], "name": "june"}
+TICK = {"source": "aws.events", "detail-type": "Scheduled Event"}
+
+
+class SlowSite(ThreadingHTTPServer):
+    """Each page takes half a minute, or until the site is let go; it knows who asked when."""
+
+    daemon_threads = True
+    request_queue_size = 256
+
+    def __init__(self) -> None:
+        self.go = Event()
+        self.lock = Lock()
+        self.asked: list[float] = []
+        site = self
+
+        class Page(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                with site.lock:
+                    site.asked.append(time.monotonic())
+                site.go.wait(30)
+                body = b"<title>late</title>"
+                try:
+                    self.send_response(200)
+                    self.send_header("Content-Type", "text/html")
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
+                except OSError:
+                    pass  # whoever asked has gone
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        super().__init__(("127.0.0.1", 0), Page)
+
+    def handle_error(self, *_: Any) -> None:
+        """Whoever asked has gone."""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+@pytest.fixture
+def site() -> Iterator[SlowSite]:
+    with SlowSite() as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield server
+        server.go.set()
+        server.shutdown()
+        thread.join()
+
+
+def start(world: World, **changes: Any):
+    return ask(world, "POST", "/v1/docs/jobs", JOB | changes)
+
+
+def job(world: World, name: str = "june") -> dict[str, Any]:
+    found: dict[str, Any] = ask(world, "GET", f"/v1/docs/jobs/{name}").json
+    return found
+
+
+def busy(world: World) -> None:
+    """Pages are downloaded fifty at a time, and robots.txt is nobody's concern."""
+    bizs = default_bizs()
+    bizs["acme"]["docs"] |= {"politeness": {"robots": "ignore"}, "fetch": {"per_host": 50}}
+    fleet = {"idle_seconds": 0.0, "concurrency": 50, "batch": 50, "max_consumers": 1}
+    world.push(bizs, stage={"fleet": fleet})
+
+
+def test_a_job_of_2_000_slow_pages_stops_within_seconds_and_its_ledger_is_exact(world, site):
+    busy(world)
+    assert start(world).status == 201
+    for first in range(0, 2_000, 1_000):
+        submit(world, *(f"{site.url}/{n}" for n in range(first, first + 1_000)), job="june")
+    reports: list[Any] = []
+    worker = Thread(target=lambda: reports.append(world.call(names.CONSUMER, {}, Context(90))))
+    worker.start()
+    try:
+        eventually(lambda: len(site.asked) == 50, 30, "fifty downloads are under way")
+
+        cancelled_at = time.monotonic()
+        answer = ask(world, "POST", "/v1/docs/jobs/june/cancel")
+        assert answer.status == 200
+        eventually(lambda: not worker.is_alive(), 20, "the worker has let all of it go")
+        ended_at = time.monotonic()
+    finally:
+        site.go.set()
+        worker.join(60)
+
+    # Nothing was answered by the site: so each download was stopped in the middle.
+    assert ended_at - cancelled_at < 8
+    assert max(site.asked) - cancelled_at < 5
+    assert len(site.asked) == 50
+    [report] = reports
+    assert (report["done"], report["dead"], report["stopped_because"]) == (0, 0, "idle")
+    if job(world)["state"] == "cancelling":
+        world.call(names.SCHEDULER, TICK)
+    found = job(world)
+    assert (found["state"], found["counts"]["cancelled"]) == ("cancelled", 2_000)
+    ledger = ask(world, "GET", "/v1/docs/ledger", query={"job": "june"}).json
+    assert (ledger["submitted"], ledger["cancelled"], ledger["balanced"]) == (2_000, 2_000, True)
+    assert ask(world, "GET", "/v1/docs/records").json["records"] == []
+
+
+def test_one_job_of_an_order_however_often_it_is_sent(world):
+    first = start(world)
+    again = start(world)
+
+    assert (first.status, again.status) == (201, 200)
+    assert first.json == again.json
+    assert (first.json["state"], first.json["size"], first.json["by"]) == ("expanding", 2, "api")
+    other = start(world, urls=["https://example.org/c"])
+    assert (other.status, other.json["type"]) == (409, "urn:crawlfleet:problem:conflict")
+
+
+def test_an_idempotency_key_names_a_job_that_has_no_name(world):
+    order = {"rule": "page", "urls": ["https://example.org/"]}
+    answers = [
+        ask(world, "POST", "/v1/docs/jobs", order, headers={"Idempotency-Key": "k-1"})
+        for _ in range(2)
+    ]
+
+    assert [answer.status for answer in answers] == [201, 200]
+    assert answers[0].json["name"] == answers[1].json["name"]
+    order["urls"].append("https://example.org/2")
+    wrong = ask(world, "POST", "/v1/docs/jobs", order, headers={"Idempotency-Key": "k-1"})
+    assert wrong.status == 422
+
+
+def test_a_name_that_is_submitted_under_is_no_job_and_becomes_none(world):
+    submit(world, "https://example.org/", job="june")
+
+    assert ask(world, "GET", "/v1/docs/jobs").json["jobs"] == []
+    assert ask(world, "GET", "/v1/docs/jobs/june").status == 404
+    assert ask(world, "POST", "/v1/docs/jobs/june/cancel").status == 404
+    answer = start(world)
+    assert answer.status == 409
+    assert "submitted under" in answer.json["detail"]
+
+
+def test_a_biz_has_so_many_open_jobs(world):
+    bizs = default_bizs()
+    bizs["acme"]["docs"]["open_jobs"] = 1
+    world.push(bizs)
+    assert start(world).status == 201
+
+    answer = start(world, name="july")
+
+    assert (answer.status, answer.headers["Retry-After"]) == (429, "5")
+    assert "1 open jobs" in answer.json["detail"]
+    assert ask(world, "POST", "/v1/docs/jobs/june/cancel").json["state"] == "cancelled"
+    assert start(world, name="july").status == 201
+
+
+def test_nothing_of_another_tenants_jobs_is_told_or_changed(world):
+    start(world)
+
+    for method, path in (
+        ("GET", "/v1/docs/jobs/june"),
+        ("POST", "/v1/docs/jobs/june/cancel"),
+        ("POST", "/v1/docs/jobs/june/retry"),
+    ):
+        assert ask(world, method, path, key="rival").status == 404
+    assert ask(world, "GET", "/v1/docs/jobs", key="rival").json["jobs"] == []
+    assert job(world)["state"] == "expanding"
+
+
+def test_jobs_are_listed_in_pages_and_by_state(world):
+    for name in ("a", "b", "c"):
+        assert start(world, name=name).status == 201
+    ask(world, "POST", "/v1/docs/jobs/b/cancel")
+
+    first = ask(world, "GET", "/v1/docs/jobs", query={"limit": "2"}).json
+    rest = ask(world, "GET", "/v1/docs/jobs", query={"cursor": first["cursor"]}).json
+
+    assert [each["name"] for each in first["jobs"] + rest["jobs"]] == ["c", "b", "a"]
+    assert (first["more"], rest["more"]) == (True, False)
+    ended = ask(world, "GET", "/v1/docs/jobs", query={"state": "done,cancelled"}).json
+    assert [each["name"] for each in ended["jobs"]] == ["b"]
+
+
+def test_failed_tasks_are_worked_on_again(world):
+    busy(world)
+    start(world)
+    submit(world, "http://127.0.0.1:9/", "http://127.0.0.1:9/2", job="june")
+    bizs = default_bizs()
+    bizs["acme"]["docs"]["retry"] = {"max_attempts": 1}
+    world.push(bizs)
+    world.work()
+    assert job(world)["ledger"]["dead"] == 2
+    progress = job(world)["progress"]
+    assert (progress["ended"], progress["ends_at"]) == (2, progress["ends_at"])
+
+    answer = ask(world, "POST", "/v1/docs/jobs/june/retry")
+
+    assert (answer.status, answer.json["retried"], answer.json["more"]) == (200, 2, False)
+    ledger = job(world)["ledger"]
+    assert (ledger["dead"], ledger["pending"], ledger["submitted"]) == (0, 2, 2)
+
+
+def test_the_tick_goes_on_with_what_is_being_cancelled(world):
+    start(world)
+    submit(world, "https://example.org/1", "https://example.org/2", job="june")
+    # As if whoever cancelled it had died right after.
+    jobs = world.mongo["cf_control"]["jobs"]
+    key = f"{world.tenants['acme']}/docs/june"
+    change = {"state": "cancelling", "making": False, "watched": True}
+    assert jobs.update_one({"_id": key}, {"$set": change}).modified_count == 1
+
+    answer = world.call(names.SCHEDULER, TICK)
+
+    assert answer["cancelled"] == 1
+    found = job(world)
+    assert (found["state"], found["ledger"]["cancelled"]) == ("cancelled", 2)

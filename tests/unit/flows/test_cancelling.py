@@ -1,0 +1,216 @@
+"""Cancelling jobs: small ones at once, large ones in rounds, whatever is stored meanwhile."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from crawlfleet.errors import ConflictError, NotFoundError, StoreUnavailableError
+from crawlfleet.flows import cancelling
+from crawlfleet.flows.cancelling import cancel_job, cancel_jobs
+from crawlfleet.flows.submission import submit
+from crawlfleet.model.job import Job, JobState, TaskBatch
+from crawlfleet.model.start import Start
+from crawlfleet.model.submission import Submission
+from tests.unit.flows.world import DOCS, Broken, Failing, World
+
+KEY = ("default", "docs", "june")
+
+
+def a_job(world: World, count: int = 3, **changes: object) -> Job:
+    facts: dict = {
+        "tenant": "default",
+        "biz": "docs",
+        "name": "june",
+        "state": JobState.RUNNING,
+        "rule": "page",
+        "rule_version": "v",
+        "start": Start(pattern="https://a.example/{n}"),
+        "size": count,
+        "created_at": world.now,
+        "by": "api",
+        "expanded": count,
+    }
+    job = world.jobs.create(Job(**(facts | changes)))
+    store(world, count)
+    return job
+
+
+def store(world: World, count: int) -> None:
+    pages = [Submission(url=f"https://a.example/{n}", job="june") for n in range(count)]
+    if pages:
+        submit(world.submission(), world.tree, "default", "docs", pages, world.now)
+
+
+def cancel(world: World, **changes: object) -> Job:
+    return cancel_job(world.cancelling(**changes), world.tree, KEY, "api:default", world.clock)
+
+
+def a_round(world: World, seconds: float = 60.0, **changes: object) -> int:
+    world.now += timedelta(seconds=20)
+    ports = world.cancelling(**changes)
+    return cancel_jobs(ports, world.watch, world.tree, "w", world.now, lambda: seconds)
+
+
+def state(world: World) -> JobState:
+    return world.jobs.get(*KEY).state
+
+
+def ledger(world: World) -> tuple[int, ...]:
+    found = world.ledgers.audit(DOCS, world.biz, world.now, "june")
+    assert found.difference == 0
+    return found.submitted, found.open, found.cancelled
+
+
+def test_a_small_job_ends_at_once_and_its_workers_hear_of_it(world):
+    a_job(world)
+
+    job = cancel(world)
+
+    assert (job.state, job.ended_at) == (JobState.CANCELLED, world.now)
+    assert job.counts == {"done": 0, "dead": 0, "cancelled": 3, "expired": 0, "refused": 0}
+    assert ledger(world) == (3, 0, 3)
+    assert world.cancellations.heard().jobs == [KEY]
+
+
+def test_cancelling_again_gives_the_same_answer(world):
+    a_job(world)
+    first = cancel(world)
+    world.now += timedelta(minutes=1)
+
+    assert cancel(world) == first
+
+
+@pytest.mark.parametrize("ended", [JobState.DONE, JobState.UNPLACED])
+def test_what_has_ended_by_itself_is_not_cancelled(world, ended):
+    a_job(world, 0, state=ended)
+
+    with pytest.raises(ConflictError, match=ended.value):
+        cancel(world)
+    assert state(world) is ended
+
+
+def test_of_no_job_nothing_is_cancelled(world):
+    store(world, 2)  # clients submit under that name, which makes no job
+
+    with pytest.raises(NotFoundError, match="june"):
+        cancel(world)
+    assert ledger(world) == (2, 2, 0)
+
+
+def test_a_large_job_is_swept_in_rounds(world, monkeypatch):
+    monkeypatch.setattr(cancelling, "BATCH", 2)
+    monkeypatch.setattr(cancelling, "CALL_SECONDS", -1.0)
+    a_job(world, 7)
+
+    assert cancel(world).state is JobState.CANCELLING
+    assert ledger(world) == (7, 5, 2)
+    assert a_round(world, seconds=0.0) == 0
+    assert ledger(world) == (7, 5, 2)
+
+    assert a_round(world) == 1
+    assert (state(world), ledger(world)) == (JobState.CANCELLED, (7, 0, 7))
+
+
+def test_a_job_does_not_end_while_a_batch_of_its_tasks_is_being_stored(world):
+    job = a_job(world, 2, state=JobState.EXPANDING, size=1_000)
+    batch = TaskBatch(first=2, ids=(71, 72, 73), queued_at=world.now)
+    job = world.jobs.open_batch(job, batch)
+
+    assert cancel(world).state is JobState.CANCELLING
+    assert ledger(world) == (2, 0, 2)
+    store(world, 3)  # whoever had the batch stores it now
+    assert a_round(world) == 0
+    assert ledger(world) == (5, 0, 5)
+
+    store(world, 1)
+    world.jobs.close_batch(job, batch, world.now)
+    assert a_round(world) == 1
+    assert (state(world), ledger(world)) == (JobState.CANCELLED, (6, 0, 6))
+
+
+def test_what_is_stored_between_the_sweep_and_the_look_keeps_the_job_from_its_end(world):
+    a_job(world)
+
+    class Late:
+        """A ledger that is asked when something has just been stored."""
+
+        def __init__(self):
+            self.left = 1
+
+        def totals(self, *args):
+            if self.left:
+                self.left = 0
+                store(world, 2)
+            return world.ledgers.totals(*args)
+
+    assert cancel(world, ledgers=Late()).state is JobState.CANCELLING
+    assert a_round(world) == 1
+    assert ledger(world) == (5, 0, 5)
+
+
+def test_one_caller_at_a_time_goes_on_with_them(world):
+    a_job(world)
+    world.jobs.cancel(*KEY, world.now)
+    assert world.watch.take_turn(cancelling.TURN, "another", cancelling.EVERY, timedelta(minutes=5))
+
+    assert a_round(world) == 0
+    assert state(world) is JobState.CANCELLING
+
+
+def test_without_redis_jobs_are_cancelled_all_the_same(world):
+    a_job(world)
+
+    assert cancel(world, cancellations=Broken()).state is JobState.CANCELLED
+    assert any("could not be told" in warning for warning in world.warnings)
+
+
+def test_a_store_that_is_away_leaves_the_job_to_later_rounds_with_its_trouble(world):
+    a_job(world)
+    away = Failing(world.store, cancel_job=1)
+
+    job = cancel(world, store=away)
+
+    assert job.state is JobState.CANCELLING
+    assert "cannot be cancelled yet" in job.trouble
+    assert a_round(world) == 1
+    assert world.jobs.get(*KEY).trouble is None
+
+
+def test_a_job_whose_biz_has_gone_says_so_and_holds_up_nobody(world):
+    a_job(world)
+    world.jobs.cancel(*KEY, world.now)
+    gone = world.jobs.create(
+        replace(world.jobs.get(*KEY), name="old", biz="gone", state=JobState.RUNNING)
+    )
+    world.jobs.cancel(*gone.key, world.now)
+
+    assert a_round(world) == 1
+    assert "gone" in world.jobs.get(*gone.key).trouble
+
+
+def test_trouble_that_cannot_be_written_down_is_told(world):
+    a_job(world)
+    jobs = Failing(world.jobs, look=1)
+
+    assert cancel(world, jobs=jobs, store=Broken()).state is JobState.CANCELLING
+    assert any("could not be written down" in warning for warning in world.warnings)
+
+
+def test_a_job_that_is_gone_meanwhile_is_left(world):
+    a_job(world)
+    job = world.jobs.cancel(*KEY, world.now)
+
+    class Gone:
+        def cancel(self, *_):
+            return job
+
+        def get(self, *_):
+            return None
+
+    assert cancel(world, jobs=Gone()) == job
+
+
+def test_a_home_node_that_is_away_is_told_of(world):
+    with pytest.raises(StoreUnavailableError):
+        cancel(world, jobs=Broken())

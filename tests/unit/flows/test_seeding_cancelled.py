@@ -1,0 +1,91 @@
+"""What the pages of a cancelled job have led to becomes none of its tasks."""
+
+from datetime import timedelta
+
+import pytest
+
+from crawlfleet.adapters.memory.job_reopening import MemoryJobStates
+from crawlfleet.adapters.memory.jobs import MemoryJobs
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.model.job import Job, JobState
+from crawlfleet.model.request import State
+from crawlfleet.model.seed import SeedState
+from crawlfleet.model.start import Start
+from tests.unit.flows.seed_world import SeedWorld, an_offer
+from tests.unit.flows.world import DOCS, Failing
+
+
+@pytest.fixture
+def world() -> SeedWorld:
+    made = SeedWorld()
+    made.jobs = MemoryJobs()
+    for name in ("june", "july"):
+        job = Job(
+            tenant="default",
+            biz="docs",
+            name=name,
+            state=JobState.RUNNING,
+            rule="page",
+            rule_version="v",
+            start=Start(urls=("https://example.org/",)),
+            size=1,
+            created_at=made.now,
+            by="api",
+        )
+        made.jobs.create(job)
+    return made
+
+
+def hand_out(world: SeedWorld, **changes: object) -> int:
+    return world.hand_out(**({"job_states": MemoryJobStates(world.jobs)} | changes))
+
+
+def end(world: SeedWorld) -> None:
+    """June is cancelled, and its ledger has nothing open."""
+    job = world.jobs.cancel("default", "docs", "june", world.now)
+    world.jobs.end(job, JobState.CANCELLED, {}, world.now)
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_seeds_of_a_cancelled_job_fail_and_others_become_requests(world, ended):
+    world.offer(an_offer(1, job="june"), an_offer(2, job="july"), an_offer(3), an_offer(4, job="x"))
+    world.jobs.cancel("default", "docs", "june", world.now)
+    if ended:
+        end(world)
+
+    assert hand_out(world) == 3
+
+    assert {one.request.job for one in world.requests()} == {"july", "x", None}
+    [failed] = world.kept(SeedState.FAILED)
+    assert failed.why == "job june was cancelled"
+
+
+def test_what_was_stored_while_its_job_ended_is_cancelled_too(world):
+    world.offer(an_offer(1, job="june"), an_offer(2, job="july"))
+
+    class Late:
+        """June ends between the two looks."""
+
+        def states(self, *args):
+            found = MemoryJobStates(world.jobs).states(*args)
+            end(world)
+            return found
+
+    hand_out(world, job_states=Late())
+
+    found = {one.request.job: one.state for one in world.requests()}
+    assert found == {"june": State.CANCELLED, "july": State.PENDING}
+    assert world.ledgers.audit(DOCS, world.biz, world.now, "june").open == 0
+
+
+def test_seeds_are_taken_up_again_when_nobody_could_tell_how_their_jobs_are(world):
+    world.offer(an_offer(1, job="june"))
+    away = Failing(MemoryJobStates(world.jobs), states=1)
+
+    with pytest.raises(StoreUnavailableError):
+        hand_out(world, job_states=away)
+    assert world.requests() == []
+
+    world.now += timedelta(seconds=1)
+    world.look_after(job_states=away)
+    assert [one.request.job for one in world.requests()] == ["june"]

@@ -1,0 +1,116 @@
+"""Jobs through the SDK: started once whatever happens on the way, followed, cancelled, retried."""
+
+import json
+
+import pytest
+
+from crawlfleet.errors import ConflictError, InvalidRequestError, NotFoundError
+from crawlfleet.model.job import JobState
+from crawlfleet.sdk import WaitTimeoutError
+from tests.unit.sdk.api_server import BIZ, Fault
+
+
+def test_a_job_of_pages_is_started(client, api):
+    job = client.start_job(BIZ, rule="article", urls=["https://example.org/1"], name="june")
+
+    assert (job.name, job.state, job.size, job.rule, job.ended) == (
+        "june",
+        "running",
+        1,
+        "article",
+        False,
+    )
+    sent = json.loads(api.calls[-1].body)
+    assert sent == {"rule": "article", "urls": ["https://example.org/1"], "name": "june"}
+
+
+def test_a_job_of_a_spider_or_a_pattern_says_what_fills_its_places(client, api):
+    job = client.start_job(BIZ, spider="shop", version=2, values={"kind": "new"}, priority=0)
+    assert (job.spider, job.values, job.priority) == ("shop", {"kind": "new"}, 0)
+
+    start = {"pattern": "https://example.org/{n}", "values": {"n": {"last": 50}}}
+    assert client.start_job(BIZ, start=start).size == 50
+    client.start_job(BIZ, urls="https://example.org/")
+    assert json.loads(api.calls[-1].body) == {"urls": ["https://example.org/"]}
+
+
+def test_a_lost_answer_makes_no_second_job(client, api):
+    api.faults.append(Fault(cut=True, carry_out=True))
+
+    job = client.start_job(BIZ, urls=["https://example.org/1"])
+
+    assert list(api.jobs.kept) == [job.name]
+    keys = {call.headers["idempotency-key"] for call in api.made("POST")}
+    assert (len(api.made("POST")), len(keys)) == (2, 1)
+
+
+def test_a_key_of_ones_own_is_sent(client, api):
+    client.start_job(BIZ, urls=["https://example.org/1"], idempotency_key="order-1")
+
+    assert api.calls[-1].headers["idempotency-key"] == "order-1"
+
+
+def test_what_is_wrong_with_an_order_is_named(client):
+    with pytest.raises(InvalidRequestError) as caught:
+        client.start_job(BIZ, spider="shop", rule="article", priority=11)
+
+    assert [problem.field for problem in caught.value.problems] == ["priority"]
+
+
+def test_jobs_are_read_page_by_page_the_newest_first(client, api):
+    for name in "abcde":
+        api.jobs.keep(name)
+    api.jobs.keep("f", state=JobState.DONE)
+
+    assert [job.name for job in client.jobs(BIZ)] == ["f", "e", "d", "c", "b", "a"]
+    assert [job.name for job in client.jobs(BIZ, state="done")] == ["f"]
+    assert len(list(client.jobs(BIZ, state=["done", "running"], spider="s", schedule="n"))) == 6
+    assert api.calls[-1].params["state"] == "done,running"
+
+
+def test_a_job_is_waited_for_with_its_progress(client, api, clock):
+    api.jobs.keep("june")
+    seen = []
+
+    job = client.wait_job(BIZ, "june", progress=lambda each: seen.append(each.progress.ended))
+
+    assert (job.state, job.ended, job.counts["done"]) == ("done", True, 3)
+    assert seen == [0, 1, 2, 3]
+    assert (job.ledger.done, job.progress.ended_share) == (3, 1.0)
+    assert len(clock.slept) == 3
+
+
+def test_whoever_has_waited_long_enough_hears_how_much_is_left(client, api):
+    api.jobs.keep("june", size=1_000)
+
+    with pytest.raises(WaitTimeoutError) as caught:
+        client.wait_job(BIZ, "june", timeout=1.0)
+    assert 900 < caught.value.unfinished <= 1_000
+
+
+def test_a_job_is_cancelled_and_once_more(client, api):
+    api.jobs.keep("june")
+    api.faults.append(Fault(cut=True, carry_out=True))
+
+    assert client.cancel_job(BIZ, "june").state == "cancelled"
+    assert client.cancel_job(BIZ, "june").state == "cancelled"
+
+
+def test_what_has_ended_is_not_cancelled_and_what_is_not_there_not_found(client, api):
+    api.jobs.keep("june", state=JobState.DONE)
+
+    with pytest.raises(ConflictError):
+        client.cancel_job(BIZ, "june")
+    for call in (client.job, client.cancel_job, client.retry_job, client.wait_job):
+        with pytest.raises(NotFoundError):
+            call(BIZ, "july")
+
+
+def test_a_retry_goes_on_until_all_is_retried(client, api):
+    api.jobs.keep("june", state=JobState.DONE)
+    api.jobs.unfinished_retries = 2
+
+    done = client.retry_job(BIZ, "june", rule="current")
+
+    assert (done.retried, done.skipped, done.more, done.job.name) == (6, 1, False, "june")
+    assert api.jobs.retried == [{"rule": "current"}] * 3
