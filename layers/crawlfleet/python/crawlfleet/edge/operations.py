@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from crawlfleet.edge.incident_operations import IncidentOperations
+from crawlfleet.edge.schedule_operations import ScheduleOperations
 from crawlfleet.edge.seed_operations import SeedOperations
 from crawlfleet.edge.trial_operations import TrialOperations
 from crawlfleet.errors import InvalidRequestError
@@ -15,7 +16,6 @@ from crawlfleet.model.letter import LetterFilter
 from crawlfleet.model.recrawl import Visit, VisitTotals
 from crawlfleet.model.request import Tracked
 from crawlfleet.model.sample import HostSample, Sample
-from crawlfleet.model.schedule import Schedule
 from crawlfleet.model.submission import Receipt, Submission
 from crawlfleet.model.totals import Stats
 from crawlfleet.model.vitals import Vitals
@@ -65,7 +65,7 @@ class Changes(Protocol):
         ...
 
 
-class Operations(IncidentOperations, SeedOperations, TrialOperations, Protocol):
+class Operations(IncidentOperations, SeedOperations, TrialOperations, ScheduleOperations, Protocol):
     """What the API can have done, each for the tenant of the call's API key."""
 
     def tenant(self, api_key_id: str | None) -> str:
@@ -184,22 +184,6 @@ class Operations(IncidentOperations, SeedOperations, TrialOperations, Protocol):
 
     def label(self, tenant: str, biz: str) -> Callable[[int], str]:
         """How this biz calls its states."""
-        ...
-
-    def put_schedule(self, schedule: Schedule) -> Schedule:
-        """Create or replace a schedule."""
-        ...
-
-    def get_schedule(self, tenant: str, biz: str, name: str) -> Schedule:
-        """One schedule."""
-        ...
-
-    def list_schedules(self, tenant: str, biz: str) -> list[Schedule]:
-        """Every schedule of a biz."""
-        ...
-
-    def delete_schedule(self, tenant: str, biz: str, name: str) -> None:
-        """Delete a schedule."""
         ...
 
     def hosts(self, tenant: str, biz: str) -> list[HostSample]:

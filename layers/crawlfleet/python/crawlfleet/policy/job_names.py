@@ -3,6 +3,7 @@
 import re
 import secrets
 from datetime import datetime
+from hashlib import blake2b
 
 
 def job_name(of: str, now: datetime) -> str:
@@ -18,6 +19,17 @@ def fire_name(schedule: str, fire_at: datetime) -> str:
     'nightly.20261121T030000Z'
     """
     return f"{schedule}.{fire_at:%Y%m%dT%H%M%SZ}"
+
+
+def run_now_name(schedule: str, key: str | None, now: datetime) -> str:
+    """The name of a schedule's job that somebody wants now: one for each key, where there is one.
+
+    >>> run_now_name("nightly", "a key", datetime(2026, 11, 21, 3))
+    'nightly.now.a9539f4e9c4dd814'
+    """
+    if key is None:
+        return f"{schedule}.now.{now:%Y%m%dT%H%M%SZ}.{secrets.token_hex(3)}"
+    return f"{schedule}.now.{blake2b(key.encode(), digest_size=8).hexdigest()}"
 
 
 def _short(of: str) -> str:

@@ -71,12 +71,12 @@ from crawlfleet.sdk.results import (
     Rates,
     Record,
     RequestStatus,
-    Schedule,
     Speeds,
     Stats,
     Submitted,
     TimelineEvent,
 )
+from crawlfleet.sdk.schedules import Outcome, Run, Schedule, StartedJob
 from crawlfleet.sdk.seeds import Seed, SeedOffer, Seeds, SegmentTotals
 from crawlfleet.sdk.transport import Retries, Timeouts
 from crawlfleet.sdk.trials import FetchedPage, FetchFailure, FollowedLink, TriedRule
@@ -112,6 +112,7 @@ __all__ = [
     "NoApiError",
     "NotFoundError",
     "NotOperatorError",
+    "Outcome",
     "Pages",
     "PartState",
     "PartlySubmittedError",
@@ -125,6 +126,7 @@ __all__ = [
     "RequestStatus",
     "Retries",
     "RuleCoverage",
+    "Run",
     "Running",
     "Sample",
     "Schedule",
@@ -135,6 +137,7 @@ __all__ = [
     "SiteAnswer",
     "Speeds",
     "Standing",
+    "StartedJob",
     "Stats",
     "Step",
     "Submitted",
