@@ -22,6 +22,9 @@ QUEUED_FIRES: Final = 60
 #: dozen times what it finds, whatever the line, however long nobody has looked.
 _BACK: Final = tuple(timedelta(hours=hours) for hours in (1, 24, 32 * 24, 366 * 24, 8 * 366 * 24))
 
+#: After a shift of clocks the library may overstep times for so long.
+_OVERSTEPPED_SECONDS: Final = 7_200
+
 
 class Due(NamedTuple):
     """Fire times to be dealt with now, oldest first.
@@ -53,13 +56,18 @@ def problems_with(cron: str, time_zone: str, now: datetime) -> list[Problem]:
 
 def fires_after(schedule: Schedule, after: datetime) -> Iterator[datetime]:
     """Fire times later than ``after``, in UTC, ascending; it ends where fifty years have none."""
-    last = after
-    for local in CronSim(schedule.cron, after.astimezone(ZoneInfo(schedule.time_zone))):
+    zone = ZoneInfo(schedule.time_zone)
+    last, line = after, CronSim(schedule.cron, after.astimezone(zone))
+    while (local := next(line, None)) is not None:
         found = local.astimezone(UTC)
-        # In the hour that clocks go through twice the library begins with the first time through.
-        if found > last:
-            last = found
-            yield found
+        if found <= last:
+            # In the hour that clocks go through twice the library begins with the first time.
+            continue
+        early = _overstepped(schedule.cron, zone, last, found)
+        if early is not None:
+            found, line = early, CronSim(schedule.cron, early.astimezone(zone))
+        last = found
+        yield found
 
 
 def next_fire(schedule: Schedule, after: datetime) -> datetime | None:
@@ -128,6 +136,30 @@ def preview(schedule: Schedule, now: datetime, count: int) -> list[Run]:
         )
         for fire, local, (earlier, later) in zip(fires, locals_, pairwise(before), strict=True)
     ]
+
+
+def _overstepped(cron: str, zone: ZoneInfo, last: datetime, found: datetime) -> datetime | None:
+    """The first fire time that the library has overstepped from one to the next; usually None.
+
+    It goes through the hours of a day in steps of an hour, so it oversteps times after clocks have
+    been shifted by less than one (on Lord Howe Island by half of one): those minutes are gone
+    through one by one.
+    """
+    shift = _offset(found.astimezone(zone)) - _offset(last.astimezone(zone))
+    if shift % 3_600 == 0:
+        return None
+    low, high = int(last.timestamp()), int(found.timestamp())
+    offset = _offset(last.astimezone(zone))
+    while high - low > 1:
+        middle = (low + high) // 2
+        same = _offset(datetime.fromtimestamp(middle, zone)) == offset
+        low, high = (middle, high) if same else (low, middle)
+    for second in range(high, min(high + _OVERSTEPPED_SECONDS, int(found.timestamp())), 60):
+        moment = datetime.fromtimestamp(second, UTC)
+        before = (moment - timedelta(seconds=1)).astimezone(zone)
+        if moment > last and next(CronSim(cron, before)).astimezone(UTC) == moment:
+            return moment
+    return None
 
 
 def _from(schedule: Schedule, first: datetime) -> Iterator[datetime]:
