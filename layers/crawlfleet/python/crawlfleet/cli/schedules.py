@@ -1,9 +1,11 @@
 """``crawlfleet schedule``: timed collections."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from crawlfleet.cli.connection import speaks_to_api
 from crawlfleet.cli.console import draw, emit, moment, table
@@ -61,7 +63,7 @@ def show(fleet: "Client", biz: str, name: str, as_json: bool) -> int:
 @click.option(
     "--start",
     "start",
-    type=click.File("r", encoding="utf-8"),
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="YAML or JSON: a pattern, and what goes into its places.",
 )
 @click.option("--spider", help="A kept spider, instead of --rule and pages.")
@@ -105,7 +107,7 @@ def put(
     rule: str | None,
     urls: Sequence[str],
     source: IO[str] | None,
-    start: IO[str] | None,
+    start: Path | None,
     spider: str | None,
     spider_version: int | None,
     given: Sequence[str],
@@ -336,13 +338,13 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _start_in(source: IO[str]) -> dict[str, Any]:
-    import yaml
+def _start_in(file: Path) -> dict[str, Any]:
+    from crawlfleet.cli.folder import read_file
 
     try:
-        found = yaml.safe_load(source)
-    except yaml.YAMLError as error:
-        raise click.UsageError(f"--start: {error}") from error
+        found = msgspec.json.decode(read_file(file))
+    except ValueError as error:
+        raise click.UsageError(f"--start {file}: {error}") from error
     if not isinstance(found, dict):
-        raise click.UsageError("--start: holds no pattern or urls")
+        raise click.UsageError(f"--start {file}: holds no pattern and no urls")
     return found
