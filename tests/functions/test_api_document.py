@@ -81,6 +81,7 @@ def test_everything_documented_answers(world, document):
         "forgetSeeds": {"filter": {"segment": "another"}},
         "submitRequests": {"url": "https://example.org/2"},
         "putSchedule": schedule,
+        "previewSchedule": {"cron": "0 3 * * *"},
         "replayDeadLetters": {"filter": {"status": 299}},
         "purgeDeadLetters": {"filter": {"status": 299}},
         "tryRule": {"rule": "page", "page": {"body": "<title>one</title>"}},

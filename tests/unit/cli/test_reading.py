@@ -335,12 +335,14 @@ def test_a_schedule_of_a_spider_is_put_and_shown(crawlfleet, api):
     assert "skipped" in crawlfleet("schedule", "list", BIZ).out
 
 
-def test_a_start_comes_from_a_file(crawlfleet, tmp_path):
+def test_a_start_comes_from_a_file(crawlfleet, api, tmp_path):
     start = tmp_path / "start.yaml"
     start.write_text("pattern: https://a.example/{day}\nvalues: {day: [2026-01-01]}\n")
     put = ("schedule", "put", BIZ, "days", "--cron", "0 3 * * *", "--rule", "r", "--start")
 
-    kept = crawlfleet(*put, str(start), "--json").json()
+    done = crawlfleet(*put, str(start), "--json")
+    assert done.err == ""
+    kept = done.json()
 
     assert kept["start"]["values"] == {"day": ["2026-01-01"]}
     assert "a pattern" in crawlfleet(*put, str(start)).out
