@@ -10,7 +10,8 @@ import pytest
 
 from crawlfleet.adapters.memory.schedules import MemorySchedules
 from crawlfleet.adapters.mongo.schedules import MongoSchedules
-from crawlfleet.model.schedule import Fire, Missed, Schedule
+from crawlfleet.model.schedule import Missed, Outcome, OutcomeKind, Overlap, Schedule
+from crawlfleet.model.start import Range, Start
 from crawlfleet.ports import ScheduleStore
 from tests.contract.store_cases import nodes_at
 
@@ -36,22 +37,36 @@ def a_schedule(tenant: str, name: str = "daily", **changes: object) -> Schedule:
         "time_zone": "Europe/Vienna",
         "rule": "detail",
         "urls": ("https://site.example/a", "https://site.example/ü"),
+        "fire_at": NOON,
         "next_at": NOON,
     }
     return Schedule(**{**facts, **changes})
 
 
-def a_fire(tenant: str, ids: tuple = (1, "ab" * 16), **changes: object) -> Fire:
-    facts: dict = {
-        "tenant": tenant,
-        "biz": "shop",
-        "schedule": "daily",
-        "fire_at": NOON,
-        "queued_at": NOON + timedelta(milliseconds=7),
-        "ids": ids,
-        "rule_version": "v1",
-    }
-    return Fire(**{**facts, **changes})
+def everything(tenant: str, **changes: object) -> Schedule:
+    """A schedule whose fields all differ from what they usually are."""
+    return a_schedule(
+        tenant,
+        rule=None,
+        urls=(),
+        start=Start(pattern="https://a.example/{n}/{x}", values={"n": Range(last=2**53)}),
+        spider="shop_2",
+        spider_version=7,
+        values={"x": "y"},
+        priority=0,
+        overlap=Overlap.QUEUE,
+        missed=Missed.SKIP,
+        tolerance_seconds=61,
+        jitter_seconds=3_600,
+        version=3,
+        put_at=NOON - HOUR,
+        next_at=NOON + timedelta(seconds=17),
+        last_fired_at=NOON - 24 * HOUR,
+        last_outcome=Outcome(
+            kind=OutcomeKind.SKIPPED, fire_at=NOON - HOUR, at=NOON, job="j", why="it had to be"
+        ),
+        **changes,
+    )
 
 
 def due(store: ScheduleStore, tenant: str, now: datetime) -> list[str]:
@@ -60,13 +75,14 @@ def due(store: ScheduleStore, tenant: str, now: datetime) -> list[str]:
 
 def test_a_schedule_is_kept_replaced_listed_and_deleted(store: ScheduleStore, tenant: str) -> None:
     first = a_schedule(tenant, missed=Missed.LATEST, last_fired_at=NOON - HOUR)
-    other = a_schedule(tenant, "another", enabled=False, next_at=None)
-    store.put(first)
-    store.put(other)
+    other = a_schedule(tenant, "another", enabled=False, fire_at=None, next_at=None)
+    assert store.put(first, None) is True
+    assert store.put(other, None) is True
 
     assert store.get(tenant, "shop", "daily") == first
     assert store.of_biz(tenant, "shop") == [other, first]
-    store.put(a_schedule(tenant, cron="0 13 * * *"))
+    assert store.count(tenant, "shop") == 2
+    assert store.put(a_schedule(tenant, cron="0 13 * * *", version=2), first) is True
     assert store.get(tenant, "shop", "daily").cron == "0 13 * * *"
     assert store.delete(tenant, "shop", "daily") is True
     assert store.delete(tenant, "shop", "daily") is False
@@ -74,12 +90,78 @@ def test_a_schedule_is_kept_replaced_listed_and_deleted(store: ScheduleStore, te
     assert store.of_biz(tenant, "shop") == [other]
 
 
+def test_every_field_of_a_schedule_comes_back(store: ScheduleStore, tenant: str) -> None:
+    schedule = everything(tenant)
+    store.put(schedule, None)
+
+    assert store.get(tenant, "shop", "daily") == schedule
+    changed = msgspec.structs.replace(schedule, urls=("https://b.example/",), version=4)
+    assert store.put(changed, schedule) is True
+    assert store.get(tenant, "shop", "daily") == changed
+
+
+def test_only_what_stands_is_replaced(store: ScheduleStore, tenant: str) -> None:
+    first = a_schedule(tenant)
+    second = a_schedule(tenant, version=2, priority=1)
+    assert store.put(second, first) is False, "nothing stands"
+    store.put(first, None)
+    assert store.put(second, None) is False, "something does"
+    store.put(second, first)
+
+    assert store.put(a_schedule(tenant, version=2, priority=2), first) is False
+    store.advance(second, msgspec.structs.replace(second, fire_at=NOON + HOUR, next_at=NOON + HOUR))
+    third = a_schedule(tenant, version=3)
+    assert store.put(third, second) is False, "it has fired meanwhile"
+    standing = store.get(tenant, "shop", "daily")
+    assert (standing.priority, standing.fire_at) == (1, NOON + HOUR)
+    assert store.put(third, standing) is True
+
+
+def test_of_many_that_put_at_once_one_does(store: ScheduleStore, tenant: str) -> None:
+    start = Barrier(6)
+
+    def put(number: int) -> bool:
+        start.wait()
+        return store.put(a_schedule(tenant, priority=number), None)
+
+    with ThreadPoolExecutor(6) as pool:
+        done = list(pool.map(put, range(6)))
+
+    assert sorted(done) == [False] * 5 + [True]
+    assert store.get(tenant, "shop", "daily").priority == done.index(True)
+
+
+def test_the_last_fifty_versions_are_kept_as_they_were_put(
+    store: ScheduleStore, tenant: str
+) -> None:
+    standing = everything(tenant)
+    store.put(standing, None)
+    for number in range(4, 56):
+        changed = msgspec.structs.replace(standing, version=number, priority=number % 10)
+        assert store.put(changed, standing)
+        standing = changed
+
+    found = store.versions(tenant, "shop", "daily", 60)
+
+    assert [each.version for each in found] == list(range(55, 5, -1))
+    assert found[0] == msgspec.structs.replace(
+        standing, fire_at=None, next_at=None, last_fired_at=None, last_outcome=None
+    )
+    assert [each.priority for each in found[:3]] == [5, 4, 3]
+    assert len(store.versions(tenant, "shop", "daily", 3)) == 3
+    assert store.versions(tenant + "b", "shop", "daily", 3) == []
+    store.delete(tenant, "shop", "daily")
+    assert store.versions(tenant, "shop", "daily", 3) == []
+    store.put(a_schedule(tenant), None)
+    assert [each.version for each in store.versions(tenant, "shop", "daily", 9)] == [1]
+
+
 def test_due_are_those_whose_time_has_come_oldest_first(store: ScheduleStore, tenant: str) -> None:
     past = NOON - timedelta(days=10_000)  # before anything that other tests leave
-    store.put(a_schedule(tenant, "late", next_at=past + HOUR))
-    store.put(a_schedule(tenant, "early", next_at=past))
-    store.put(a_schedule(tenant, "off", next_at=past, enabled=False))
-    store.put(a_schedule(tenant, "never", next_at=None))
+    store.put(a_schedule(tenant, "late", next_at=past + HOUR), None)
+    store.put(a_schedule(tenant, "early", next_at=past), None)
+    store.put(a_schedule(tenant, "off", next_at=past, enabled=False), None)
+    store.put(a_schedule(tenant, "never", next_at=None), None)
 
     assert due(store, tenant, past - HOUR) == []
     assert due(store, tenant, past) == ["early"]
@@ -89,59 +171,51 @@ def test_due_are_those_whose_time_has_come_oldest_first(store: ScheduleStore, te
         store.delete(tenant, "shop", name)
 
 
-def test_a_fire_time_is_opened_once_whoever_comes(store: ScheduleStore, tenant: str) -> None:
-    start = Barrier(8)
-
-    def open_one(number: int) -> Fire:
-        start.wait()
-        return store.open_fire(a_fire(tenant, ids=(number,)))
-
-    with ThreadPoolExecutor(8) as pool:
-        opened = list(pool.map(open_one, range(8)))
-
-    assert len({fire.ids for fire in opened}) == 1
-    assert store.open_fire(a_fire(tenant, ids=(99,))) == opened[0]
-    later = a_fire(tenant, fire_at=NOON + HOUR)
-    assert store.open_fire(later) == later
-    assert store.open_fire(a_fire(tenant + "b")) == a_fire(tenant + "b")
-    snowflake = store.open_fire(a_fire(tenant + "c", ids=(2**60,)))
-    assert type(snowflake.ids[0]) is int
-
-
-def test_a_closed_fire_says_so(store: ScheduleStore, tenant: str) -> None:
-    store.close_fire(a_fire(tenant))  # none there: no effect
-    fire = store.open_fire(a_fire(tenant))
-    assert fire.done is False
-
-    store.close_fire(fire)
-
-    assert store.open_fire(a_fire(tenant)) == msgspec.structs.replace(fire, done=True)
+def on_from(schedule: Schedule, fire_at: datetime | None, **changes: object) -> Schedule:
+    changes = {"fire_at": fire_at, "next_at": fire_at, **changes}
+    return msgspec.structs.replace(schedule, **changes)
 
 
 def test_a_schedule_advances_once_over_all_schedulers(store: ScheduleStore, tenant: str) -> None:
     schedule = a_schedule(tenant)
-    store.put(schedule)
+    store.put(schedule, None)
     start = Barrier(6)
 
     def advance(_: int) -> bool:
         start.wait()
-        return store.advance(schedule, NOON, NOON + HOUR)
+        return store.advance(schedule, on_from(schedule, NOON + HOUR, last_fired_at=NOON))
 
     with ThreadPoolExecutor(6) as pool:
         assert sorted(pool.map(advance, range(6))) == [False] * 5 + [True]
 
     kept = store.get(tenant, "shop", "daily")
-    assert (kept.next_at, kept.last_fired_at) == (NOON + HOUR, NOON)
-    assert store.advance(kept, NOON + HOUR, None) is True
+    assert (kept.fire_at, kept.next_at, kept.last_fired_at) == (NOON + HOUR, NOON + HOUR, NOON)
+    assert store.advance(kept, on_from(kept, None)) is True
     assert due(store, tenant, NOON + 9 * HOUR) == []
 
 
-def test_a_schedule_edited_meanwhile_does_not_advance(store: ScheduleStore, tenant: str) -> None:
+def test_what_is_put_off_keeps_its_fire_time(store: ScheduleStore, tenant: str) -> None:
     schedule = a_schedule(tenant)
-    store.put(a_schedule(tenant, cron="5 5 * * *"))
+    store.put(schedule, None)
+    outcome = Outcome(kind=OutcomeKind.WAITING, fire_at=NOON, at=NOON, why="another has not ended")
 
-    assert store.advance(schedule, NOON, NOON + HOUR) is False
-    assert store.advance(a_schedule(tenant, "unknown"), NOON, NOON + HOUR) is False
+    later = on_from(schedule, NOON, next_at=NOON + HOUR, last_outcome=outcome)
+    assert store.advance(schedule, later) is True
+
+    assert store.get(tenant, "shop", "daily") == later
+    assert store.advance(schedule, on_from(schedule, NOON + HOUR)) is False, "it was read before"
+    assert due(store, tenant, NOON) == []
+    assert due(store, tenant, NOON + HOUR) == ["daily"]
+
+
+def test_a_schedule_put_anew_meanwhile_does_not_advance(store: ScheduleStore, tenant: str) -> None:
+    schedule = a_schedule(tenant)
+    store.put(schedule, None)
+    store.put(a_schedule(tenant, cron="5 5 * * *", version=2), schedule)
+
+    assert store.advance(schedule, on_from(schedule, NOON + HOUR, last_fired_at=NOON)) is False
+    unknown = a_schedule(tenant, "unknown")
+    assert store.advance(unknown, on_from(unknown, NOON + HOUR)) is False
     assert store.get(tenant, "shop", "daily").last_fired_at is None
 
 
@@ -149,12 +223,14 @@ def test_a_tenant_cannot_see_or_touch_the_schedules_of_another(
     store: ScheduleStore, tenant: str
 ) -> None:
     mine = a_schedule(tenant)
-    store.put(mine)
+    store.put(mine, None)
     other = tenant + "b"
+    theirs = a_schedule(other)
 
     assert store.get(other, "shop", "daily") is None
     assert store.of_biz(other, "shop") == []
+    assert store.count(other, "shop") == 0
     assert store.delete(other, "shop", "daily") is False
-    assert store.advance(a_schedule(other), NOON, NOON + HOUR) is False
-    store.put(a_schedule(other, cron="1 1 * * *"))
+    assert store.advance(theirs, on_from(theirs, NOON + HOUR)) is False
+    store.put(a_schedule(other, cron="1 1 * * *"), None)
     assert store.get(tenant, "shop", "daily") == mine

@@ -87,6 +87,7 @@ def test_everything_documented_answers(world, document):
         "submitRequests": {"url": "https://example.org/2"},
         "putSchedule": schedule,
         "startJob": {"rule": "page", "urls": ["https://example.org/3"], "name": "june"},
+        "previewSchedule": {"cron": "0 3 * * *"},
         "replayDeadLetters": {"filter": {"status": 299}},
         "purgeDeadLetters": {"filter": {"status": 299}},
         "tryRule": {"rule": "page", "page": {"body": "<title>one</title>"}},

@@ -16,6 +16,7 @@ SEED = {"segment": "2026-01-01", "key": "0" * 32, "job": "june"}
 BODIES = {
     "submitRequests": {"url": "https://example.org/x"},
     "putSchedule": SCHEDULE,
+    "previewSchedule": {"cron": "0 3 * * *"},
     "replayDeadLetters": {"all": True},
     "purgeDeadLetters": {"all": True},
     "offerSeeds": {"seeds": [{"url": "https://example.org/x"}]},

@@ -316,6 +316,92 @@ def test_a_schedule_is_put_shown_listed_and_deleted(crawlfleet, api, tmp_path):
     assert crawlfleet("schedule", "delete", BIZ, "nightly", "--json").code == 4
 
 
+def test_a_schedule_of_a_spider_is_put_and_shown(crawlfleet, api):
+    options = ("--cron", "0 3 * * *", "--spider", "shop", "--spider-version", "2")
+    more = ("--set", "kind=new=old", "--overlap", "skip", "--missed", "skip", "--jitter", "60")
+
+    put = crawlfleet("schedule", "put", BIZ, "weekly", *options, *more, "--json").json()
+
+    assert (put["values"], put["overlap"]) == ({"kind": "new=old"}, "skip")
+    api.schedules["weekly"]["last_outcome"] = {
+        "outcome": "skipped",
+        "fire_at": "2026-01-01T00:00:00Z",
+        "at": "2026-01-01T00:00:30Z",
+        "why": "weekly.x has not ended",
+    }
+    shown = crawlfleet("schedule", "show", BIZ, "weekly").out
+    for word in ("spider shop v2", "kind=new=old", "300 s", "60 s", "weekly.x has not ended"):
+        assert word in shown
+    assert "skipped" in crawlfleet("schedule", "list", BIZ).out
+
+
+def test_a_start_comes_from_a_file(crawlfleet, api, tmp_path):
+    start = tmp_path / "start.yaml"
+    start.write_text("pattern: https://a.example/{day}\nvalues: {day: [2026-01-01]}\n")
+    put = ("schedule", "put", BIZ, "days", "--cron", "0 3 * * *", "--rule", "r", "--start")
+
+    done = crawlfleet(*put, str(start), "--json")
+    assert done.err == ""
+    kept = done.json()
+
+    assert kept["start"]["values"] == {"day": ["2026-01-01"]}
+    assert "a pattern" in crawlfleet(*put, str(start)).out
+    for text, said in (("- x", "holds no pattern"), ("a: [", "line 1")):
+        start.write_text(text)
+        wrong = crawlfleet(*put, str(start))
+        assert (wrong.code, said in wrong.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("put", "x", "--cron", "* * * * *", "--url", URL),
+        ("put", "x", "--cron", "* * * * *", "--rule", "r", "--url", URL, "--set", "novalue"),
+        ("put", "x", "--cron", "* * * * *", "--rule", "r", "--url", URL, "--priority", "11"),
+        ("next",),
+        ("next", "x", "--count", "51"),
+    ],
+)
+def test_what_a_schedule_cannot_be_is_refused_before_it_is_sent(crawlfleet, api, options):
+    assert crawlfleet("schedule", options[0], BIZ, *options[1:]).code == 2
+    assert api.calls == []
+
+
+def test_the_next_runs_are_shown_with_the_shifts_of_clocks(crawlfleet, api):
+    options = ("--cron", "0 3 * * *", "--rule", "article", "--url", URL)
+    crawlfleet("schedule", "put", BIZ, "nightly", *options)
+
+    shown = crawlfleet("schedule", "next", BIZ, "nightly", "-n", "3").out
+
+    assert "2026-03-29 03:00:05+02:00" in shown
+    assert "forward by 60 min" in shown
+    assert "back by 60 min" in shown
+    preview = crawlfleet("schedule", "next", BIZ, "--cron", "0 3 * * *", "--json").json()
+    assert [run["shift_seconds"] for run in preview["runs"]] == [3600, -3600, 0]
+    assert crawlfleet("schedule", "next", BIZ, "other").code == 4
+
+
+def test_a_schedule_is_paused_resumed_and_run(crawlfleet, api):
+    options = ("--cron", "0 3 * * *", "--rule", "article", "--url", URL)
+    crawlfleet("schedule", "put", BIZ, "nightly", *options)
+
+    assert crawlfleet("schedule", "pause", BIZ, "nightly", "--json").json()["enabled"] is False
+    assert "2026-01-03" in crawlfleet("schedule", "resume", BIZ, "nightly").out
+    run = crawlfleet("schedule", "run", BIZ, "nightly", "--idempotency-key", "k-1")
+    assert run.out == "nightly.now.k-1 expanding, 1,234 requests\n"
+    assert crawlfleet("schedule", "run", BIZ, "nightly", "--json").json()["size"] == 1234
+    assert crawlfleet("schedule", "run", BIZ, "other").code == 4
+
+
+def test_what_a_schedule_was_before_is_listed(crawlfleet, api):
+    options = ("--cron", "0 3 * * *", "--rule", "article", "--url", URL)
+    crawlfleet("schedule", "put", BIZ, "nightly", *options)
+
+    assert "article on 1 URLs" in crawlfleet("schedule", "versions", BIZ, "nightly").out
+    listed = crawlfleet("schedule", "versions", BIZ, "nightly", "--limit", "1", "--json").json()
+    assert [each["version"] for each in listed["versions"]] == [2]
+
+
 def test_a_wrong_schedule_is_refused_with_its_field(crawlfleet, api):
     wrong = crawlfleet("schedule", "put", BIZ, "x", "--cron", "often", "--rule", "r", "--url", URL)
 

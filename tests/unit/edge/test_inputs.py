@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.edge import inputs
+from crawlfleet.edge import inputs, schedule_inputs
 from crawlfleet.edge.problems import TooLargeBodyError
 from crawlfleet.errors import InvalidRequestError
 from crawlfleet.model.submission import BATCH_LIMIT, Submission
@@ -240,11 +240,54 @@ def test_known_parameters_pass():
 @given(st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_no_body_breaks_a_schedule(body):
     with pytest.raises(InvalidRequestError):
-        inputs.schedule_in(body)
+        schedule_inputs.schedule_in(body)
 
 
 def test_a_schedule_names_every_mistake():
     with pytest.raises(InvalidRequestError) as caught:
-        inputs.schedule_in(b'{"cron":5,"rule":"","urls":["",7],"missed":"no","zone":"UTC"}')
+        schedule_inputs.schedule_in(
+            b'{"cron":5,"rule":"","urls":["",7],"missed":"no","zone":"UTC"}'
+        )
 
     assert sorted(fields(caught)) == ["cron", "missed", "rule", "urls[0]", "urls[1]", "zone"]
+
+
+@pytest.mark.parametrize(
+    ("document", "wrong"),
+    [
+        ({"cron": "* * * * *", "jitter_seconds": 3_601}, ["jitter_seconds"]),
+        ({"cron": "* * * * *", "jitter_seconds": -1}, ["jitter_seconds"]),
+        ({"cron": "* * * * *", "tolerance_seconds": 59}, ["tolerance_seconds"]),
+        ({"cron": "* * * * *", "overlap": "never"}, ["overlap"]),
+        ({"cron": "* * * * *", "priority": 11}, ["priority"]),
+        ({"cron": "* * * * *", "version": 0}, ["version"]),
+        ({"cron": "* * * * *", "spider": "No Such"}, ["spider"]),
+        ({"cron": "* * * * *", "start": {"patern": "x"}}, ["start.patern"]),
+        ({"cron": "* * * * *", "next_at": "2026-01-01T00:00:00Z"}, ["next_at"]),
+    ],
+)
+def test_what_a_schedule_may_say_is_bounded(document, wrong):
+    with pytest.raises(InvalidRequestError) as caught:
+        schedule_inputs.schedule_in(json.dumps(document).encode())
+
+    assert fields(caught) == wrong
+
+
+@pytest.mark.parametrize("name", ["", "Nightly", "a.b", "a" * 33, "-a", "a/b", "a\n"])
+def test_what_is_no_name_of_a_schedule_is_refused(name):
+    given = schedule_inputs.schedule_in(b'{"cron": "* * * * *"}')
+
+    with pytest.raises(InvalidRequestError, match="beginning with a letter"):
+        schedule_inputs.schedule_of(given, "t", "b", name)
+
+
+def test_a_preview_needs_a_line_alone():
+    schedule = schedule_inputs.preview_in(b'{"cron": "* * * * *", "name": "x"}', "t", "b")
+
+    assert (schedule.key, schedule.time_zone, schedule.jitter_seconds) == (
+        ("t", "b", "x"),
+        "UTC",
+        0,
+    )
+    with pytest.raises(InvalidRequestError):
+        schedule_inputs.preview_in(b'{"cron": "* * * * *", "rule": "x"}', "t", "b")

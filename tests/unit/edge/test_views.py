@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from crawlfleet.edge import views
+from crawlfleet.edge import schedule_views, views
 from crawlfleet.errors import InvalidRequestError
 from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.record import Record
@@ -114,7 +114,7 @@ def test_a_schedule_is_shown_without_its_tenant():
         next_at=AT,
     )
 
-    shown = plain(views.schedule_view(schedule))
+    shown = plain(schedule_views.schedule_view(schedule))
 
     assert (shown["next_at"], shown["last_fired_at"]) == (WRITTEN, None)
     assert (shown["missed"], shown["urls"]) == ("all", ["https://example.org/"])

@@ -3,350 +3,480 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from crawlfleet.errors import InvalidRequestError, NotFoundError, StoreUnavailableError
-from crawlfleet.flows.planning import (
-    delete_schedule,
-    get_schedule,
-    list_schedules,
-    put_schedule,
-)
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.flows.firing import OPEN_JOBS
 from crawlfleet.flows.scheduling import run_due
-from crawlfleet.model.biz import IntakeLimits
-from crawlfleet.model.schedule import Missed, Schedule
-from tests.unit.flows.world import DOCS, START, Broken, Failing, World, make_biz, make_tree
+from crawlfleet.model.job import JobState
+from crawlfleet.model.schedule import Missed, OutcomeKind, Overlap
+from crawlfleet.model.start import Range, Start
+from crawlfleet.policy.cron import next_fire
+from tests.unit.flows.clocked import URLS, Clocked, at, schedule
+from tests.unit.flows.world import START, Broken, Failing
 
-URLS = ("https://example.org/1", "https://example.org/2")
-
-
-def schedule(**changes: object) -> Schedule:
-    settings: dict[str, object] = {
-        "tenant": "default",
-        "biz": "docs",
-        "name": "hourly",
-        "cron": "0 * * * *",
-        "time_zone": "UTC",
-        "rule": "page",
-        "urls": URLS,
-    }
-    return Schedule(**(settings | changes))  # type: ignore[arg-type]
+HOUR = timedelta(hours=1)
 
 
-def put(world: World, **changes: object) -> Schedule:
-    return put_schedule(world.schedules, world.tree, schedule(**changes), world.now)
+@pytest.fixture
+def world() -> Clocked:
+    return Clocked()
 
 
-def tick(world: World, time_left: float = 120.0, **changes: object) -> tuple[int, int]:
-    return run_due(
-        world.submission(**changes), world.schedules, world.tree, world.now, lambda: time_left
-    )
-
-
-def pending(world: World) -> int:
-    return world.ledger().pending
+def outcome(world: Clocked, name: str = "hourly") -> tuple[OutcomeKind, datetime]:
+    last = world.get(name).last_outcome
+    assert last is not None
+    return last.kind, last.fire_at
 
 
 def test_a_schedule_fires_at_its_time_and_not_before(world):
-    put(world)
+    world.put()
 
-    assert tick(world) == (0, 0)
-    world.now += timedelta(hours=1)
-    assert tick(world) == (1, 2)
-    assert pending(world) == 2
+    assert world.tick() == 0
+    world.now += HOUR
+    assert world.tick() == 1
+    [job] = world.jobs.open()
+    assert (job.name, job.by, job.schedule) == ("hourly.20260301T130000Z", "schedule", "hourly")
+    assert (job.fire_at, job.start, job.rule) == (at(13), Start(urls=URLS), "page")
+    kept = world.get()
+    assert (kept.fire_at, kept.next_at, kept.last_fired_at) == (at(14), at(14), at(13))
+    assert kept.last_outcome.job == job.name
 
 
 def test_each_fire_is_a_job(world):
-    put(world)
-    world.now += timedelta(hours=2)
+    world.put()
+    world.now += 2 * HOUR
 
-    tick(world)
+    assert world.tick() == 2
 
-    jobs = {kept.request.job for kept in world.store.state.of(DOCS).requests.values()}
-    assert jobs == {"hourly.20260301T130000Z", "hourly.20260301T140000Z"}
-    assert world.ledgers.audit(DOCS, world.biz, world.now, "hourly.20260301T130000Z").pending == 2
+    assert world.names() == ["hourly.20260301T130000Z", "hourly.20260301T140000Z"]
 
 
-def test_a_schedule_that_fails_in_a_way_nobody_foresaw_does_not_stop_the_others(world):
-    put(world, name="a-odd", urls=URLS[:1])
-    put(world, name="b-well")
-    world.now += timedelta(hours=1)
-    open_fire = world.schedules.open_fire
+def test_two_ticks_of_one_fire_time_start_its_job_once(world):
+    world.put()
+    world.now += HOUR
 
-    def odd(fire):
-        if fire.schedule == "a-odd":
-            raise OverflowError("date value out of range")
-        return open_fire(fire)
-
-    world.schedules.open_fire = odd
-
-    assert tick(world) == (1, 2)
-    assert len(world.warnings) == 1
+    assert (world.tick(), world.tick()) == (1, 0)
+    assert world.jobs.created == 1
 
 
-def test_two_ticks_of_one_fire_time_create_its_requests_once(world):
-    put(world)
-    world.now += timedelta(hours=1)
+class Late:
+    """A scheduler's view of schedules that is as old as its list of due ones."""
 
-    tick(world)
-    assert tick(world) == (0, 0)
-    assert pending(world) == 2
+    def __init__(self, world: Clocked) -> None:
+        self._kept = world.schedules
+        self._stale = world.schedules.due(world.now, 10)
+
+    def due(self, now, limit):
+        return self._stale
+
+    def __getattr__(self, name):
+        return getattr(self._kept, name)
 
 
-def test_two_schedulers_that_read_the_same_schedule_create_its_requests_once(world):
-    put(world)
-    world.now += timedelta(hours=1)
-    stale = world.schedules.due(world.now, 10)
+def test_a_scheduler_that_goes_on_from_an_old_list_changes_nothing(world):
+    world.put()
+    world.now += HOUR
+    late = Late(world)
+    world.tick()
+    world.jobs.finish(world.jobs.open()[0])
+    before = world.get()
 
-    tick(world)
+    world.schedules = late
 
-    class Late:
-        def due(self, now, limit):
-            return stale
+    assert world.tick() == 0
+    assert (world.jobs.created, world.get()) == (1, before)
 
-        def __getattr__(self, name):
-            return getattr(world.schedules, name)
 
-    run_due(world.submission(), Late(), world.tree, world.now, lambda: 120.0)
-    assert pending(world) == 2
+def test_a_crash_between_the_job_and_the_schedule_is_made_good_by_the_next_tick(world):
+    world.put(overlap=Overlap.SKIP)
+    world.now += HOUR
+    healthy, world.schedules = world.schedules, Failing(world.schedules, advance=1)
+    assert world.tick() == 0
+    assert "could not go on" in world.warnings[0]
+    assert world.jobs.created == 1
+    world.schedules = healthy
+
+    assert world.tick() == 1
+    assert world.jobs.created == 1
+    assert outcome(world) == (OutcomeKind.STARTED, at(13)), "its own job is none in its way"
+    assert world.get().fire_at == at(14)
+
+
+@pytest.mark.parametrize(
+    ("port", "call"),
+    [("jobs", "create"), ("jobs", "get"), ("jobs", "count_open"), ("rules", "freeze")],
+)
+def test_a_part_that_fails_leaves_the_fire_for_the_next_tick(world, port, call):
+    world.put()
+    world.now += HOUR
+    setattr(world, port, Failing(getattr(world, port), **{call: 1}))
+
+    assert world.tick() == 0
+    kept = world.get()
+    assert outcome(world) == (OutcomeKind.FAILED, at(13))
+    assert kept.last_outcome.why == "a part of the platform has failed"
+    assert (kept.fire_at, kept.last_fired_at) == (at(13), None)
+    world.now += timedelta(minutes=1)
+
+    assert world.tick() == 1
+    assert outcome(world) == (OutcomeKind.STARTED, at(13))
+    assert world.jobs.created == 1
 
 
 def test_a_late_scheduler_creates_every_missed_fire_time(world):
-    put(world)
-    world.now += timedelta(hours=3)
+    world.put()
+    world.now += 3 * HOUR
 
-    assert tick(world) == (3, 6)
+    assert world.tick() == 3
 
 
 def test_a_schedule_may_ask_for_the_latest_missed_fire_time_only(world):
-    put(world, missed=Missed.LATEST)
-    world.now += timedelta(hours=3)
+    world.put(missed=Missed.LATEST)
+    world.now += 3 * HOUR
 
-    assert tick(world) == (1, 2)
-    assert get_schedule(world.schedules, world.tree, "default", "docs", "hourly").next_at == (
-        START + timedelta(hours=4)
-    )
+    assert world.tick() == 1
+    assert world.get().next_at == at(16)
+    assert "passed over" in world.get().last_outcome.why
+
+
+def test_a_schedule_may_skip_what_is_too_late(world):
+    world.put(missed=Missed.SKIP, tolerance_seconds=600)
+    world.now += 3 * HOUR + timedelta(minutes=5)
+
+    assert world.tick() == 1
+    assert world.names() == ["hourly.20260301T150000Z"]
+    assert "late by more than 600 seconds" in world.get().last_outcome.why
+    world.now += HOUR + timedelta(minutes=10)
+    assert world.tick() == 0
+    assert outcome(world) == (OutcomeKind.SKIPPED, at(16))
+    assert (world.get().fire_at, world.get().last_fired_at) == (at(17), at(15))
 
 
 def test_missed_fire_times_without_end_are_created_in_bounded_steps(world):
-    put(world, cron="* * * * *", urls=URLS[:1])
+    world.put(cron="* * * * *", urls=URLS[:1])
     world.now += timedelta(minutes=100)
 
-    assert tick(world) == (60, 60)
-    assert tick(world) == (40, 40)
+    assert world.tick() == 60
+    assert world.tick() == 40
+    assert world.tick() == 0
 
 
-@pytest.mark.parametrize("failing", ["insert", "enqueue", "freeze", "take"])
-def test_a_crash_on_the_way_is_finished_by_the_next_tick_with_the_same_ids(world, failing):
-    put(world)
-    world.now += timedelta(hours=1)
-    port = {"insert": "store", "enqueue": "queue", "freeze": "rules", "take": "ids"}[failing]
-    broken = Failing(getattr(world, port), **{failing: 1})
+def test_jobs_that_never_end_are_bounded_and_no_fire_is_lost(world):
+    world.put(cron="* * * * *", urls=URLS[:1])
+    for _ in range(3):
+        world.now += timedelta(minutes=50)
+        world.tick()
+    world.tick()
 
-    tick(world, **{port: broken})
-    tick(world)
-
-    assert pending(world) == 2
-
-
-def test_a_fire_that_was_stored_but_not_closed_is_closed_without_a_second_effect(world):
-    put(world)
-    world.now += timedelta(hours=1)
-    healthy, world.schedules = world.schedules, Failing(world.schedules, close_fire=1)
-    tick(world)
-    world.schedules = healthy
-
-    assert tick(world) == (1, 0)
-    assert tick(world) == (0, 0)
-    assert pending(world) == 2
+    assert len(world.jobs.open()) == OPEN_JOBS
+    assert outcome(world)[0] is OutcomeKind.WAITING
+    for job in world.jobs.open():
+        world.jobs.finish(job)
+    world.now += timedelta(minutes=1)
+    world.tick()
+    assert world.jobs.created == 151
 
 
-def test_part_of_a_fire_refused_by_a_node_is_tried_again(world):
-    put(world)
-    world.now += timedelta(hours=1)
+def test_a_schedule_whose_rule_is_gone_is_told_and_does_not_keep_others_from_running(world):
+    world.put()
+    world.put(name="other")
+    world.now += HOUR
+    gone = world.get()
+    world.schedules.put(replace(gone, rule="gone", version=2), gone)
 
-    class HalfDown:
-        def insert(self, lane, biz, requests, kept):
-            from crawlfleet.model.request import Inserted
-
-            world.store.insert(lane, biz, requests[1:])
-            return Inserted(refused={requests[0].id: StoreUnavailableError("mongodb", "down")})
-
-    assert tick(world, store=HalfDown()) == (0, 0)
-    assert tick(world) == (1, 1)
-    assert pending(world) == 2
-
-
-def test_a_schedule_whose_rule_is_gone_does_not_keep_others_from_running(world):
-    put(world)
-    put(world, name="other")
-    world.now += timedelta(hours=1)
-    gone = world.schedules.get("default", "docs", "hourly")
-    from msgspec.structs import replace
-
-    world.schedules.put(replace(gone, rule="gone"))
-
-    assert tick(world) == (1, 2)
+    assert world.tick() == 1
     assert "default/docs/hourly" in world.warnings[0]
+    assert outcome(world)[0] is OutcomeKind.FAILED
+    assert "rule" in world.get().last_outcome.why
 
 
-def test_a_schedule_of_a_biz_that_is_gone_is_reported(world):
-    put(world)
-    world.now += timedelta(hours=1)
-    from msgspec.structs import replace
+def test_a_schedule_of_a_biz_that_is_gone_is_told_and_fires_once_that_is_back(world):
+    world.put()
+    world.now += HOUR
+    tree, world.tree = world.tree, replace(world.tree, bizs={})
 
-    world.tree = replace(world.tree, bizs={})
-
-    assert tick(world) == (0, 0)
+    assert world.tick() == 0
     assert "no biz" in world.warnings[0]
 
+    world.tree = tree
+    assert (outcome(world)[0], world.tick()) == (OutcomeKind.FAILED, 0)
+    world.now += timedelta(minutes=5)
+    assert world.tick() == 1
 
-def test_what_there_is_no_room_for_stays_due_with_one_warning_a_tick():
-    limits = IntakeLimits(max_backlog=3)
-    world = World(tree=make_tree(make_biz(intake=limits)))
-    for name in ("a", "b", "c"):
-        put(world, name=name)
-    world.now += timedelta(hours=1)
 
-    assert tick(world) == (1, 2)
+def test_what_has_failed_goes_behind_others_that_are_due(world):
+    """A thousand broken ones of one tenant are read once in five minutes, not before all others."""
+    world.put(name="broken")
+    kept = world.get("broken")
+    world.schedules.put(replace(kept, rule="gone", version=2), kept)
+    world.now += HOUR
+    world.tick()
+    world.put(name="well")
+    world.now = at(14)
+
+    assert [each.name for each in world.schedules.due(world.now, 1)] == ["broken"]
+    world.tick()
+    world.now = at(15)
+    assert [each.name for each in world.schedules.due(world.now, 9)] == ["broken", "well"]
+    assert world.schedules.due(world.now, 9)[0].next_at > at(14)
+
+
+def test_a_fault_that_nobody_foresaw_is_told_without_its_words(world):
+    world.put(name="a-odd", urls=URLS[:1])
+    world.put(name="b-well")
+    world.now += HOUR
+    create = world.jobs.create
+
+    def odd(job):
+        if job.schedule == "a-odd":
+            raise OverflowError("at 10.0.0.7")
+        return create(job)
+
+    world.jobs.create = odd
+
+    assert world.tick() == 1
     assert len(world.warnings) == 1
-    assert world.warnings[0].startswith("2 schedules stay due until there is room, default/docs/b")
-    assert tick(world) == (0, 0)
-    entries = world.queue.lease(DOCS, "w.n.1", 9, world.now, world.now + timedelta(hours=1))
-    world.queue.finish(DOCS, "w.n.1", entries, 2, world.now)
-    assert tick(world) == (1, 2)
-    assert pending(world) == 4
-
-
-def test_a_fire_does_not_ask_for_the_rate_of_clients_nor_use_it_up():
-    limits = IntakeLimits(per_second=0.001, burst=1)
-    world = World(tree=make_tree(make_biz(intake=limits)))
-    put(world)
-    world.now += timedelta(hours=1)
-
-    assert tick(world) == (1, 2)
-    assert world.intake.admit(DOCS, 1, limits, 0.85, world.now).admitted
-    assert not world.intake.admit(DOCS, 1, limits, 0.85, world.now).admitted
-    put(world, name="other", cron="1 * * * *")
-    world.now += timedelta(minutes=1)
-    assert tick(world) == (1, 2)
-    assert not world.intake.admit(DOCS, 1, limits, 0.85, world.now).admitted
-
-
-def test_a_fire_that_was_persisted_but_not_queued_is_queued_by_the_next_tick(world):
-    put(world)
-    world.now += timedelta(hours=1)
-
-    class Dying:
-        def enqueue(self, lane, entries, now):
-            raise OverflowError
-
-    tick(world, queue=Dying())
-    assert (pending(world), world.queue.depth(DOCS).queued) == (2, 0)
-
-    assert tick(world) == (1, 0)
-    assert (pending(world), world.queue.depth(DOCS).queued) == (2, 2)
+    assert world.get("a-odd").last_outcome.why == "a part of the platform has failed"
 
 
 def test_what_there_is_no_time_for_stays_due(world):
-    put(world)
-    world.now += timedelta(hours=1)
+    world.put()
+    world.now += HOUR
 
-    assert tick(world, time_left=5.0) == (0, 0)
-    assert tick(world) == (1, 2)
-
-
-def test_every_mistake_of_a_schedule_is_named_and_nothing_is_stored(world):
-    with pytest.raises(InvalidRequestError) as caught:
-        put(
-            world,
-            cron="every day",
-            time_zone="Mars/Olympus",
-            rule="no",
-            urls=("ftp://x/", URLS[0], URLS[0]),
-        )
-
-    fields = [problem.field for problem in caught.value.problems]
-    assert set(fields) == {"cron", "time_zone", "rule", "urls[0]", "urls[2]"}
-    assert list_schedules(world.schedules, world.tree, "default", "docs") == []
+    assert world.tick(lambda: 5.0) == 0
+    assert world.tick() == 1
 
 
-def test_an_edit_that_leaves_the_times_alone_does_not_skip_a_fire(world):
-    put(world)
-    world.now += timedelta(hours=1)
+def test_time_that_ends_between_two_fires_leaves_the_second_due(world):
+    world.put()
+    world.now += 2 * HOUR
+    times = iter([100.0, 100.0, 5.0])
 
-    put(world, urls=URLS[:1])
-
-    assert tick(world) == (1, 1)
-
-
-def test_a_new_cron_line_counts_from_now(world):
-    put(world)
-    world.now += timedelta(minutes=90)
-
-    planned = put(world, cron="15 * * * *")
-
-    assert planned.next_at == START + timedelta(minutes=135)
+    assert world.tick(lambda: next(times)) == 1
+    assert world.get().fire_at == at(14)
 
 
-def test_a_disabled_schedule_does_not_fire_and_an_enabled_one_does_not_catch_up(world):
-    put(world, enabled=False)
-    world.now += timedelta(hours=2)
-    assert tick(world) == (0, 0)
+def test_a_schedule_that_is_paused_while_it_fires_stops(world):
+    world.put()
+    world.now += 3 * HOUR
+    create = world.jobs.create
 
-    put(world)
+    def pausing(job):
+        world.enable(enabled=False)
+        return create(job)
 
-    assert tick(world) == (0, 0)
-    world.now += timedelta(hours=1)
-    assert tick(world) == (1, 2)
+    world.jobs.create = pausing
 
-
-def test_a_schedule_is_seen_and_deleted_by_its_tenant_only(world):
-    put(world)
-
-    with pytest.raises(NotFoundError):
-        get_schedule(world.schedules, world.tree, "acme", "docs", "hourly")
-    with pytest.raises(NotFoundError):
-        delete_schedule(world.schedules, world.tree, "acme", "docs", "hourly")
-    delete_schedule(world.schedules, world.tree, "default", "docs", "hourly")
-    with pytest.raises(NotFoundError):
-        get_schedule(world.schedules, world.tree, "default", "docs", "hourly")
+    assert world.tick() == 1
+    assert world.jobs.created == 1
+    assert (world.get().enabled, world.get().next_at) == (False, None)
 
 
-def test_schedules_that_cannot_be_read_stop_the_tick():
-    world = World()
+def test_schedules_that_cannot_be_read_stop_the_tick(world):
+    world.schedules = Broken()
 
     with pytest.raises(StoreUnavailableError):
-        run_due(world.submission(), Broken(), world.tree, START, lambda: 120.0)
+        run_due(world.firing, world.tree, START, lambda: 120.0, world.warn)
 
 
-def test_a_large_schedule_is_submitted_in_batches():
-    world = World(tree=make_tree(make_biz()))
-    put(world, urls=tuple(f"https://example.org/{n}" for n in range(2_500)))
-    world.now += timedelta(hours=1)
+# ---- what it crawls ------------------------------------------------------------------------------
 
-    assert tick(world) == (1, 2_500)
+
+def test_a_large_schedule_is_one_job(world):
+    world.put(urls=tuple(f"https://example.org/{n}" for n in range(10_000)))
+    world.now += HOUR
+
+    assert world.tick() == 1
+    assert world.jobs.open()[0].size == 10_000
+
+
+def test_a_schedule_of_a_spider_runs_its_newest_version_with_values(world):
+    world.keep_spider()
+    world.put_spider(values={"kind": "new"}, priority=9)
+    world.keep_spider("https://example.org/second/{kind}")
+    world.now += HOUR
+
+    world.tick()
+
+    [job] = world.jobs.open()
+    assert (job.spider, job.spider_version, job.priority) == ("shop", 2, 9)
+    assert job.start.pattern == "https://example.org/second/new"
+
+
+def test_a_schedule_may_stay_with_a_version_of_its_spider(world):
+    world.keep_spider()
+    world.put_spider(values={"kind": "new"}, spider_version=1)
+    world.keep_spider("https://example.org/second/{kind}")
+    world.now += HOUR
+
+    world.tick()
+
+    [job] = world.jobs.open()
+    assert (job.spider_version, job.priority) == (1, 7)
+
+
+@pytest.mark.parametrize("version", [None, 1])
+def test_a_spider_that_is_deleted_is_told_and_others_go_on(world, version):
+    world.keep_spider()
+    world.put_spider(values={"kind": "new"}, spider_version=version, name="a-gone")
+    world.put()
+    world.spiders.delete("default", "docs", "shop")
+    world.now += HOUR
+
+    assert world.tick() == 1
+    assert world.get("a-gone").last_outcome.why == "this biz keeps no spider called 'shop'"
+
+
+def test_a_rule_may_have_a_start_of_its_own(world):
+    pattern = "https://example.org/{day}/{page}"
+    start = Start(pattern=pattern, values={"page": Range(last=5)})
+    world.put(urls=(), start=start, values={"day": "x"})
+    world.now += HOUR
+
+    world.tick()
+
+    [job] = world.jobs.open()
+    assert (job.size, job.start.pattern) == (5, "https://example.org/x/{page}")
+
+
+# ---- overlap -------------------------------------------------------------------------------------
+
+
+def test_a_fire_may_be_skipped_while_an_earlier_job_has_not_ended(world):
+    world.put(overlap=Overlap.SKIP)
+    world.now += HOUR
+    world.tick()
+    world.now += HOUR
+
+    assert world.tick() == 0
+
+    last = world.get().last_outcome
+    assert (last.kind, last.fire_at) == (OutcomeKind.SKIPPED, at(14))
+    assert last.why == "hourly.20260301T130000Z has not ended"
+    assert (world.get().last_fired_at, world.get().fire_at) == (at(13), at(15))
+    world.jobs.finish(world.jobs.open()[0])
+    world.now += HOUR
+    assert world.tick() == 1
+
+
+def test_a_fire_may_wait_for_an_earlier_job(world):
+    world.put(overlap=Overlap.QUEUE)
+    world.now += HOUR
+    world.tick()
+    world.now += 2 * HOUR
+
+    assert world.tick() == 0
+    assert outcome(world) == (OutcomeKind.WAITING, at(14))
+    assert world.schedules.due(world.now, 9) == [], "nobody else waits behind it"
+    world.jobs.finish(world.jobs.open()[0])
+    world.now += timedelta(minutes=1)
+    assert world.tick() == 1
+    assert world.names()[-1] == "hourly.20260301T140000Z"
+    world.jobs.finish(world.jobs.open()[0])
+    world.now += timedelta(minutes=1)
+    assert world.tick() == 1
+    assert world.names()[-1] == "hourly.20260301T150000Z"
+
+
+def test_of_what_waits_the_latest_is_enough_where_the_schedule_says_so(world):
+    world.put(overlap=Overlap.QUEUE, missed=Missed.LATEST)
+    world.now += HOUR
+    world.tick()
+    for _ in range(3):
+        world.now += HOUR
+        world.tick()
+    world.jobs.finish(world.jobs.open()[0])
+    world.now += timedelta(minutes=1)
+
+    assert world.tick() == 1
+    assert world.names()[-1] == "hourly.20260301T160000Z"
+    assert world.get().fire_at == at(17)
+
+
+def test_a_queue_of_fires_has_an_end(world):
+    world.put(cron="* * * * *", overlap=Overlap.QUEUE)
+    world.now += timedelta(minutes=1)
+    world.tick()
+    world.now += timedelta(days=400)
+
+    world.tick()
+
+    kept = world.get()
+    assert kept.fire_at == world.now - timedelta(minutes=59)
+    assert kept.last_outcome.kind is OutcomeKind.WAITING
+
+
+def test_a_fire_may_take_the_place_of_an_earlier_job(world):
+    world.put(overlap=Overlap.REPLACE)
+    world.now += HOUR
+    world.tick()
+    world.now += HOUR
+
+    assert world.tick() == 1
+
+    old, new = world.jobs.kept.values()
+    assert (old.state, new.state) == (JobState.CANCELLING, JobState.EXPANDING)
+    cancelled_at = old.cancelled_at
+    world.now += HOUR
+    world.tick()
+    assert world.jobs.kept[old.key].cancelled_at == cancelled_at, "it is cancelled once"
+
+
+def test_jobs_of_other_schedules_bizs_and_tenants_are_in_nobodys_way(world):
+    for changes in ({"name": "other"}, {"tenant": "acme"}):
+        world.put(overlap=Overlap.SKIP, **changes)
+    world.put(overlap=Overlap.REPLACE)
+    world.now += HOUR
+
+    assert world.tick() == 3
+    assert {job.state for job in world.jobs.open()} == {JobState.EXPANDING}
+
+
+# ---- jitter --------------------------------------------------------------------------------------
+
+
+def test_a_fire_with_jitter_comes_later_and_is_named_for_its_fire_time(world):
+    planned = world.put(jitter_seconds=1_800)
+    assert at(13) < planned.next_at <= at(13, 30)
+    assert planned.fire_at == at(13)
+
+    world.now = planned.next_at - timedelta(seconds=1)
+    assert world.tick() == 0
+    world.now = planned.next_at
+    assert world.tick() == 1
+    assert world.names() == ["hourly.20260301T130000Z"]
+    assert (world.get().fire_at, world.get().last_fired_at) == (at(14), at(13))
+
+
+# ---- ticks of any kind ---------------------------------------------------------------------------
 
 
 @given(
     st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC"]),
     st.integers(0, 364),
     st.sampled_from(["30 2 * * *", "0 * * * *", "15 1,3 * * *"]),
+    st.sampled_from([0, 1, 600, 3_600]),
     st.lists(st.integers(1, 1_500), min_size=1, max_size=8),
 )
-def test_each_fire_time_is_created_once_whatever_the_ticks(zone, day, cron, minutes):
-    world = World(now=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day))
-    world.tree = make_tree(make_biz(ttl_seconds=31_536_000))
-    begin = world.now
-    put(world, cron=cron, time_zone=zone, urls=URLS[:1])
-    created = 0
+def test_each_fire_time_has_its_job_once_whatever_the_ticks(zone, day, cron, jitter, minutes):
+    world = Clocked()
+    begin = world.now = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day)
+    world.put(cron=cron, time_zone=zone, urls=URLS[:1], jitter_seconds=jitter)
+    started = 0
     for step in minutes:
         world.now += timedelta(minutes=step)
-        while (done := tick(world)) != (0, 0):
-            created += done[0]
+        while done := world.tick():
+            started += done
+            for job in world.jobs.open():
+                world.jobs.finish(job)
+    world.now += timedelta(hours=1)  # so that jitter is over
+    started += world.tick()
 
-    moment, expected = begin, 0
-    from crawlfleet.policy.cron import next_fire
-
+    moment, expected = begin, []
     while (moment := next_fire(schedule(cron=cron, time_zone=zone), moment)) <= world.now:
-        expected += 1
-    assert created == expected == pending(world)
+        expected.append(moment)
+    fired = [job.fire_at for job in world.jobs.kept.values()]
+    assert fired == expected[: len(fired)]
+    assert len(expected) - len(fired) <= (1 if jitter else 0)
+    assert started == len(fired)

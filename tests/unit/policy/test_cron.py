@@ -1,10 +1,19 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.model.schedule import Missed, Schedule
-from crawlfleet.policy.cron import fires_due, next_fire, problems_with
+from crawlfleet.model.schedule import Missed, Overlap, Schedule
+from crawlfleet.policy.cron import (
+    QUEUED_FIRES,
+    due_at,
+    fires_due,
+    next_fire,
+    planned,
+    problems_with,
+)
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -67,23 +76,132 @@ def test_an_hour_that_daylight_saving_repeats_fires_once():
     assert (second - first) >= timedelta(hours=24)
 
 
+HOUR = timedelta(hours=1)
+
+
+def due(line: Schedule, now: datetime, limit: int = 9) -> list[datetime]:
+    return fires_due(line, now, limit).fires
+
+
 def test_nothing_is_due_before_its_time_or_without_one():
-    assert fires_due(schedule("0 * * * *", next_at=NOW), NOW - timedelta(seconds=1), 9) == []
-    assert fires_due(schedule("0 * * * *"), NOW, 9) == []
+    assert due(hourly(), NOW - timedelta(seconds=1)) == []
+    assert due(schedule("0 * * * *"), NOW) == []
+
+
+def hourly(**changes: object) -> Schedule:
+    return replace(planned(schedule("0 * * * *"), NOW), **changes)
 
 
 def test_missed_fire_times_come_oldest_first_and_bounded():
-    line = schedule("0 * * * *", next_at=NOW)
-
-    assert fires_due(line, NOW + timedelta(hours=5), 3) == [
-        NOW,
-        NOW + timedelta(hours=1),
-        NOW + timedelta(hours=2),
-    ]
+    assert due(hourly(), NOW + 5 * HOUR, 3) == [NOW, NOW + HOUR, NOW + 2 * HOUR]
+    assert due(hourly(), NOW + HOUR, 3) == [NOW, NOW + HOUR]
 
 
 def test_only_the_latest_missed_fire_time_if_so_asked():
-    line = schedule("0 * * * *", next_at=NOW, missed=Missed.LATEST)
+    line = hourly(missed=Missed.LATEST)
 
-    assert fires_due(line, NOW + timedelta(hours=5, minutes=1), 3) == [NOW + timedelta(hours=5)]
-    assert fires_due(line, NOW - timedelta(hours=1), 3) == []
+    assert due(line, NOW + 5 * HOUR + timedelta(minutes=1)) == [NOW + 5 * HOUR]
+    assert due(line, NOW) == [NOW]
+    assert due(line, NOW - HOUR) == []
+
+
+@pytest.mark.parametrize("cron", ["* * * * *", "0 * * * *", "0 0 29 2 *", "0 0 1 * *"])
+def test_the_latest_missed_is_found_at_once_however_long_ago_the_first_one_was(cron):
+    now = datetime(2045, 7, 9, 13, 30, 30, tzinfo=UTC)
+    line = planned(schedule(cron, missed=Missed.LATEST), next_fire(schedule(cron), NOW))
+
+    found = fires_due(line, now, 60)
+
+    [latest] = found.fires
+    assert latest <= now < next_fire(line, latest)
+    assert "passed over" in found.passed
+
+
+def test_a_queue_has_the_latest_sixty():
+    line = planned(schedule("* * * * *", overlap=Overlap.QUEUE), NOW)
+
+    found = fires_due(line, NOW + timedelta(days=3), 60)
+
+    assert len(found.fires) == 60
+    assert found.fires[-1] == NOW + timedelta(days=3)
+    assert due(line, NOW + timedelta(minutes=70), 5)[0] == NOW + timedelta(minutes=11)
+
+
+def test_what_is_late_by_more_than_the_tolerance_is_passed_over():
+    line = hourly(missed=Missed.SKIP, tolerance_seconds=60)
+    minute = timedelta(minutes=1)
+
+    assert due(line, NOW + minute) == [NOW]
+    assert due(line, NOW + HOUR + minute) == [NOW + HOUR]
+    late = fires_due(line, NOW + HOUR + 2 * minute, 9)
+    assert (late.fires, late.resume_at) == ([], NOW + 2 * HOUR)
+    assert "late by more than 60 seconds" in late.passed
+
+
+def test_a_line_that_ends_has_nothing_to_resume_at():
+    line = replace(schedule("0 0 */31 * 1#5", missed=Missed.SKIP), fire_at=NOW, next_at=NOW)
+
+    assert fires_due(line, NOW + HOUR, 9).resume_at is None
+    assert planned(line, None).next_at is None
+    assert due_at(replace(line, jitter_seconds=60), NOW) <= NOW + timedelta(minutes=1)
+
+
+# ---- jitter --------------------------------------------------------------------------------------
+
+
+@given(
+    st.sampled_from(["* * * * *", "*/7 * * * *", "0 * * * *", "30 2 * * *", "0 0 29 2 *"]),
+    st.sampled_from(["UTC", "Europe/Berlin", "Australia/Lord_Howe"]),
+    st.integers(0, 3_600),
+    st.integers(0, 365 * 24 * 60),
+    st.text("abc", min_size=1),
+)
+def test_jitter_is_stable_bounded_and_never_past_the_next_fire(cron, zone, jitter, minutes, name):
+    line = schedule(cron, zone, jitter_seconds=jitter, name=name)
+    fire = next_fire(line, NOW + timedelta(minutes=minutes))
+    following = next_fire(line, fire)
+
+    due = due_at(line, fire)
+
+    assert due == due_at(replace(line, urls=(), version=9), fire)
+    assert fire <= due <= fire + timedelta(seconds=jitter)
+    assert due < following <= due_at(line, following)
+
+
+def test_jitter_spreads_schedules_of_one_line():
+    lines = [schedule("0 * * * *", jitter_seconds=3_599, name=f"s{n}") for n in range(500)]
+    offsets = [(due_at(line, NOW) - NOW).total_seconds() for line in lines]
+
+    assert 1_600 < sum(offsets) / 500 < 2_000
+    assert (min(offsets) < 60, max(offsets) > 3_500) == (True, True)
+
+
+@given(
+    st.sampled_from(["* * * * *", "*/5 * * * *", "0 * * * *", "30 2 * * *"]),
+    st.sampled_from(["UTC", "Europe/Berlin"]),
+    st.sampled_from([0, 1, 45, 600, 3_600]),
+    st.integers(0, 3_000),
+    st.integers(1, 70),
+    st.sampled_from(list(Missed)),
+    st.sampled_from(list(Overlap)),
+)
+def test_what_is_due_is_what_going_through_all_of_it_finds(
+    cron, zone, jitter, minutes, limit, missed, overlap
+):
+    changes = {"jitter_seconds": jitter, "missed": missed, "overlap": overlap}
+    line = schedule(cron, zone, **changes)
+    line = planned(line, next_fire(line, NOW))
+    now = NOW + timedelta(minutes=minutes)
+    fires, fire = [], line.fire_at
+    while fire is not None and due_at(line, fire) <= now:
+        fires.append(fire)
+        fire = next_fire(line, fire)
+    if missed is Missed.LATEST:
+        fires = fires[-1:]
+    elif missed is Missed.SKIP:
+        oldest = now - timedelta(seconds=line.tolerance_seconds)
+        fires = [fire for fire in fires if due_at(line, fire) >= oldest]
+    elif overlap is Overlap.QUEUE:
+        fires = fires[-QUEUED_FIRES:]
+
+    assert due(line, now, limit) == fires[:limit]

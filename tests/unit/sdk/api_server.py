@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from tests.unit.sdk.api_findings import Findings
 from tests.unit.sdk.api_jobs import JobDesk
 from tests.unit.sdk.api_platform import Platform
+from tests.unit.sdk.api_schedules import ScheduleDesk
 from tests.unit.sdk.api_seeds import SeedDesk
 from tests.unit.sdk.api_spiders import SpiderShelf
 from tests.unit.sdk.api_trials import Trials
@@ -37,7 +38,8 @@ class ApiServer:
         self.faults: deque[Fault] = deque()
         self.requests: dict[str, dict[str, Any]] = {}
         self.records: list[dict[str, Any]] = []
-        self.schedules: dict[str, dict[str, Any]] = {}
+        self.schedule_desk = ScheduleDesk()
+        self.schedules = self.schedule_desk.kept
         self.findings = Findings()
         self.seeds = SeedDesk()
         self.spiders = SpiderShelf()
@@ -103,10 +105,8 @@ class ApiServer:
             case ("GET", "stats"):
                 self.read()
                 return 200, self.stats()
-            case ("GET", "schedules"):
-                return 200, {"schedules": list(self.schedules.values())}
-            case (method, "schedules", name):
-                return self.schedule(method, name, call.body)
+            case (_, "schedules", *rest):
+                return self.schedule_desk.answer(call, rest)
         return self.find_out(call, parts[2:])
 
     def list_incidents(self, params: dict[str, str]) -> tuple[int, Any]:
@@ -329,26 +329,6 @@ class ApiServer:
             "rates": {"submitted": speeds, "processed": speeds},
             "phases": {"fetch": 12.5, "extract": 1.5},
         }
-
-    def schedule(self, method: str, name: str, body: bytes) -> tuple[int, Any]:
-        if method == "PUT":
-            document = json.loads(body)
-            if len(document["cron"].split()) != 5:
-                error = {"field": "cron", "message": "is no cron expression"}
-                return 400, problem("invalid-request", 400, "The schedule is not valid", [error])
-            self.schedules[name] = {
-                "name": name,
-                **document,
-                "next_at": "2026-01-02T00:00:00Z",
-                "last_fired_at": None,
-            }
-            return 200, self.schedules[name]
-        if name not in self.schedules:
-            return 404, problem("not-found", 404, f"there is no schedule {name!r}")
-        if method == "DELETE":
-            del self.schedules[name]
-            return 204, None
-        return 200, self.schedules[name]
 
 
 def check(entry: Any, at: str) -> list[dict[str, str]]:

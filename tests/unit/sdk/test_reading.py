@@ -1,3 +1,4 @@
+import json
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import islice
 
@@ -284,6 +285,86 @@ def test_a_schedule_that_comes_without_its_name_gets_it(client, api):
     api.schedules["x"] = {"cron": "* * * * *", "urls": [URL]}
 
     assert client.schedule(BIZ, "x").name == "x"
+
+
+def test_a_schedule_of_a_spider_says_only_what_is_given(client, api):
+    kept = client.put_schedule(
+        BIZ,
+        "weekly",
+        cron="0 3 * * 1",
+        spider="shop",
+        version=3,
+        values={"kind": "new"},
+        priority=0,
+        overlap="queue",
+        missed="skip",
+        tolerance_seconds=90,
+        jitter_seconds=60,
+    )
+
+    [call] = api.made("PUT")
+    assert json.loads(call.body) == {
+        "cron": "0 3 * * 1",
+        "time_zone": "UTC",
+        "spider": "shop",
+        "version": 3,
+        "values": {"kind": "new"},
+        "priority": 0,
+        "overlap": "queue",
+        "missed": "skip",
+        "tolerance_seconds": 90,
+        "jitter_seconds": 60,
+        "enabled": True,
+    }
+    assert (kept.spider, kept.spider_version, kept.rule, kept.urls) == ("shop", 3, None, ())
+
+
+def test_a_schedule_is_paused_resumed_and_its_versions_read(client):
+    client.put_schedule(BIZ, "nightly", cron="0 3 * * *", urls=URL, rule="article")
+
+    assert client.pause_schedule(BIZ, "nightly").next_at is None
+    assert client.resume_schedule(BIZ, "nightly").enabled
+    assert [each.version for each in client.schedule_versions(BIZ, "nightly")] == [2, 1]
+    assert len(client.schedule_versions(BIZ, "nightly", 1)) == 1
+    with pytest.raises(NotFoundError):
+        client.pause_schedule(BIZ, "other")
+
+
+def test_the_next_runs_of_a_schedule_or_of_a_line_are_told(client, api):
+    client.put_schedule(BIZ, "nightly", cron="0 3 * * *", urls=URL, rule="article")
+
+    [run, back] = client.schedule_runs(BIZ, "nightly", 2)
+
+    assert (run.at - run.fire_at, run.shift_seconds) == (timedelta(seconds=5), 3600)
+    assert back.local_at.utcoffset() == timedelta(hours=1)
+    assert len(client.preview_schedule(BIZ, "0 3 * * *", name="x", jitter_seconds=9)) == 3
+    assert json.loads(api.calls[-1].body) == {
+        "cron": "0 3 * * *",
+        "time_zone": "UTC",
+        "jitter_seconds": 9,
+        "name": "x",
+    }
+    with pytest.raises(InvalidRequestError, match="cron"):
+        client.preview_schedule(BIZ, "often")
+
+
+def test_a_run_whose_answer_was_lost_is_asked_for_under_the_same_key(client, api):
+    client.put_schedule(BIZ, "nightly", cron="0 3 * * *", urls=URL, rule="article")
+    api.faults.append(Fault(carry_out=True))
+
+    started = client.run_schedule(BIZ, "nightly")
+
+    ran = api.schedule_desk.ran
+    assert (len(ran), len(set(ran))) == (2, 1)
+    assert (started.schedule, started.size) == ("nightly", 1234)
+    assert client.run_schedule(BIZ, "nightly", idempotency_key="mine").job == "nightly.now.mine"
+
+
+def test_a_schedule_that_runs_alone_may_not_be_run_beside_another(client):
+    client.put_schedule(BIZ, "alone", cron="0 3 * * *", urls=URL, rule="r", overlap="skip")
+
+    with pytest.raises(ConflictError, match="has not ended"):
+        client.run_schedule(BIZ, "alone")
 
 
 def test_threads_may_share_a_client(api):

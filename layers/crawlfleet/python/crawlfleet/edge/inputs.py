@@ -13,7 +13,6 @@ from msgspec import Meta
 
 from crawlfleet.edge.problems import TooLargeBodyError
 from crawlfleet.errors import InvalidRequestError, Problem
-from crawlfleet.model.schedule import Missed
 from crawlfleet.model.submission import BATCH_LIMIT, Submission
 from crawlfleet.model.times import from_ms
 from crawlfleet.policy.mistakes import decode, join, named
@@ -35,17 +34,6 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Several entries, each answered on its own."""
 
     requests: Annotated[list[Submission], Meta(min_length=1, max_length=BATCH_LIMIT)]
-
-
-class ScheduleInput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A schedule as clients write it. Times are in ``time_zone``, an IANA name."""
-
-    cron: Annotated[str, Meta(min_length=1, max_length=200)]
-    rule: Annotated[str, Meta(min_length=1, max_length=64)]
-    urls: Annotated[tuple[Url, ...], Meta(min_length=1, max_length=10_000)]
-    time_zone: Annotated[str, Meta(min_length=1, max_length=64)] = "UTC"
-    missed: Missed = Missed.ALL
-    enabled: bool = True
 
 
 _batch = msgspec.json.Decoder(Batch)
@@ -120,15 +108,6 @@ def _beside(name: str) -> str:
     if name in Submission.__struct_fields__:
         return 'belongs to each entry of "requests", not beside them'
     return f"is no field of a batch; it has {named(_BATCH, name)}"
-
-
-def schedule_in(body: bytes) -> ScheduleInput:
-    """A schedule.
-
-    Raises:
-        InvalidRequestError: names every field that is wrong.
-    """
-    return read(body, ScheduleInput)
 
 
 def time_in(text: str | None, field: str) -> datetime | None:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from crawlfleet.edge.incident_operations import IncidentOperations
 from crawlfleet.edge.job_operations import JobOperations
+from crawlfleet.edge.schedule_operations import ScheduleOperations
 from crawlfleet.edge.seed_operations import SeedOperations
 from crawlfleet.edge.spider_operations import SpiderOperations
 from crawlfleet.edge.trial_operations import TrialOperations
@@ -17,7 +18,6 @@ from crawlfleet.model.letter import LetterFilter
 from crawlfleet.model.recrawl import Visit, VisitTotals
 from crawlfleet.model.request import Tracked
 from crawlfleet.model.sample import HostSample, Sample
-from crawlfleet.model.schedule import Schedule
 from crawlfleet.model.submission import Receipt, Submission
 from crawlfleet.model.totals import Stats
 from crawlfleet.model.vitals import Vitals
@@ -68,7 +68,13 @@ class Changes(Protocol):
 
 
 class Operations(
-    IncidentOperations, SeedOperations, SpiderOperations, TrialOperations, JobOperations, Protocol
+    IncidentOperations,
+    SeedOperations,
+    SpiderOperations,
+    ScheduleOperations,
+    TrialOperations,
+    JobOperations,
+    Protocol,
 ):
     """What the API can have done, each for the tenant of the call's API key."""
 
@@ -188,22 +194,6 @@ class Operations(
 
     def label(self, tenant: str, biz: str) -> Callable[[int], str]:
         """How this biz calls its states."""
-        ...
-
-    def put_schedule(self, schedule: Schedule) -> Schedule:
-        """Create or replace a schedule."""
-        ...
-
-    def get_schedule(self, tenant: str, biz: str, name: str) -> Schedule:
-        """One schedule."""
-        ...
-
-    def list_schedules(self, tenant: str, biz: str) -> list[Schedule]:
-        """Every schedule of a biz."""
-        ...
-
-    def delete_schedule(self, tenant: str, biz: str, name: str) -> None:
-        """Delete a schedule."""
         ...
 
     def hosts(self, tenant: str, biz: str) -> list[HostSample]:

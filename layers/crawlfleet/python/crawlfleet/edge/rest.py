@@ -26,14 +26,13 @@ from crawlfleet.edge.operations import Operations, Page
 from crawlfleet.edge.problems import CONTENT_TYPE, MethodNotAllowedError, document_of, is_fault
 from crawlfleet.edge.route import Route
 from crawlfleet.edge.routes import REPLAYED, ROUTES
+from crawlfleet.edge.schedules import ScheduleCalls
 from crawlfleet.edge.seeds import SeedCalls
 from crawlfleet.edge.spiders import SpiderCalls
 from crawlfleet.edge.trials import TrialCalls
 from crawlfleet.errors import CrawlfleetError, InvalidRequestError, NotFoundError, Problem
-from crawlfleet.model.schedule import Schedule
 from crawlfleet.model.submission import Accepted, Receipt, Refused
 
-_SLUG: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _PATHS: Final = {
     route.path: re.compile(re.sub(r"{\w+}", "[^/]+", route.path) + "/*") for route in ROUTES
 }
@@ -48,6 +47,7 @@ class RestApi(
     TrialCalls,
     FleetCalls,
     JobCalls,
+    ScheduleCalls,
 ):
     """The API over its operations.
 
@@ -153,39 +153,6 @@ class RestApi(
 
     def _get_stats(self, tenant: str, biz: str) -> Response[str]:
         return shown(200, views.stats_view(self._operations.stats(tenant, biz)))
-
-    def _list_schedules(self, tenant: str, biz: str) -> Response[str]:
-        found = self._operations.list_schedules(tenant, biz)
-        return shown(
-            200, views.SchedulesView(schedules=[views.schedule_view(one) for one in found])
-        )
-
-    def _get_schedule(self, tenant: str, biz: str, name: str) -> Response[str]:
-        found = self._operations.get_schedule(tenant, biz, name)
-        return shown(200, views.schedule_view(found))
-
-    def _put_schedule(self, tenant: str, biz: str, name: str) -> Response[str]:
-        if not _SLUG.match(name):
-            raise InvalidRequestError.of(
-                "name", "must be 1 to 32 of a-z, 0-9 and -, beginning with a letter"
-            )
-        given = inputs.schedule_in(inputs.body_of(self._event))
-        schedule = Schedule(
-            tenant=tenant,
-            biz=biz,
-            name=name,
-            cron=given.cron,
-            time_zone=given.time_zone,
-            rule=given.rule,
-            urls=given.urls,
-            missed=given.missed,
-            enabled=given.enabled,
-        )
-        return shown(200, views.schedule_view(self._operations.put_schedule(schedule)))
-
-    def _delete_schedule(self, tenant: str, biz: str, name: str) -> Response[str]:
-        self._operations.delete_schedule(tenant, biz, name)
-        return Response(204, JSON, "")
 
     def _get_open_api(self) -> Response[str]:
         return Response(200, JSON, document().decode())

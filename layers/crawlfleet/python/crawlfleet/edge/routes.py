@@ -15,11 +15,11 @@ from crawlfleet.edge.incident_routes import INCIDENT_ROUTES
 from crawlfleet.edge.inputs import (
     IDEMPOTENCY_KEY,
     Batch,
-    ScheduleInput,
 )
 from crawlfleet.edge.job_routes import JOB_ROUTES
 from crawlfleet.edge.letter_inputs import LARGEST_STATUS, PurgesInput, ReplayInput, ReplaysInput
 from crawlfleet.edge.route import ANY, CURSOR, LIMIT, Parameter, Route
+from crawlfleet.edge.schedule_routes import SCHEDULE_ROUTES
 from crawlfleet.edge.seed_routes import SEED_ROUTES
 from crawlfleet.edge.spider_routes import SPIDER_ROUTES
 from crawlfleet.edge.trial_inputs import TrialInput
@@ -286,41 +286,10 @@ ROUTES: Final[tuple[Route, ...]] = (
         answers={200: trial_views.TriedView},
         problems=(*ANY, 413),
     ),
-    Route(
-        operation="listSchedules",
-        method="GET",
-        path="/v1/{biz}/schedules",
-        summary="The biz's schedules.",
-        answers={200: views.SchedulesView},
-        problems=ANY,
-    ),
-    Route(
-        operation="getSchedule",
-        method="GET",
-        path="/v1/{biz}/schedules/{name}",
-        summary="One schedule.",
-        answers={200: views.ScheduleView},
-        problems=ANY,
-    ),
-    Route(
-        operation="putSchedule",
-        method="PUT",
-        path="/v1/{biz}/schedules/{name}",
-        summary="Create or replace a schedule: a cron line, in a time zone, on a list of URLs.",
-        body=(ScheduleInput,),
-        answers={200: views.ScheduleView},
-        problems=(*ANY, 413),
-    ),
-    Route(
-        operation="deleteSchedule",
-        method="DELETE",
-        path="/v1/{biz}/schedules/{name}",
-        summary="Delete a schedule; what it has created stays.",
-        answers={204: None},
-        problems=ANY,
-    ),
+    *SCHEDULE_ROUTES,
     *SPIDER_ROUTES,
-    *JOB_ROUTES * INCIDENT_ROUTES,
+    *JOB_ROUTES,
+    *INCIDENT_ROUTES,
     Route(
         operation="getHealth",
         method="GET",

@@ -12,7 +12,6 @@ import msgspec
 from crawlfleet.edge.problems import ProblemDocument, document_of
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import Event, State, Tracked
-from crawlfleet.model.schedule import Schedule
 from crawlfleet.model.submission import Accepted, Receipt
 from crawlfleet.model.times import from_ms
 from crawlfleet.model.totals import Rates, Stats
@@ -149,26 +148,6 @@ class StatsView(View, frozen=True, kw_only=True):
     phases: dict[str, float]
 
 
-class ScheduleView(View, frozen=True, kw_only=True):
-    """A schedule and its next fire time."""
-
-    name: str
-    cron: str
-    time_zone: str
-    rule: str
-    urls: list[str]
-    missed: str
-    enabled: bool
-    next_at: str | None
-    last_fired_at: str | None
-
-
-class SchedulesView(View, frozen=True, kw_only=True):
-    """Every schedule of a biz."""
-
-    schedules: list[ScheduleView]
-
-
 def at(moment: datetime) -> str:
     """A moment as clients read it.
 
@@ -260,21 +239,6 @@ def stats_view(stats: Stats) -> StatsView:
         ),
         rates=RatesView(submitted=rates_of(stats.submitted), processed=rates_of(stats.processed)),
         phases={phase: round(seconds, 3) for phase, seconds in stats.phases.items()},
-    )
-
-
-def schedule_view(schedule: Schedule) -> ScheduleView:
-    """A schedule."""
-    return ScheduleView(
-        name=schedule.name,
-        cron=schedule.cron,
-        time_zone=schedule.time_zone,
-        rule=schedule.rule,
-        urls=list(schedule.urls),
-        missed=schedule.missed.value,
-        enabled=schedule.enabled,
-        next_at=maybe_at(schedule.next_at),
-        last_fired_at=maybe_at(schedule.last_fired_at),
     )
 
 

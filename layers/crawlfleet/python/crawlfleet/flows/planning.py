@@ -1,57 +1,84 @@
-"""Managing schedules (SPEC.md B1, B11): put, read, list, delete."""
+"""Managing schedules (SPEC.md B1, B11): put, pause, read, list, preview, delete."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from msgspec.structs import replace
 
-from crawlfleet.errors import InvalidRequestError, NotFoundError, Problem
+from crawlfleet.errors import (
+    InvalidRequestError,
+    NotFoundError,
+    QuotaExceededError,
+    StoreConflictError,
+)
 from crawlfleet.flows.configuration import biz_of
+from crawlfleet.flows.schedule_checks import problems_in
 from crawlfleet.model.biz import Tree
-from crawlfleet.model.schedule import Schedule
-from crawlfleet.model.submission import Submission
-from crawlfleet.policy.admission import Admission
-from crawlfleet.policy.cron import next_fire, problems_with
-from crawlfleet.ports import ScheduleStore
+from crawlfleet.model.schedule import KEPT_VERSIONS, MOST_SCHEDULES, Run, Schedule
+from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy import cron
+from crawlfleet.ports import ScheduleStore, SpiderStore
+
+#: Tries to put a schedule that others, or its own fires, are changing.
+_TRIES: Final = 8
 
 
-def put_schedule(
-    schedules: ScheduleStore, tree: Tree, schedule: Schedule, now: datetime
-) -> Schedule:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanningPorts:
+    """What managing schedules needs of the world."""
+
+    schedules: ScheduleStore
+    spiders: SpiderStore
+
+
+def put_schedule(ports: PlanningPorts, tree: Tree, schedule: Schedule, now: datetime) -> Schedule:
     """Create or replace a schedule; what has fired already does not fire again.
 
     Raises:
-        InvalidRequestError: every mistake in cron line, time zone, rule and URLs; nothing is
-        stored.
+        InvalidRequestError: every mistake in cron line, time zone, rule, spider and URLs; nothing
+            is stored.
+        QuotaExceededError: the biz has as many as it may.
     """
     _, biz = biz_of(tree, schedule.tenant, schedule.biz)
-    problems = problems_with(schedule.cron, schedule.time_zone, now)
-    admission = Admission(biz)
-    seen: set[str] = set()
-    for index, url in enumerate(schedule.urls):
-        entry = Submission(url=url, rule=schedule.rule)
-        admitted = admission.admit(entry, f"urls[{index}].")
-        if isinstance(admitted, list):
-            problems.extend(_named(problem) for problem in admitted)
-        if url in seen:
-            problems.append(Problem(f"urls[{index}]", "is there twice"))
-        seen.add(url)
+    problems = cron.problems_with(schedule.cron, schedule.time_zone, now)
+    problems += problems_in(ports.spiders, biz, schedule)
     if problems:
         raise InvalidRequestError(dict.fromkeys(problems))
 
-    standing = schedules.get(schedule.tenant, schedule.biz, schedule.name)
-    unchanged = standing is not None and (
-        standing.cron == schedule.cron
-        and standing.time_zone == schedule.time_zone
-        and standing.enabled
-    )
-    next_at = standing.next_at if standing and unchanged else next_fire(schedule, now)
-    planned = replace(
-        schedule,
-        next_at=next_at if schedule.enabled else None,
-        last_fired_at=standing.last_fired_at if standing else None,
-    )
-    schedules.put(planned)
-    return planned
+    def change(standing: Schedule | None) -> Schedule:
+        if standing is None and _is_full(ports, schedule):
+            message = f"a biz may have {MOST_SCHEDULES:,} schedules, and this one has"
+            raise QuotaExceededError(message)
+        return schedule
+
+    return _changed(ports, schedule.key, change, now)
+
+
+def set_enabled(
+    ports: PlanningPorts,
+    tree: Tree,
+    tenant: str,
+    biz: str,
+    name: str,
+    now: datetime,
+    *,
+    enabled: bool,
+) -> Schedule:
+    """Pause a schedule, or resume it: fire times that pass meanwhile are not made up for.
+
+    Raises:
+        NotFoundError: this biz has none of that name.
+    """
+    biz_of(tree, tenant, biz)
+
+    def change(standing: Schedule | None) -> Schedule:
+        if standing is None:
+            raise _unknown(name)
+        return replace(standing, enabled=enabled)
+
+    return _changed(ports, (tenant, biz, name), change, now)
 
 
 def get_schedule(
@@ -75,6 +102,39 @@ def list_schedules(schedules: ScheduleStore, tree: Tree, tenant: str, biz: str) 
     return schedules.of_biz(tenant, biz)
 
 
+def list_versions(
+    schedules: ScheduleStore,
+    tree: Tree,
+    tenant: str,
+    biz: str,
+    name: str,
+    limit: int = KEPT_VERSIONS,
+) -> list[Schedule]:
+    """The last versions of a schedule, the newest first.
+
+    Raises:
+        NotFoundError: this biz has none of that name.
+    """
+    biz_of(tree, tenant, biz)
+    found = schedules.versions(tenant, biz, name, limit)
+    if not found:
+        raise _unknown(name)
+    return found
+
+
+def preview(tree: Tree, schedule: Schedule, count: int, now: datetime) -> list[Run]:
+    """The next runs of a schedule, whether it is kept or not; those it would have if it is paused.
+
+    Raises:
+        InvalidRequestError: its cron line or its time zone is wrong.
+    """
+    biz_of(tree, schedule.tenant, schedule.biz)
+    problems = cron.problems_with(schedule.cron, schedule.time_zone, now)
+    if problems:
+        raise InvalidRequestError(problems)
+    return cron.preview(schedule, now, count)
+
+
 def delete_schedule(schedules: ScheduleStore, tree: Tree, tenant: str, biz: str, name: str) -> None:
     """Delete a schedule; what it has created stays.
 
@@ -86,11 +146,46 @@ def delete_schedule(schedules: ScheduleStore, tree: Tree, tenant: str, biz: str,
         raise _unknown(name)
 
 
-def _named(problem: Problem) -> Problem:
-    # The rule is the schedule's, one for all its URLs; a URL's own path ends in its index.
-    if problem.field.endswith(".rule"):
-        return Problem("rule", problem.message)
-    return Problem(problem.field.removesuffix(".url"), problem.message)
+def _changed(
+    ports: PlanningPorts,
+    key: tuple[str, str, str],
+    change: Callable[[Schedule | None], Schedule],
+    now: datetime,
+) -> Schedule:
+    """Put what a change makes of what stands, again where something else stands by then."""
+    for _ in range(_TRIES):
+        standing = ports.schedules.get(*key)
+        wanted = _as_put(change(standing), standing, now)
+        if wanted == standing or ports.schedules.put(wanted, standing):
+            return wanted
+    raise StoreConflictError(f"the schedule {key[2][:64]!r} is being changed by others")
+
+
+def _as_put(schedule: Schedule, standing: Schedule | None, now: datetime) -> Schedule:
+    """The schedule as it is to be kept: its version, and the fire time that comes next."""
+    if standing is None:
+        fresh = replace(schedule, version=1, put_at=from_ms(to_ms(now)))
+        return cron.planned(fresh, cron.next_fire(fresh, now) if fresh.enabled else None)
+    if schedule.content == standing.content:
+        return standing
+    changed = replace(
+        schedule,
+        version=standing.version + 1,
+        put_at=from_ms(to_ms(now)),
+        last_fired_at=standing.last_fired_at,
+        last_outcome=standing.last_outcome,
+    )
+    if not changed.enabled:
+        return cron.planned(changed, None)
+    kept = standing.enabled and (standing.cron, standing.time_zone) == (
+        changed.cron,
+        changed.time_zone,
+    )
+    return cron.planned(changed, standing.fire_at if kept else cron.next_fire(changed, now))
+
+
+def _is_full(ports: PlanningPorts, schedule: Schedule) -> bool:
+    return ports.schedules.count(schedule.tenant, schedule.biz) >= MOST_SCHEDULES
 
 
 def _unknown(name: str) -> NotFoundError:

@@ -48,7 +48,7 @@ class Start(Document, frozen=True, kw_only=True):
     every combination, the last one named in ``values`` changing first.
     """
 
-    urls: Annotated[tuple[Url, ...], Meta(max_length=1000)] = ()
+    urls: Annotated[tuple[Url, ...], Meta(max_length=10_000)] = ()
     pattern: Url | None = None
     values: Annotated[
         dict[PlaceName, Range | Annotated[tuple[PlaceValue, ...], Meta(max_length=1000)]],

@@ -35,5 +35,16 @@ def event_name(spider: str, event: str, content: Mapping[str, object]) -> str:
     return f"{spider}.event.{blake2b(said.encode(), digest_size=8).hexdigest()}"
 
 
+def run_now_name(schedule: str, key: str | None, now: datetime) -> str:
+    """The name of a schedule's job that somebody wants now: one for each key, where there is one.
+
+    >>> run_now_name("nightly", "a key", datetime(2026, 11, 21, 3))
+    'nightly.now.a9539f4e9c4dd814'
+    """
+    if key is None:
+        return f"{schedule}.now.{now:%Y%m%dT%H%M%SZ}.{secrets.token_hex(3)}"
+    return f"{schedule}.now.{blake2b(key.encode(), digest_size=8).hexdigest()}"
+
+
 def _short(of: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "-", of)[:32]

@@ -11,7 +11,7 @@ from crawlfleet.model.outcome import Outcome, Settled
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import Claim, Entry, Inserted, Mark, Request, Tracked
 from crawlfleet.model.rule import Rule
-from crawlfleet.model.schedule import Fire, Schedule
+from crawlfleet.model.schedule import Schedule
 from crawlfleet.model.spider import Spider
 
 
@@ -230,10 +230,14 @@ class RuleStore(Protocol):
 
 
 class ScheduleStore(Protocol):
-    """Schedules and their fire times."""
+    """Schedules, and the last versions of what clients said of them."""
 
-    def put(self, schedule: Schedule) -> None:
-        """Create or replace by ``(tenant, biz, name)``."""
+    def put(self, schedule: Schedule, over: Schedule | None) -> bool:
+        """Keep a schedule where ``over`` stands, or none does; False where something else does.
+
+        What stands is told by its version and its fire time. The version is kept beside the
+        ``KEPT_VERSIONS`` last ones.
+        """
         ...
 
     def get(self, tenant: str, biz: str, name: str) -> Schedule | None:
@@ -244,22 +248,25 @@ class ScheduleStore(Protocol):
         """Every schedule of a biz, by name."""
         ...
 
+    def count(self, tenant: str, biz: str) -> int:
+        """How many a biz has."""
+        ...
+
+    def versions(self, tenant: str, biz: str, name: str, limit: int) -> list[Schedule]:
+        """Versions of a schedule that stands, the newest first, as they were put."""
+        ...
+
     def delete(self, tenant: str, biz: str, name: str) -> bool:
-        """True if there was one."""
+        """Remove it with its versions; True if there was one."""
         ...
 
     def due(self, now: datetime, limit: int) -> list[Schedule]:
         """Schedules of all tenants whose ``next_at`` is not after ``now``, oldest first."""
         ...
 
-    def open_fire(self, fire: Fire) -> Fire:
-        """Store the fire unless its schedule has one of that time; returns the one that stands."""
-        ...
+    def advance(self, read: Schedule, to: Schedule) -> bool:
+        """Go on from what was read: to another fire time, a later look, another last outcome.
 
-    def close_fire(self, fire: Fire) -> None:
-        """All requests of the fire are stored."""
-        ...
-
-    def advance(self, schedule: Schedule, fired_at: datetime, next_at: datetime | None) -> bool:
-        """Move ``next_at`` on, unless another scheduler has; False then."""
+        Unless somebody has gone on from there, or put it anew, meanwhile; False then.
+        """
         ...

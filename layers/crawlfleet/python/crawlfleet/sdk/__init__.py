@@ -72,12 +72,12 @@ from crawlfleet.sdk.results import (
     Rates,
     Record,
     RequestStatus,
-    Schedule,
     Speeds,
     Stats,
     Submitted,
     TimelineEvent,
 )
+from crawlfleet.sdk.schedules import Outcome, Run, Schedule, StartedJob
 from crawlfleet.sdk.seeds import Seed, SeedOffer, Seeds, SegmentTotals
 from crawlfleet.sdk.spiders import Spider, SpiderVersion
 from crawlfleet.sdk.transport import Retries, Timeouts
@@ -117,6 +117,7 @@ __all__ = [
     "NoApiError",
     "NotFoundError",
     "NotOperatorError",
+    "Outcome",
     "Pages",
     "PartState",
     "PartlySubmittedError",
@@ -131,6 +132,7 @@ __all__ = [
     "Retried",
     "Retries",
     "RuleCoverage",
+    "Run",
     "Running",
     "Sample",
     "Schedule",
@@ -143,6 +145,7 @@ __all__ = [
     "Spider",
     "SpiderVersion",
     "Standing",
+    "StartedJob",
     "Stats",
     "Step",
     "Submitted",

@@ -5,10 +5,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Self, overload
 
-import msgspec
-
 from crawlfleet import __version__
-from crawlfleet.errors import ConflictError, NotFoundError
+from crawlfleet.errors import ConflictError
 from crawlfleet.sdk.address import find_address
 from crawlfleet.sdk.findings import (
     CoverageAnswer,
@@ -34,11 +32,10 @@ from crawlfleet.sdk.results import (
     RecordsPage,
     RequestsPage,
     RequestStatus,
-    Schedule,
-    SchedulesAnswer,
     Stats,
     Submitted,
 )
+from crawlfleet.sdk.schedules import ScheduleCalls
 from crawlfleet.sdk.seeds import SeedCalls
 from crawlfleet.sdk.spiders import SpiderCalls
 from crawlfleet.sdk.submitting import Submissions
@@ -52,7 +49,16 @@ WAIT_SECONDS = 600.0
 PAGE_SIZE = 500
 
 
-class Client(Submissions, Letters, SeedCalls, SpiderCalls, TrialCalls, IncidentCalls, JobCalls):
+class Client(
+    Submissions,
+    Letters,
+    SeedCalls,
+    ScheduleCalls,
+    SpiderCalls,
+    TrialCalls,
+    IncidentCalls,
+    JobCalls,
+):
     """A client of one Crawlfleet API.
 
     ::
@@ -285,65 +291,6 @@ class Client(Submissions, Letters, SeedCalls, SpiderCalls, TrialCalls, IncidentC
 
         return Pages(read, cursor, follow=follow, clock=self._clock, identity=state)
 
-    # ---- schedules -----------------------------------------------------------------------------
-
-    def schedules(self, biz: str) -> list[Schedule]:
-        """All schedules of a biz."""
-        return list(self._get(path_of(biz, "schedules"), SchedulesAnswer).schedules)
-
-    def schedule(self, biz: str, name: str) -> Schedule:
-        """One schedule.
-
-        Raises:
-            NotFoundError: the biz has none of that name.
-        """
-        return self._named(self._get(path_of(biz, "schedules", name), Schedule), name)
-
-    def put_schedule(
-        self,
-        biz: str,
-        name: str,
-        *,
-        cron: str,
-        urls: Iterable[str],
-        rule: str | None = None,
-        time_zone: str = "UTC",
-        missed: str = "all",
-        enabled: bool = True,
-    ) -> Schedule:
-        """Create a schedule or replace the one of that name; what is in force then.
-
-        Raises:
-            InvalidRequestError: the cron line, the time zone or another field is wrong.
-        """
-        document = {
-            "cron": cron,
-            "time_zone": time_zone,
-            "rule": rule,
-            "urls": [urls] if isinstance(urls, str) else list(urls),
-            "missed": missed,
-            "enabled": enabled,
-        }
-        if rule is None:
-            del document["rule"]
-        answer = self._transport.call(
-            "PUT", path_of(biz, "schedules", name), body=msgspec.json.encode(document)
-        )
-        return self._named(self._read(answer, Schedule), name)
-
-    def delete_schedule(self, biz: str, name: str) -> None:
-        """Remove a schedule; requests that it made stay.
-
-        Raises:
-            NotFoundError: the biz has none of that name.
-        """
-        lost: list[str] = []
-        try:
-            self._transport.call("DELETE", path_of(biz, "schedules", name), lost=lost)
-        except NotFoundError:
-            if not lost:  # otherwise an earlier try has removed it
-                raise
-
     # ---- the service ---------------------------------------------------------------------------
 
     def health(self) -> dict[str, Any]:
@@ -365,7 +312,3 @@ class Client(Submissions, Letters, SeedCalls, SpiderCalls, TrialCalls, IncidentC
             NotOperatorError: the key's tenant is no operator.
         """
         return self._get("/v1/fleet", Fleet)
-
-    @staticmethod
-    def _named(schedule: Schedule, name: str) -> Schedule:
-        return schedule if schedule.name else msgspec.structs.replace(schedule, name=name)

@@ -164,23 +164,6 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A cron line on a list of URLs (SPEC.md B1).
-
-    ``missed`` says which fire times are made up for after a stop: ``all`` or the ``latest``.
-    """
-
-    name: str = ""
-    cron: str
-    urls: tuple[str, ...]
-    time_zone: str = "UTC"
-    rule: str = ""
-    missed: str = "all"
-    enabled: bool = True
-    next_at: datetime | None = None
-    last_fired_at: datetime | None = None
-
-
 class SubmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One element of a batch's answer, as it travels."""
 
@@ -210,9 +193,3 @@ class RecordsPage(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[Record, ...]
     cursor: str | None = None
     more: bool = False
-
-
-class SchedulesAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """All schedules of a biz, as they travel."""
-
-    schedules: tuple[Schedule, ...]

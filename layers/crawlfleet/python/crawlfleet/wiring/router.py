@@ -17,7 +17,6 @@ from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.letter import LetterFilter
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import Tracked
-from crawlfleet.model.schedule import Schedule
 from crawlfleet.model.submission import Receipt, Submission
 from crawlfleet.model.totals import Stats
 from crawlfleet.model.worker import WorkerStatus
@@ -26,13 +25,13 @@ from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.fleet_operations import RouterFleet
 from crawlfleet.wiring.job_operations import RouterJobs
 from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.schedule_operations import RouterSchedules
 from crawlfleet.wiring.seed_operations import RouterSeeds
 from crawlfleet.wiring.spider_operations import RouterSpiders
 from crawlfleet.wiring.submissions import submission_ports
 
 if TYPE_CHECKING:
     from crawlfleet.adapters.mongo.incidents import MongoIncidentBook
-    from crawlfleet.adapters.mongo.schedules import MongoSchedules
     from crawlfleet.adapters.mongo.visits import MongoVisits
     from crawlfleet.adapters.redis_queue.watch import RedisWatch
     from crawlfleet.flows.dead_letters import Changed, DeadLetterPorts
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from crawlfleet.model.trial import TrialWanted, Tried
 
 
-class RouterOperations(RouterSeeds, RouterFleet, RouterSpiders, RouterJobs):
+class RouterOperations(RouterSeeds, RouterFleet, RouterSchedules, RouterSpiders, RouterJobs):
     """edge.rest.Operations: each call is a flow, given the configuration in force and the time.
 
     What few calls are about is imported by them: cron lines and time zones cost a cold start.
@@ -58,6 +57,7 @@ class RouterOperations(RouterSeeds, RouterFleet, RouterSpiders, RouterJobs):
         )
         RouterFleet.__init__(self, parts)
         RouterJobs.__init__(self, parts)
+        RouterSchedules.__init__(self, parts, self._submission.rules)
 
     def tenant(self, api_key_id: str | None) -> str:
         """The tenant of an API key."""
@@ -358,40 +358,6 @@ class RouterOperations(RouterSeeds, RouterFleet, RouterSpiders, RouterJobs):
         """How this biz calls its states."""
         _, found = biz_of(self._parts.config.current(), tenant, biz)
         return lambda flag: tracking.state_label(found, flag)
-
-    @cached_property
-    def _schedules(self) -> "MongoSchedules":
-        from crawlfleet.adapters.mongo.schedules import MongoSchedules
-
-        return MongoSchedules(self._parts.nodes)
-
-    def put_schedule(self, schedule: Schedule) -> Schedule:
-        """flows.planning."""
-        from crawlfleet.flows import planning
-
-        tree = self._parts.config.current()
-        return planning.put_schedule(self._schedules, tree, schedule, now())
-
-    def get_schedule(self, tenant: str, biz: str, name: str) -> Schedule:
-        """flows.planning."""
-        from crawlfleet.flows import planning
-
-        tree = self._parts.config.current()
-        return planning.get_schedule(self._schedules, tree, tenant, biz, name)
-
-    def list_schedules(self, tenant: str, biz: str) -> list[Schedule]:
-        """flows.planning."""
-        from crawlfleet.flows import planning
-
-        tree = self._parts.config.current()
-        return planning.list_schedules(self._schedules, tree, tenant, biz)
-
-    def delete_schedule(self, tenant: str, biz: str, name: str) -> None:
-        """flows.planning."""
-        from crawlfleet.flows import planning
-
-        tree = self._parts.config.current()
-        planning.delete_schedule(self._schedules, tree, tenant, biz, name)
 
 
 def _by(tenant: str) -> str:

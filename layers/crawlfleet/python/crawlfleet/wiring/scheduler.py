@@ -9,7 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.adapters.emf import EmfMetrics
+from crawlfleet.adapters.mongo.jobs import MongoJobs
 from crawlfleet.adapters.mongo.schedules import MongoSchedules
+from crawlfleet.adapters.mongo.spiders import MongoSpiders
 from crawlfleet.adapters.mongo.visits import MongoVisits
 from crawlfleet.adapters.redis_queue.bizs import RedisBizs
 from crawlfleet.adapters.redis_queue.clock import ServerClock
@@ -22,12 +24,14 @@ from crawlfleet.edge.alarms import Alarm, alarms_in
 from crawlfleet.edge.starts import is_start
 from crawlfleet.errors import NoConfigurationError
 from crawlfleet.flows.cancelling import ROUND_SECONDS, cancel_jobs
+from crawlfleet.flows.firing import FiringPorts
 from crawlfleet.flows.outlooking import OutlookPorts
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.recrawling import RecrawlPorts, resubmit_due
 from crawlfleet.flows.scaling import Scaled, ScalingPorts, scale
 from crawlfleet.flows.scheduling import run_due
 from crawlfleet.flows.sowing import tend_seeds
+from crawlfleet.flows.starting import StartingPorts
 from crawlfleet.flows.strays import StrayPorts, tell_bizs
 from crawlfleet.flows.ticking import Faults, TickPorts, tell_tick
 from crawlfleet.flows.watching import stand_watch
@@ -44,7 +48,7 @@ from crawlfleet.wiring.submissions import submission_ports
 #: A look at the workers takes so long at most, where parts are slow to answer.
 SCALING_SECONDS: Final = 25.0
 #: What of a tick makes work for workers, or makes them fewer.
-_CHANGES: Final = ["requests", "recrawled", "seeded", "buried", "requeued", "orphans", "corrected"]
+_CHANGES: Final = ["fires", "recrawled", "seeded", "buried", "requeued", "orphans", "corrected"]
 
 
 class Scheduler:
@@ -58,7 +62,14 @@ class Scheduler:
         metrics = EmfMetrics(parts.settings.stage)
         self._telling = TickPorts(ticks=RedisTicks(parts.redis), metrics=metrics, warn=parts.warn)
         self._submission = replace(submission_ports(parts), warn=warn)
-        self._schedules = MongoSchedules(parts.nodes)
+        self._firing = FiringPorts(
+            schedules=MongoSchedules(parts.nodes),
+            starting=StartingPorts(
+                jobs=MongoJobs(parts.nodes),
+                spiders=MongoSpiders(parts.nodes),
+                rules=self._submission.rules,
+            ),
+        )
         self._recrawl = RecrawlPorts(submission=self._submission, visits=MongoVisits(parts.nodes))
         self._seeding = replace(seeding_ports(parts, self._submission), warn=warn)
         self._data = RedisDataQueue(parts.redis)
@@ -140,8 +151,7 @@ class Scheduler:
         self._clock.sync()
         self._staff(done)
         with faults.within(TickPart.SCHEDULES, "schedules could not be run"):
-            fires, requests = run_due(self._submission, self._schedules, tree, now(), time_left)
-            done |= {"fires": fires, "requests": requests}
+            done["fires"] = run_due(self._firing, tree, now(), time_left, faults.warn)
         with faults.within(TickPart.CANCELLING, "jobs could not be cancelled"):
             done["cancelled"] = self._cancel(tree, name, time_left)
         with faults.within(TickPart.PAGES, "due pages could not be submitted"):

@@ -4,9 +4,9 @@ import threading
 from datetime import datetime
 from typing import TypeAlias
 
-import msgspec
+from msgspec.structs import replace
 
-from crawlfleet.model.schedule import Fire, Schedule
+from crawlfleet.model.schedule import KEPT_VERSIONS, Schedule
 
 _Key: TypeAlias = tuple[str, str, str]
 
@@ -16,13 +16,22 @@ class MemorySchedules:
 
     def __init__(self) -> None:
         self._schedules: dict[_Key, Schedule] = {}
-        self._fires: dict[tuple[str, str, str, datetime], Fire] = {}
+        self._versions: dict[_Key, dict[int, Schedule]] = {}
         self._lock = threading.Lock()
 
-    def put(self, schedule: Schedule) -> None:
+    def put(self, schedule: Schedule, over: Schedule | None) -> bool:
         """See ports.ScheduleStore.put."""
         with self._lock:
-            self._schedules[_key(schedule)] = schedule
+            standing = self._schedules.get(schedule.key)
+            if _token(standing) != _token(over):
+                return False
+            self._schedules[schedule.key] = schedule
+            versions = self._versions.setdefault(schedule.key, {})
+            for one in filter(None, (over, schedule)):
+                versions[one.version] = as_put(one)
+            for number in sorted(versions)[:-KEPT_VERSIONS]:
+                del versions[number]
+            return True
 
     def get(self, tenant: str, biz: str, name: str) -> Schedule | None:
         """See ports.ScheduleStore.get."""
@@ -32,55 +41,59 @@ class MemorySchedules:
     def of_biz(self, tenant: str, biz: str) -> list[Schedule]:
         """See ports.ScheduleStore.of_biz."""
         with self._lock:
-            kept = sorted(self._schedules.items())
+            kept = sorted(self._schedules.items(), key=lambda one: one[0])
         return [schedule for key, schedule in kept if key[:2] == (tenant, biz)]
+
+    def count(self, tenant: str, biz: str) -> int:
+        """See ports.ScheduleStore.count."""
+        return len(self.of_biz(tenant, biz))
+
+    def versions(self, tenant: str, biz: str, name: str, limit: int) -> list[Schedule]:
+        """See ports.ScheduleStore.versions."""
+        with self._lock:
+            kept = sorted(self._versions.get((tenant, biz, name), {}).items(), reverse=True)
+        return [schedule for _, schedule in kept[:limit]]
 
     def delete(self, tenant: str, biz: str, name: str) -> bool:
         """See ports.ScheduleStore.delete."""
         with self._lock:
+            self._versions.pop((tenant, biz, name), None)
             return self._schedules.pop((tenant, biz, name), None) is not None
 
     def due(self, now: datetime, limit: int) -> list[Schedule]:
         """See ports.ScheduleStore.due."""
         with self._lock:
             found = [
-                (schedule.next_at, _key(schedule), schedule)
+                (schedule.next_at, schedule.key, schedule)
                 for schedule in self._schedules.values()
                 if schedule.enabled and schedule.next_at is not None and schedule.next_at <= now
             ]
         return [schedule for _, _, schedule in sorted(found, key=lambda one: one[:2])[:limit]]
 
-    def open_fire(self, fire: Fire) -> Fire:
-        """See ports.ScheduleStore.open_fire."""
-        with self._lock:
-            return self._fires.setdefault(_fire_key(fire), fire)
-
-    def close_fire(self, fire: Fire) -> None:
-        """See ports.ScheduleStore.close_fire."""
-        with self._lock:
-            standing = self._fires.get(_fire_key(fire))
-            if standing is not None:
-                self._fires[_fire_key(fire)] = msgspec.structs.replace(standing, done=True)
-
-    def advance(self, schedule: Schedule, fired_at: datetime, next_at: datetime | None) -> bool:
+    def advance(self, read: Schedule, to: Schedule) -> bool:
         """See ports.ScheduleStore.advance."""
         with self._lock:
-            standing = self._schedules.get(_key(schedule))
-            if standing is None or (standing.next_at, standing.cron, standing.time_zone) != (
-                schedule.next_at,
-                schedule.cron,
-                schedule.time_zone,
+            standing = self._schedules.get(read.key)
+            if (
+                standing is None
+                or _token(standing) != _token(read)
+                or standing.next_at != read.next_at
             ):
                 return False
-            self._schedules[_key(schedule)] = msgspec.structs.replace(
-                standing, next_at=next_at, last_fired_at=fired_at
+            self._schedules[read.key] = replace(
+                standing,
+                fire_at=to.fire_at,
+                next_at=to.next_at,
+                last_fired_at=to.last_fired_at,
+                last_outcome=to.last_outcome,
             )
             return True
 
 
-def _key(schedule: Schedule) -> _Key:
-    return schedule.tenant, schedule.biz, schedule.name
+def as_put(schedule: Schedule) -> Schedule:
+    """A version as it is listed: what the client said, which one it is, and since when."""
+    return replace(schedule.content, version=schedule.version, put_at=schedule.put_at)
 
 
-def _fire_key(fire: Fire) -> tuple[str, str, str, datetime]:
-    return fire.tenant, fire.biz, fire.schedule, fire.fire_at
+def _token(schedule: Schedule | None) -> tuple[int, datetime | None] | None:
+    return None if schedule is None else (schedule.version, schedule.fire_at)

@@ -1,20 +1,26 @@
-"""Schedules and their fire times, on the home node (SPEC.md B1)."""
+"""Schedules, on the home node (SPEC.md B1).
+
+A schedule is one document, which every change of it is conditional on. Its versions are documents
+of their own: the newest one is written after the schedule, and once more by whoever changes that
+next, so that a crash between the two leaves no gap.
+"""
 
 from contextlib import suppress
-from datetime import datetime, timedelta
-from typing import Any, Final
+from datetime import datetime
 
-from pymongo import ASCENDING, IndexModel, ReturnDocument
+from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
 from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
-from crawlfleet.adapters.mongo.documents import read_id
-from crawlfleet.model.schedule import Fire, Missed, Schedule
-from crawlfleet.model.times import to_ms
-
-#: A fire is remembered this long after it was created, longer than any scheduler can be late.
-_FIRE_LIFE: Final = timedelta(days=7)
+from crawlfleet.adapters.mongo.schedule_documents import (
+    as_read,
+    content_document,
+    key_of,
+    progress_document,
+    schedule_of,
+)
+from crawlfleet.model.schedule import KEPT_VERSIONS, Schedule
 
 
 class MongoSchedules:
@@ -24,33 +30,61 @@ class MongoSchedules:
         self._nodes = nodes
         self._sure = False
 
-    def put(self, schedule: Schedule) -> None:
+    def put(self, schedule: Schedule, over: Schedule | None) -> bool:
         """See ports.ScheduleStore.put."""
+        document = {**content_document(schedule), **progress_document(schedule)}
         with border():
-            self._schedules().replace_one(
-                {"_id": _key(schedule.tenant, schedule.biz, schedule.name)},
-                _document(schedule),
-                upsert=True,
-            )
+            if over is None:
+                try:
+                    self._schedules().insert_one({"_id": key_of(*schedule.key), **document})
+                except DuplicateKeyError:
+                    return False
+                # What a deletion that did not come to its end has left is none of this one.
+                self._versions().delete_many(_versions_of(*schedule.key))
+            else:
+                self._keep_version(over)
+                found = self._schedules().replace_one(as_read(over), document)
+                if not found.matched_count:
+                    return False
+            self._keep_version(schedule)
+            old = {"version": {"$lte": schedule.version - KEPT_VERSIONS}}
+            self._versions().delete_many({**_versions_of(*schedule.key), **old})
+        return True
 
     def get(self, tenant: str, biz: str, name: str) -> Schedule | None:
         """See ports.ScheduleStore.get."""
         with border():
-            found = self._schedules().find_one({"_id": _key(tenant, biz, name)})
-        return _schedule(found) if found else None
+            found = self._schedules().find_one({"_id": key_of(tenant, biz, name)})
+        return schedule_of(found) if found else None
 
     def of_biz(self, tenant: str, biz: str) -> list[Schedule]:
         """See ports.ScheduleStore.of_biz."""
         with border():
             cursor = self._schedules().find({"tenant": tenant, "biz": biz}).sort("name", ASCENDING)
-            return [_schedule(found) for found in cursor]
+            return [schedule_of(found) for found in cursor]
+
+    def count(self, tenant: str, biz: str) -> int:
+        """See ports.ScheduleStore.count."""
+        with border():
+            return self._schedules().count_documents({"tenant": tenant, "biz": biz})
+
+    def versions(self, tenant: str, biz: str, name: str, limit: int) -> list[Schedule]:
+        """See ports.ScheduleStore.versions."""
+        standing = self.get(tenant, biz, name)
+        if standing is None:
+            return []
+        with border():
+            older = {**_versions_of(tenant, biz, name), "version": {"$lt": standing.version}}
+            cursor = self._versions().find(older).sort("version", DESCENDING).limit(limit)
+            listed = [schedule_of(found) for found in cursor]
+        return [schedule_of(content_document(standing)), *listed][:limit]
 
     def delete(self, tenant: str, biz: str, name: str) -> bool:
         """See ports.ScheduleStore.delete."""
         with border():
-            return bool(
-                self._schedules().delete_one({"_id": _key(tenant, biz, name)}).deleted_count
-            )
+            gone = self._schedules().delete_one({"_id": key_of(tenant, biz, name)})
+            self._versions().delete_many(_versions_of(tenant, biz, name))
+        return bool(gone.deleted_count)
 
     def due(self, now: datetime, limit: int) -> list[Schedule]:
         """See ports.ScheduleStore.due."""
@@ -61,125 +95,47 @@ class MongoSchedules:
                 .sort("next_at", ASCENDING)
                 .limit(limit)
             )
-            return [_schedule(found) for found in cursor]
+            return [schedule_of(found) for found in cursor]
 
-    def open_fire(self, fire: Fire) -> Fire:
-        """See ports.ScheduleStore.open_fire."""
-        with border():
-            found: Any = self._standing(
-                self._fires(),
-                {"_id": _fire_key(fire)},
-                {
-                    "$setOnInsert": {
-                        "tenant": fire.tenant,
-                        "biz": fire.biz,
-                        "schedule": fire.schedule,
-                        "fire_at": fire.fire_at,
-                        "queued_at": fire.queued_at,
-                        "ids": list(fire.ids),
-                        "rule_version": fire.rule_version,
-                        "done": False,
-                    }
-                },
-            )
-        return Fire(
-            tenant=found["tenant"],
-            biz=found["biz"],
-            schedule=found["schedule"],
-            fire_at=found["fire_at"],
-            queued_at=found["queued_at"],
-            ids=tuple(map(read_id, found["ids"])),
-            rule_version=found["rule_version"],
-            done=found["done"],
-        )
-
-    @staticmethod
-    def _standing(fires: Collection[Document], match: Document, change: Document) -> Any:
-        # Two upserts of one key may both find nothing; the later one then finds what stands.
-        with suppress(DuplicateKeyError):
-            return fires.find_one_and_update(
-                match, change, upsert=True, return_document=ReturnDocument.AFTER
-            )
-        return fires.find_one(match)
-
-    def close_fire(self, fire: Fire) -> None:
-        """See ports.ScheduleStore.close_fire."""
-        with border():
-            self._fires().update_one({"_id": _fire_key(fire)}, {"$set": {"done": True}})
-
-    def advance(self, schedule: Schedule, fired_at: datetime, next_at: datetime | None) -> bool:
+    def advance(self, read: Schedule, to: Schedule) -> bool:
         """See ports.ScheduleStore.advance."""
-        match = {
-            "_id": _key(schedule.tenant, schedule.biz, schedule.name),
-            "next_at": schedule.next_at,
-            "cron": schedule.cron,
-            "time_zone": schedule.time_zone,
-        }
+        match = {**as_read(read), "next_at": read.next_at}
         with border():
-            result = self._schedules().update_one(
-                match, {"$set": {"next_at": next_at, "last_fired_at": fired_at}}
-            )
+            result = self._schedules().update_one(match, {"$set": progress_document(to)})
         return bool(result.matched_count)
+
+    def _keep_version(self, schedule: Schedule) -> None:
+        # Two that write a version at once write the same.
+        with suppress(DuplicateKeyError):
+            self._versions().replace_one(
+                {"_id": f"{key_of(*schedule.key)}@{schedule.version}"},
+                content_document(schedule),
+                upsert=True,
+            )
 
     def _schedules(self) -> Collection[Document]:
         self._make_sure()
         return self._nodes.control("schedules")
 
-    def _fires(self) -> Collection[Document]:
+    def _versions(self) -> Collection[Document]:
         self._make_sure()
-        return self._nodes.control("fires")
+        return self._nodes.control("schedule_versions")
 
     def _make_sure(self) -> None:
         if self._sure:
             return
-        schedules = self._nodes.control("schedules")
-        schedules.create_indexes(
+        of_biz = [("tenant", ASCENDING), ("biz", ASCENDING), ("name", ASCENDING)]
+        self._nodes.control("schedules").create_indexes(
             [
                 IndexModel([("enabled", ASCENDING), ("next_at", ASCENDING)], name="due"),
-                IndexModel([("tenant", ASCENDING), ("biz", ASCENDING), ("name", ASCENDING)]),
+                IndexModel(of_biz),
             ]
         )
-        self._nodes.control("fires").create_index(
-            [("queued_at", ASCENDING)], expireAfterSeconds=int(_FIRE_LIFE.total_seconds())
+        self._nodes.control("schedule_versions").create_index(
+            [*of_biz, ("version", DESCENDING)], name="versions"
         )
         self._sure = True
 
 
-def _key(tenant: str, biz: str, name: str) -> str:
-    return f"{tenant}/{biz}/{name}"
-
-
-def _fire_key(fire: Fire) -> str:
-    return f"{_key(fire.tenant, fire.biz, fire.schedule)}@{to_ms(fire.fire_at)}"
-
-
-def _document(schedule: Schedule) -> Document:
-    return {
-        "tenant": schedule.tenant,
-        "biz": schedule.biz,
-        "name": schedule.name,
-        "cron": schedule.cron,
-        "time_zone": schedule.time_zone,
-        "rule": schedule.rule,
-        "urls": list(schedule.urls),
-        "missed": schedule.missed.value,
-        "enabled": schedule.enabled,
-        "next_at": schedule.next_at,
-        "last_fired_at": schedule.last_fired_at,
-    }
-
-
-def _schedule(document: dict[str, Any]) -> Schedule:
-    return Schedule(
-        tenant=document["tenant"],
-        biz=document["biz"],
-        name=document["name"],
-        cron=document["cron"],
-        time_zone=document["time_zone"],
-        rule=document["rule"],
-        urls=tuple(document["urls"]),
-        missed=Missed(document["missed"]),
-        enabled=document["enabled"],
-        next_at=document["next_at"],
-        last_fired_at=document["last_fired_at"],
-    )
+def _versions_of(tenant: str, biz: str, name: str) -> Document:
+    return {"tenant": tenant, "biz": biz, "name": name}

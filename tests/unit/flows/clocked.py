@@ -1,0 +1,95 @@
+"""A biz with schedules, in memory, whose clock is the test's."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from crawlfleet.adapters.memory.rules import MemoryRules
+from crawlfleet.adapters.memory.schedules import MemorySchedules
+from crawlfleet.flows.firing import FiringPorts, run_now
+from crawlfleet.flows.planning import PlanningPorts, get_schedule, put_schedule, set_enabled
+from crawlfleet.flows.scheduling import run_due
+from crawlfleet.flows.starting import StartingPorts
+from crawlfleet.model.biz import Tree
+from crawlfleet.model.job import Job
+from crawlfleet.model.plan import SpiderPlan
+from crawlfleet.model.schedule import Schedule
+from crawlfleet.model.start import Start
+from tests.unit.flows.job_twins import DictJobs, DictSpiders
+from tests.unit.flows.world import START, make_tree
+
+URLS = ("https://example.org/1", "https://example.org/2")
+
+
+def schedule(**changes: object) -> Schedule:
+    settings: dict[str, object] = {
+        "tenant": "default",
+        "biz": "docs",
+        "name": "hourly",
+        "cron": "0 * * * *",
+        "time_zone": "UTC",
+        "rule": "page",
+        "urls": URLS,
+    }
+    return Schedule(**(settings | changes))  # type: ignore[arg-type]
+
+
+def of_spider(**changes: object) -> Schedule:
+    return schedule(**({"rule": None, "urls": (), "spider": "shop"} | changes))
+
+
+class Clocked:
+    """Ports in memory, or the given ones. Replace one to see what a fault does."""
+
+    def __init__(self, schedules: Any = None, tree: Tree | None = None) -> None:
+        self.tree = tree or make_tree()
+        self.now = START
+        self.schedules = schedules or MemorySchedules()
+        self.jobs: Any = DictJobs()
+        self.spiders: Any = DictSpiders()
+        self.rules: Any = MemoryRules()
+        self.warnings: list[str] = []
+
+    def warn(self, message: str, error: Exception) -> None:
+        self.warnings.append(f"{message}: {error}")
+
+    @property
+    def planning(self) -> PlanningPorts:
+        return PlanningPorts(schedules=self.schedules, spiders=self.spiders)
+
+    @property
+    def firing(self) -> FiringPorts:
+        starting = StartingPorts(jobs=self.jobs, spiders=self.spiders, rules=self.rules)
+        return FiringPorts(schedules=self.schedules, starting=starting)
+
+    def put(self, **changes: object) -> Schedule:
+        return put_schedule(self.planning, self.tree, schedule(**changes), self.now)
+
+    def put_spider(self, **changes: object) -> Schedule:
+        return put_schedule(self.planning, self.tree, of_spider(**changes), self.now)
+
+    def keep_spider(self, pattern: str = "https://example.org/{kind}/x") -> None:
+        plan = SpiderPlan(rule="page", start=Start(pattern=pattern), priority=7)
+        self.spiders.put("default", "docs", "shop", plan, self.now)
+
+    def tick(self, time_left: Callable[[], float] = lambda: 120.0) -> int:
+        return run_due(self.firing, self.tree, self.now, time_left, self.warn)
+
+    def run(self, key: str | None = None, name: str = "hourly") -> Job:
+        return run_now(self.firing, self.tree, self.get(name), key, self.now)
+
+    def get(self, name: str = "hourly") -> Schedule:
+        return get_schedule(self.schedules, self.tree, "default", "docs", name)
+
+    def enable(self, *, enabled: bool, name: str = "hourly") -> Schedule:
+        return set_enabled(
+            self.planning, self.tree, "default", "docs", name, self.now, enabled=enabled
+        )
+
+    def names(self) -> list[str]:
+        """Jobs in the order they were created."""
+        return [name for _, _, name in self.jobs.kept]
+
+
+def at(hour: int, minute: int = 0, day: int = 1) -> datetime:
+    return datetime(2026, 3, day, hour, minute, tzinfo=UTC)
