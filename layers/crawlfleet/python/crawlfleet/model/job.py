@@ -7,10 +7,12 @@ from datetime import datetime
 from enum import StrEnum
 
 import msgspec
+from msgspec.structs import replace
 
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.plan import DEFAULT_PRIORITY, LinkNeeds
 from crawlfleet.model.start import Start
+from crawlfleet.model.times import from_ms, to_ms
 
 
 class JobState(StrEnum):
@@ -29,6 +31,11 @@ class JobState(StrEnum):
 ENDED = frozenset({JobState.DONE, JobState.CANCELLED, JobState.UNPLACED})
 #: These still make tasks.
 EXPANDABLE = frozenset({JobState.EXPANDING})
+#: Their ledger is looked at.
+WATCHED = frozenset({JobState.RUNNING, JobState.CANCELLING})
+#: Sentences that a job keeps of why URLs of it were refused, and their longest.
+MOST_REFUSALS = 10
+LONGEST_REFUSAL = 500
 
 
 class TaskBatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,11 +61,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         priority: Its tasks' (policy.ageing).
         link: What a worker's way to the site must be like.
         pool: The workers whose queue its tasks go to; None is any.
-        expanded: So many tasks are stored.
+        expanded: So many tasks are stored, or refused.
         batch: Tasks that are being stored.
-        looked_at: When its ledger was last looked at.
-        counts: Tasks by how they ended, once it has: done, dead, cancelled, expired.
-        trouble: Why it does not go on, for people; None while it does.
+        refused: So many of those expanded have a URL that may not be asked for, and are no
+            request; ``refusals`` are the first reasons, ``MOST_REFUSALS`` at most.
+        looked_at: When somebody last made tasks of it, or looked at its ledger.
+        due_at: When that is to be done again; jobs take turns by it.
+        counts: Tasks by how they ended, once it has: done, dead, cancelled, expired, refused.
+        trouble: Why it does not go on, for people; None while it does. ``troubles`` counts the
+            looks in a row that found some.
     """
 
     tenant: str
@@ -81,17 +92,31 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     pool: str | None = None
     expanded: int = 0
     batch: TaskBatch | None = None
+    refused: int = 0
+    refusals: tuple[str, ...] = ()
     expanded_at: datetime | None = None
     cancelled_at: datetime | None = None
     looked_at: datetime | None = None
+    due_at: datetime | None = None
     ended_at: datetime | None = None
     counts: dict[str, int] = {}
     trouble: str | None = None
+    troubles: int = 0
 
     @property
     def key(self) -> tuple[str, str, str]:
         """Tenant, biz and name."""
         return self.tenant, self.biz, self.name
+
+    def as_created(self) -> "Job":
+        """As a store keeps it: times to the millisecond, due as soon as it is there."""
+        created_at = from_ms(to_ms(self.created_at))
+        return replace(
+            self,
+            created_at=created_at,
+            fire_at=None if self.fire_at is None else from_ms(to_ms(self.fire_at)),
+            due_at=created_at if self.due_at is None else from_ms(to_ms(self.due_at)),
+        )
 
 
 class JobOrder(msgspec.Struct, frozen=True, kw_only=True):

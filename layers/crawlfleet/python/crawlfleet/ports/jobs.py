@@ -41,7 +41,12 @@ class SpiderStore(Protocol):
 
 
 class JobStore(Protocol):
-    """Jobs of all tenants."""
+    """Jobs of all tenants. Times are kept to the millisecond.
+
+    Lists of jobs leave out the URLs and the values of their starts, of which one may have megabytes
+    (a pattern they have); ``create`` and ``get`` give all of it, and what is handed in comes back
+    with the start it has.
+    """
 
     def create(self, job: Job) -> Job:
         """Keep a new job; where one of its name stands, nothing is done and that one returned."""
@@ -72,12 +77,19 @@ class JobStore(Protocol):
         """How many have not ended, of the biz or of one schedule of it."""
         ...
 
-    def expandable(self, limit: int) -> list[Job]:
-        """Jobs that still make tasks, whoever was looked at longest ago first (``looked_at``)."""
+    def expandable(self, limit: int, now: datetime | None = None) -> list[Job]:
+        """Jobs that still make tasks, tenants in turns, each one's longest due first.
+
+        Those, too, that are being cancelled while a batch of theirs stands open: that one is to be
+        closed. With ``now`` only what is due by then (``due_at``).
+        """
         ...
 
-    def watched(self, limit: int) -> list[Job]:
-        """Jobs that run or are being cancelled, whoever was looked at longest ago first."""
+    def watched(self, limit: int, now: datetime | None = None) -> list[Job]:
+        """Jobs that run or are being cancelled, tenants in turns, each one's longest due first.
+
+        With ``now`` only what is due by then.
+        """
         ...
 
     def open_batch(self, job: Job, batch: TaskBatch) -> Job | None:
@@ -89,11 +101,19 @@ class JobStore(Protocol):
         """
         ...
 
-    def close_batch(self, job: Job, batch: TaskBatch, now: datetime) -> Job | None:
+    def close_batch(
+        self,
+        job: Job,
+        batch: TaskBatch,
+        now: datetime,
+        refused: int = 0,
+        reasons: Sequence[str] = (),
+    ) -> Job | None:
         """Its tasks are stored: ``expanded`` goes on. The job runs once that is all of them.
 
-        Whoever closes second changes nothing. Returns the job as it stands, None where it is gone.
-        A job that is being cancelled closes its batch too and makes no other one.
+        ``refused`` of them are no requests, for ``reasons``. Whoever closes second changes nothing.
+        Returns the job as it stands, None where it is gone. A job that is being cancelled closes
+        its batch too and makes no other one.
         """
         ...
 
@@ -101,10 +121,19 @@ class JobStore(Protocol):
         """Have a job cancelled that has not ended; returns the job as it stands, None if none."""
         ...
 
-    def look(self, job: Job, now: datetime, trouble: str | None = None) -> None:
-        """It was looked at now, and this is why it does not go on."""
+    def look(
+        self, job: Job, now: datetime, trouble: str | None = None, again_at: datetime | None = None
+    ) -> None:
+        """It was looked at now, and this is why it does not go on.
+
+        It is due again at ``again_at``, or at once, behind all others. No effect on what has ended.
+        """
         ...
 
     def end(self, job: Job, state: JobState, counts: dict[str, int], now: datetime) -> bool:
-        """It has ended, with so many tasks each way; False where somebody has ended it already."""
+        """It has ended, with so many tasks each way; MongoDB removes it ``JOB_LIFE`` later.
+
+        On the condition that it is in the state that ``job`` says, and has no batch open: its tasks
+        may not all be stored. False where that is not so, as where somebody has ended it already.
+        """
         ...

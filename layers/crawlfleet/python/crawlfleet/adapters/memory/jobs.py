@@ -1,0 +1,214 @@
+"""The twin of MongoDB's job store."""
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import chain, zip_longest
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from crawlfleet.model.job import (
+    ENDED,
+    EXPANDABLE,
+    LONGEST_REFUSAL,
+    MOST_REFUSALS,
+    WATCHED,
+    Job,
+    JobState,
+    TaskBatch,
+)
+from crawlfleet.model.start import Start
+from crawlfleet.model.times import from_ms, to_ms
+
+_Key: TypeAlias = tuple[str, str, str]
+
+
+class MemoryJobs:
+    """ports.JobStore in memory."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[_Key, Job] = {}
+        self._lock = threading.Lock()
+
+    def create(self, job: Job) -> Job:
+        """See ports.JobStore.create."""
+        with self._lock:
+            return self._jobs.setdefault(job.key, job.as_created())
+
+    def get(self, tenant: str, biz: str, name: str) -> Job | None:
+        """See ports.JobStore.get."""
+        with self._lock:
+            return self._jobs.get((tenant, biz, name))
+
+    def of_biz(
+        self,
+        tenant: str,
+        biz: str,
+        *,
+        states: Sequence[JobState],
+        spider: str | None,
+        schedule: str | None,
+        after: tuple[datetime, str] | None,
+        limit: int,
+    ) -> list[Job]:
+        """See ports.JobStore.of_biz."""
+        with self._lock:
+            found = [
+                job
+                for job in self._jobs.values()
+                if (job.tenant, job.biz) == (tenant, biz)
+                and (not states or job.state in states)
+                and spider in {None, job.spider}
+                and schedule in {None, job.schedule}
+                and (after is None or (job.created_at, job.name) < after)
+            ]
+        found.sort(key=lambda job: (job.created_at, job.name), reverse=True)
+        return [_brief(job) for job in found[:limit]]
+
+    def count_open(self, tenant: str, biz: str, schedule: str | None = None) -> int:
+        """See ports.JobStore.count_open."""
+        with self._lock:
+            return sum(
+                (job.tenant, job.biz) == (tenant, biz)
+                and job.state not in ENDED
+                and schedule in {None, job.schedule}
+                for job in self._jobs.values()
+            )
+
+    def expandable(self, limit: int, now: datetime | None = None) -> list[Job]:
+        """See ports.JobStore.expandable."""
+        return self._in_turns(_makes_tasks, limit, now)
+
+    def watched(self, limit: int, now: datetime | None = None) -> list[Job]:
+        """See ports.JobStore.watched."""
+        return self._in_turns(lambda job: job.state in WATCHED, limit, now)
+
+    def _in_turns(
+        self, wanted: Callable[[Job], bool], limit: int, now: datetime | None
+    ) -> list[Job]:
+        tenants: dict[str, list[tuple[datetime, str, Job]]] = {}
+        with self._lock:
+            for job in self._jobs.values():
+                due_at = job.due_at or job.created_at
+                if wanted(job) and (now is None or due_at <= now):
+                    found = tenants.setdefault(job.tenant, [])
+                    found.append((due_at, f"{job.biz}/{job.name}", job))
+        each = sorted((sorted(found, key=_order) for found in tenants.values()), key=_first)
+        turns = chain.from_iterable(zip_longest(*each))
+        return [_brief(one[2]) for one in turns if one is not None][:limit]
+
+    def open_batch(self, job: Job, batch: TaskBatch) -> Job | None:
+        """See ports.JobStore.open_batch."""
+        with self._lock:
+            found = self._jobs.get(job.key)
+            if found is None:
+                return None
+            if (found.state, found.expanded, found.batch) == (
+                JobState.EXPANDING,
+                batch.first,
+                None,
+            ):
+                batch = replace(batch, queued_at=_ms(batch.queued_at))
+                found = self._jobs[job.key] = replace(found, batch=batch)
+            return replace(found, start=job.start)
+
+    def close_batch(
+        self,
+        job: Job,
+        batch: TaskBatch,
+        now: datetime,
+        refused: int = 0,
+        reasons: Sequence[str] = (),
+    ) -> Job | None:
+        """See ports.JobStore.close_batch."""
+        with self._lock:
+            found = self._jobs.get(job.key)
+            if found is None:
+                return None
+            if found.batch is not None and found.batch.first == batch.first:
+                expanded = batch.first + len(batch.ids)
+                told = [reason[:LONGEST_REFUSAL] for reason in reasons]
+                found = replace(
+                    found,
+                    batch=None,
+                    expanded=expanded,
+                    refused=found.refused + refused,
+                    refusals=(*found.refusals, *told)[:MOST_REFUSALS],
+                )
+                if expanded >= found.size and found.state is JobState.EXPANDING:
+                    found = replace(found, state=JobState.RUNNING, expanded_at=_ms(now))
+                self._jobs[job.key] = found
+            return replace(found, start=job.start)
+
+    def cancel(self, tenant: str, biz: str, name: str, now: datetime) -> Job | None:
+        """See ports.JobStore.cancel."""
+        with self._lock:
+            found = self._jobs.get((tenant, biz, name))
+            if found is None or found.state in ENDED or found.state is JobState.CANCELLING:
+                return found
+            found = replace(
+                found, state=JobState.CANCELLING, cancelled_at=_ms(now), due_at=_ms(now)
+            )
+            self._jobs[found.key] = found
+            return found
+
+    def look(
+        self, job: Job, now: datetime, trouble: str | None = None, again_at: datetime | None = None
+    ) -> None:
+        """See ports.JobStore.look."""
+        with self._lock:
+            found = self._jobs.get(job.key)
+            if found is not None and found.state not in ENDED:
+                self._jobs[job.key] = replace(
+                    found,
+                    looked_at=_ms(now),
+                    due_at=_ms(again_at or now),
+                    trouble=None if trouble is None else trouble[:LONGEST_REFUSAL],
+                    troubles=0 if trouble is None else found.troubles + 1,
+                )
+
+    def end(self, job: Job, state: JobState, counts: dict[str, int], now: datetime) -> bool:
+        """See ports.JobStore.end."""
+        with self._lock:
+            found = self._jobs.get(job.key)
+            if (
+                found is None
+                or found.state in ENDED
+                or found.state is not job.state
+                or found.batch is not None
+            ):
+                return False
+            self._jobs[job.key] = replace(
+                found,
+                state=state,
+                counts=dict(counts),
+                ended_at=_ms(now),
+                due_at=None,
+                trouble=None,
+                troubles=0,
+            )
+            return True
+
+
+def _makes_tasks(job: Job) -> bool:
+    if job.state in EXPANDABLE:
+        return True
+    return job.state is JobState.CANCELLING and job.batch is not None
+
+
+def _brief(job: Job) -> Job:
+    return replace(job, start=Start(pattern=job.start.pattern))
+
+
+def _order(one: tuple[datetime, str, Job]) -> tuple[datetime, str]:
+    return one[:2]
+
+
+def _first(of_tenant: Sequence[tuple[datetime, str, Job]]) -> tuple[datetime, str]:
+    due_at, _, job = of_tenant[0]
+    return due_at, job.tenant
+
+
+def _ms(moment: datetime) -> datetime:
+    return from_ms(to_ms(moment))

@@ -1,0 +1,161 @@
+"""The two job stores do the same: whatever is asked of both, in any order, both answer alike."""
+
+from datetime import timedelta
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from crawlfleet.adapters.memory.jobs import MemoryJobs
+from crawlfleet.model.job import ENDED, Job, JobState
+from crawlfleet.model.start import Range, Start
+from crawlfleet.ports import JobStore
+from tests.contract.job_cases import a_batch, a_job, a_job_store
+from tests.contract.store_cases import NOW
+
+TENANTS = st.sampled_from(["t1", "t2", "t3"])
+NAMES = st.sampled_from(["a", "b", "c"])
+SIZE = 7
+
+
+class Twins(RuleBasedStateMachine):
+    def __init__(self, real: JobStore, run: str) -> None:
+        super().__init__()
+        self.both = (MemoryJobs(), real)
+        self.run = run
+        self.now = NOW
+        self.seen: list[Job] = []
+        self.expanded: dict[tuple[str, str, str], int] = {}
+
+    def ask(self, method: str, *arguments: object, **named: object) -> object:
+        memory, real = (getattr(one, method)(*arguments, **named) for one in self.both)
+        assert memory == real
+        if isinstance(memory, Job):
+            self.seen = [*self.seen[-20:], memory]
+            # Tasks are never unmade, and no more are made than there are.
+            assert self.expanded.get(memory.key, 0) <= memory.expanded <= memory.size
+            self.expanded[memory.key] = memory.expanded
+        return memory
+
+    @rule(microseconds=st.integers(0, 5_000_000))
+    def time_passes(self, microseconds: int) -> None:
+        self.now += timedelta(microseconds=microseconds)
+
+    @rule(
+        tenant=TENANTS,
+        name=NAMES,
+        state=st.sampled_from([JobState.EXPANDING, JobState.EXPANDING, JobState.PLACING]),
+        spider=st.sampled_from([None, "s"]),
+        schedule=st.sampled_from([None, "f"]),
+    )
+    def create(
+        self, tenant: str, name: str, state: JobState, spider: str | None, schedule: str | None
+    ) -> None:
+        start = Start(pattern="https://site.example/{n}", values={"n": Range(last=SIZE)})
+        job = a_job(f"{self.run}{tenant}", name, state=state, start=start, created_at=self.now)
+        facts = {"spider": spider, "schedule": schedule}
+        self.ask("create", Job(**{f: getattr(job, f) for f in job.__struct_fields__} | facts))
+
+    @precondition(lambda self: self.seen)
+    @rule(which=st.integers(0, 20), count=st.integers(0, SIZE), salt=st.integers(0, 3))
+    def open_batch(self, which: int, count: int, salt: int) -> None:
+        job = self.seen[which % len(self.seen)]
+        batch = a_batch(job.expanded, min(count, job.size - job.expanded), self.now, salt)
+        self.ask("open_batch", job, batch)
+
+    @precondition(lambda self: any(job.batch for job in self.seen))
+    @rule(which=st.integers(0, 20), refused=st.integers(0, 2))
+    def close_batch(self, which: int, refused: int) -> None:
+        opened = [job for job in self.seen if job.batch]
+        job = opened[which % len(opened)]
+        reasons = [f"{n} is wrong" for n in range(refused)]
+        self.ask("close_batch", job, job.batch, self.now, refused, reasons)
+
+    @rule(tenant=TENANTS, name=NAMES)
+    def cancel(self, tenant: str, name: str) -> None:
+        self.ask("cancel", f"{self.run}{tenant}", "docs", name, self.now)
+
+    @precondition(lambda self: self.seen)
+    @rule(
+        which=st.integers(0, 20),
+        trouble=st.sampled_from([None, "full", "away"]),
+        seconds=st.sampled_from([None, 1, 30]),
+    )
+    def look(self, which: int, trouble: str | None, seconds: int | None) -> None:
+        again_at = None if seconds is None else self.now + timedelta(seconds=seconds)
+        self.ask("look", self.seen[which % len(self.seen)], self.now, trouble, again_at)
+
+    @precondition(lambda self: self.seen)
+    @rule(which=st.integers(0, 20), state=st.sampled_from(sorted(ENDED)))
+    def end(self, which: int, state: JobState) -> None:
+        job = self.seen[which % len(self.seen)]
+        ended = self.ask("end", job, state, {"done": 1}, self.now)
+        assert not (ended and job.state in ENDED)
+
+    @rule(tenant=TENANTS, name=NAMES)
+    def get(self, tenant: str, name: str) -> None:
+        self.ask("get", f"{self.run}{tenant}", "docs", name)
+
+    @rule(
+        tenant=TENANTS,
+        states=st.lists(st.sampled_from(JobState), max_size=2),
+        spider=st.sampled_from([None, "s"]),
+        schedule=st.sampled_from([None, "f"]),
+        which=st.none() | st.integers(0, 20),
+        limit=st.integers(0, 4),
+    )
+    def of_biz(
+        self,
+        tenant: str,
+        states: list[JobState],
+        spider: str | None,
+        schedule: str | None,
+        which: int | None,
+        limit: int,
+    ) -> None:
+        after = None
+        if which is not None and self.seen:
+            job = self.seen[which % len(self.seen)]
+            after = (job.created_at, job.name)
+        self.ask(
+            "of_biz",
+            f"{self.run}{tenant}",
+            "docs",
+            states=states,
+            spider=spider,
+            schedule=schedule,
+            after=after,
+            limit=limit,
+        )
+
+    @rule(tenant=TENANTS, schedule=st.sampled_from([None, "f"]))
+    def count_open(self, tenant: str, schedule: str | None) -> None:
+        self.ask("count_open", f"{self.run}{tenant}", "docs", schedule)
+
+    @invariant()
+    def lists_agree(self) -> None:
+        self.ask("expandable", 5, self.now)
+        self.ask("watched", 4)
+
+
+def test_the_twins_answer_alike(mongo_uri: str) -> None:
+    runs = iter(range(1_000_000))
+    stores: list[JobStore] = []
+
+    def twins() -> Twins:
+        # Lists are of all tenants: what another run left would be in them.
+        jobs = stores[0]
+        jobs._jobs().delete_many({})  # type: ignore[attr-defined]
+        return Twins(jobs, f"r{next(runs)}")
+
+    with a_job_store("mongo", mongo_uri) as store:
+        stores.append(store)
+        run_state_machine_as_test(
+            twins, settings=settings(max_examples=40, stateful_step_count=30, deadline=None)
+        )
