@@ -263,9 +263,10 @@ class World:
         for name in self.mongo.list_database_names():
             if any(name.startswith(f"cf_{tenant}_") for tenant in self.tenants.values()):
                 self.mongo.drop_database(name)
-        self.mongo["cf_control"]["schedules"].delete_many(
-            {"tenant": {"$in": list(self.tenants.values())}}
-        )
+        for kept in ("schedules", "jobs"):
+            self.mongo["cf_control"][kept].delete_many(
+                {"tenant": {"$in": list(self.tenants.values())}}
+            )
 
 
 def thaw() -> None:

@@ -11,6 +11,7 @@ from crawlfleet.adapters.memory.fetcher import MemoryFetcher
 from crawlfleet.adapters.memory.filling import MemoryFilling
 from crawlfleet.adapters.memory.hosts import MemoryHosts
 from crawlfleet.adapters.memory.intake import MemoryIntake
+from crawlfleet.adapters.memory.jobs import MemoryJobs
 from crawlfleet.adapters.memory.journal import MemoryJournal
 from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
 from crawlfleet.adapters.memory.ledgers import MemoryLedgers
@@ -29,6 +30,9 @@ from crawlfleet.adapters.memory.watch import MemoryWatch
 from crawlfleet.adapters.memory.workers import MemoryWorkers
 from crawlfleet.adapters.schema import SchemaValidator
 from crawlfleet.errors import ExtractError, StoreUnavailableError
+from crawlfleet.flows.advancing import AdvancingPorts
+from crawlfleet.flows.ending import EndingPorts
+from crawlfleet.flows.expanding import ExpandingPorts
 from crawlfleet.flows.outlooking import OutlookPorts
 from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
@@ -209,6 +213,7 @@ class World:
         self.seeds = MemorySeeds(clock=self.clock)
         self.seed_filter = MemorySeedFilter()
         self.data = MemoryDataQueue()
+        self.jobs = MemoryJobs()
 
     @property
     def biz(self) -> Biz:
@@ -295,6 +300,7 @@ class World:
             "data": self.data,
             "hosts": self.hosts,
             "store": self.store,
+            "jobs": self.jobs,
             "warn": self.warn,
         }
         return OutlookPorts(**(ports | changes))  # type: ignore[arg-type]
@@ -325,6 +331,31 @@ class World:
             warn=self.warn,
         )
 
+    def expanding(self, jobs: object = None, **changes: object) -> ExpandingPorts:
+        return ExpandingPorts(
+            jobs=jobs or self.jobs,  # type: ignore[arg-type]
+            submission=self.submission(**changes),
+        )
+
+    def ending(self, **changes: object) -> EndingPorts:
+        ports: dict[str, object] = {
+            "jobs": self.jobs,
+            "ledgers": self.ledgers,
+            "seeds": self.seeds,
+            "store": self.store,
+            "warn": self.warn,
+        }
+        return EndingPorts(**(ports | changes))  # type: ignore[arg-type]
+
+    def advancing(self, **changes: object) -> AdvancingPorts:
+        ports: dict[str, object] = {
+            "expanding": self.expanding(),
+            "ending": self.ending(),
+            "watch": self.watch,
+            "warn": self.warn,
+        }
+        return AdvancingPorts(**(ports | changes))  # type: ignore[arg-type]
+
     def work(self, pages: dict[str, object], **changes: object) -> WorkPorts:
         ports: dict[str, object] = {
             "config": self,
@@ -346,6 +377,7 @@ class World:
             "visits": self.visits,
             "seeding": self.seeding(),
             "draining": self.draining(),
+            "advancing": self.advancing(),
             "clock": self.clock,
             "remaining": lambda: 600.0,
             "jitter": lambda: 1.0,

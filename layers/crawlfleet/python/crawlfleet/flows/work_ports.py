@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from crawlfleet.flows.advancing import AdvancingPorts
 from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
 from crawlfleet.flows.seeding import SeedingPorts
@@ -53,6 +54,7 @@ class WorkPorts:
     visits: Visits
     seeding: SeedingPorts
     draining: DrainPorts
+    advancing: AdvancingPorts
     clock: Clock
     remaining: Callable[[], float]
     jitter: Callable[[], float]

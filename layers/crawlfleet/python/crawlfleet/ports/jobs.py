@@ -85,7 +85,12 @@ class JobStore(Protocol):
         """
         ...
 
-    def watched(self, limit: int, now: datetime | None = None) -> list[Job]:
+    def watched(
+        self,
+        limit: int,
+        now: datetime | None = None,
+        states: Sequence[JobState] = (JobState.RUNNING, JobState.CANCELLING),
+    ) -> list[Job]:
         """Jobs that run or are being cancelled, tenants in turns, each one's longest due first.
 
         With ``now`` only what is due by then.

@@ -20,6 +20,7 @@ from crawlfleet.adapters.redis_queue.overview import RedisOverview
 from crawlfleet.adapters.redis_queue.ticks import RedisTicks
 from crawlfleet.edge.alarms import Alarm, alarms_in
 from crawlfleet.errors import NoConfigurationError
+from crawlfleet.flows.advancing import advance
 from crawlfleet.flows.outlooking import OutlookPorts
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.recrawling import RecrawlPorts, resubmit_due
@@ -31,6 +32,7 @@ from crawlfleet.flows.ticking import Faults, TickPorts, tell_tick
 from crawlfleet.flows.watching import stand_watch
 from crawlfleet.model.tick import TickPart
 from crawlfleet.settings import Need, Settings
+from crawlfleet.wiring.jobs import advancing_ports
 from crawlfleet.wiring.parts import Parts, now
 from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
 from crawlfleet.wiring.seeding import seeding_ports
@@ -38,8 +40,21 @@ from crawlfleet.wiring.submissions import submission_ports
 
 #: A look at the workers takes so long at most, where parts are slow to answer.
 SCALING_SECONDS: Final = 25.0
+#: Tasks are made for so long in a tick, and while as much is left for the rest of it: workers go
+#: on with them.
+JOBS_SECONDS: Final = 15.0
+JOBS_MARGIN_SECONDS: Final = 60.0
 #: What of a tick makes work for workers, or makes them fewer.
-_CHANGES: Final = ["requests", "recrawled", "seeded", "buried", "requeued", "orphans", "corrected"]
+_CHANGES: Final = [
+    "requests",
+    "tasks",
+    "recrawled",
+    "seeded",
+    "buried",
+    "requeued",
+    "orphans",
+    "corrected",
+]
 
 
 class Scheduler:
@@ -66,6 +81,9 @@ class Scheduler:
             metrics=metrics,
             say=parts.log.warning,
         )
+        self._advancing = advancing_ports(
+            parts, self._submission, self._seeding.seeds, self._recovery.watch
+        )
         self._scaling = ScalingPorts(
             ahead=OutlookPorts(
                 outlook=RedisOutlook(parts.redis),
@@ -73,6 +91,7 @@ class Scheduler:
                 data=self._data,
                 hosts=self._hosts,
                 store=parts.store,
+                jobs=self._advancing.expanding.jobs,
                 warn=warn,
             ),
             staffing=parts.staffing,
@@ -131,6 +150,14 @@ class Scheduler:
         with faults.within(TickPart.SCHEDULES, "schedules could not be run"):
             fires, requests = run_due(self._submission, self._schedules, tree, now(), time_left)
             done |= {"fires": fires, "requests": requests}
+        with faults.within(TickPart.JOBS, "jobs could not go on"):
+            until = time.monotonic() + JOBS_SECONDS
+
+            def left() -> float:
+                return min(until - time.monotonic(), time_left() - JOBS_MARGIN_SECONDS)
+
+            advanced = advance(self._advancing, tree, name, now, left)
+            done |= {"tasks": advanced.tasks, "jobs_ended": advanced.ended}
         with faults.within(TickPart.PAGES, "due pages could not be submitted"):
             done["recrawled"] = resubmit_due(self._recrawl, tree, now(), time_left)
         with faults.within(TickPart.SEEDS, "seeds could not be handed out"):

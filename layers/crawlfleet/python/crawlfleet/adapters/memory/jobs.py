@@ -80,9 +80,15 @@ class MemoryJobs:
         """See ports.JobStore.expandable."""
         return self._in_turns(_makes_tasks, limit, now)
 
-    def watched(self, limit: int, now: datetime | None = None) -> list[Job]:
+    def watched(
+        self,
+        limit: int,
+        now: datetime | None = None,
+        states: Sequence[JobState] = (JobState.RUNNING, JobState.CANCELLING),
+    ) -> list[Job]:
         """See ports.JobStore.watched."""
-        return self._in_turns(lambda job: job.state in WATCHED, limit, now)
+        wanted = WATCHED.intersection(states)
+        return self._in_turns(lambda job: job.state in wanted, limit, now)
 
     def _in_turns(
         self, wanted: Callable[[Job], bool], limit: int, now: datetime | None

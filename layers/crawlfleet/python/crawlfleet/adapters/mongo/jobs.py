@@ -47,7 +47,12 @@ _INDEXES: Final = [
         partialFilterExpression={"making": True},
     ),
     IndexModel(
-        [("tenant", ASCENDING), ("due_at", ASCENDING), ("_id", ASCENDING)],
+        [
+            ("tenant", ASCENDING),
+            ("due_at", ASCENDING),
+            ("_id", ASCENDING),
+            ("state", ASCENDING),
+        ],
         name=_WATCHED,
         partialFilterExpression={"watched": True},
     ),
@@ -153,16 +158,25 @@ class MongoJobs:
         """See ports.JobStore.expandable."""
         return self._in_turns(_MAKING, limit, now)
 
-    def watched(self, limit: int, now: datetime | None = None) -> list[Job]:
+    def watched(
+        self,
+        limit: int,
+        now: datetime | None = None,
+        states: Sequence[JobState] = (JobState.RUNNING, JobState.CANCELLING),
+    ) -> list[Job]:
         """See ports.JobStore.watched."""
-        return self._in_turns(_WATCHED, limit, now)
+        return self._in_turns(_WATCHED, limit, now, states)
 
-    def _in_turns(self, field: str, limit: int, now: datetime | None) -> list[Job]:
+    def _in_turns(
+        self, field: str, limit: int, now: datetime | None, states: Sequence[JobState] | None = None
+    ) -> list[Job]:
         """Some of each tenant that has any, the one first whose has been due for longest.
 
         The first look reads nothing but the index, which has only what is to be done.
         """
         match: Document = {field: True}
+        if states is not None:
+            match["state"] = {"$in": [state.value for state in states]}
         if now is not None:
             match["due_at"] = {"$lte": now}
         with border():
