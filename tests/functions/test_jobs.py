@@ -12,6 +12,7 @@ from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.start import Range, Start
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts, now
+from tests.functions.http import ask
 from tests.functions.test_clock import tick
 from tests.functions.test_follow import PAGES, a_web, following
 from tests.waiting import eventually
@@ -119,9 +120,7 @@ def test_a_replayed_dead_letter_of_a_job_that_is_done_leaves_it_done(world):
         ended = office.job()
         assert ended.counts["dead"] == 1
 
-        from tests.functions.http import ask
-
-        answer = ask(world, "POST", "/v1/docs/dead-letters/replay", {})
+        answer = ask(world, "POST", "/v1/docs/dead-letters/replay", {"all": True})
         assert answer.status < 300, answer.text
         tick(world)
 

@@ -13,7 +13,7 @@ from crawlfleet.model.job import JobState
 from crawlfleet.model.outcome import Page
 from crawlfleet.policy.scaling import needed_workers
 from tests.unit.flows.job_world import assert_exact, begin, job_of
-from tests.unit.flows.world import Failing, World, make_tree
+from tests.unit.flows.world import DOCS, Failing, World, make_tree
 
 URLS = [f"https://example.org/{n}" for n in range(1, 121)]
 PAGES = {url: Page(url=url, status=200, headers={}, body=b"a title") for url in URLS}
@@ -37,7 +37,7 @@ def test_a_worker_makes_tasks_works_them_off_and_leaves(world):
     assert work(world) == "idle"
 
     assert_exact(world)
-    ledger = world.ledgers.audit(world.tree.lanes()[0], world.biz, world.now, "june")
+    ledger = world.ledgers.audit(DOCS, world.biz, world.now, "june")
     assert (ledger.submitted, ledger.open) == (120, 0)
 
 

@@ -43,7 +43,7 @@ SCALING_SECONDS: Final = 25.0
 #: Tasks are made for so long in a tick, and while as much is left for the rest of it: workers go
 #: on with them.
 JOBS_SECONDS: Final = 15.0
-JOBS_MARGIN_SECONDS: Final = 60.0
+JOBS_MARGIN_SECONDS: Final = 45.0
 #: What of a tick makes work for workers, or makes them fewer.
 _CHANGES: Final = [
     "requests",
