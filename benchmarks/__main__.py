@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from benchmarks import (
     crawl,
     dedupe,
+    expansion,
     extraction,
     fetch_clients,
     imports,
@@ -42,6 +43,7 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "workers": workers.run,
     "politeness": politeness.run,
     "lookup": lookup.run,
+    "expansion": expansion.run,
     "recovery": recovery.run_recovery,
     "scaling": scaling.run,
 }
@@ -126,6 +128,7 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "imports": scale.import_runs,
         "ingest": scale.rounds * (3 + more),
         "dedupe": 2,
+        "expansion": 2,
         "queue_memory": 1,
         "extraction": len(extraction.SIZES),
         "fetch_clients": scale.client_rounds * len(fetch_clients.clients_of(with_peers=with_peers)),
