@@ -14,6 +14,7 @@ from benchmarks import (
     ageing,
     crawl,
     dedupe,
+    expansion,
     extraction,
     fetch_clients,
     imports,
@@ -46,6 +47,7 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "ageing": ageing.run,
     "placement": placement.run,
     "lookup": lookup.run,
+    "expansion": expansion.run,
     "recovery": recovery.run_recovery,
     "scaling": scaling.run,
 }
@@ -130,6 +132,7 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "imports": scale.import_runs,
         "ingest": scale.rounds * (3 + more),
         "dedupe": 2,
+        "expansion": 2,
         "queue_memory": 1,
         "extraction": len(extraction.SIZES),
         "fetch_clients": scale.client_rounds * len(fetch_clients.clients_of(with_peers=with_peers)),

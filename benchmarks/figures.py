@@ -145,6 +145,18 @@ FIGURES: Final = (
         most=2,
     ),
     Figure(key="redis_bytes_per_request", meaning="Redis memory of a queued request", most=80),
+    Figure(
+        key="expansion_vs_submission",
+        meaning="tasks a second, a job's expansion / plain submission in batches of 1,000",
+        least=0.8,
+    ),
+    Figure(key="expansion_tasks_per_s", meaning="tasks that one expander makes in a second"),
+    Figure(key="expansion_tasks_per_cpu_s", meaning="the same in a second of its processor"),
+    Figure(
+        key="expansion_memory",
+        meaning="memory after a job of 1,000,000 tasks / after a tenth of it",
+        most=1.1,
+    ),
     Figure(key="lookup_p99_ms", meaning="a request by its id, 99th percentile", below=10),
     Figure(
         key="recovery_leases_s",

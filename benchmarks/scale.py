@@ -23,6 +23,7 @@ class Scale:
     queue_entries: int
     stored_requests: int
     lookups: int
+    expanded_tasks: int
     import_runs: int
     extraction_rounds: int
     client_pages: int
@@ -53,6 +54,7 @@ FULL: Final = Scale(
     queue_entries=200_000,
     stored_requests=1_000_000,
     lookups=5_000,
+    expanded_tasks=1_000_000,
     import_runs=7,
     extraction_rounds=12,
     client_pages=2_000,
@@ -82,6 +84,7 @@ QUICK: Final = Scale(
     queue_entries=5_000,
     stored_requests=5_000,
     lookups=200,
+    expanded_tasks=20_000,
     import_runs=1,
     extraction_rounds=1,
     client_pages=100,

@@ -646,3 +646,28 @@ def step(twin: Bed, what: str, numbers: list[int], ids: range, now: datetime) ->
         case "forget":
             return twin.forget(*seeds)
     return twin.ended(*seeds, why="no" if what == "fail" else "", now=now)
+
+
+# ---- of a job ----------------------------------------------------------------------------------
+
+
+def test_open_seeds_of_a_job_are_those_that_are_ready_or_handed_out(bed):
+    july = Offer(url="https://site.example/july", rule="detail", job="july")
+    none = Offer(url="https://site.example/none", rule="detail")
+    ready, late, handed, over = (
+        a_seed(1),
+        a_seed(2, TOMORROW),
+        a_seed(3, state=HANDED, request=2**62, handed_at=NOW, due_at=NOW + HOUR),
+        a_seed(4, state=HANDED, request=2**62 + 1, handed_at=NOW, due_at=NOW + HOUR),
+    )
+    bed.insert(ready, late, handed, over, a_seed(5, offer=july), a_seed(6, offer=none))
+    bed.ended(over)
+
+    found = bed.store.open_of_job(bed.lane, bed.biz, "june", 10)
+
+    assert {seed.id for seed in found} == {ready.id, late.id, handed.id}
+    assert len(bed.store.open_of_job(bed.lane, bed.biz, "june", 2)) == 2
+    assert bed.store.open_of_job(bed.lane, bed.biz, "august", 10) == []
+    assert (
+        bed.store.open_of_job(Lane(f"{bed.lane.tenant}b", "docs", "main"), bed.biz, "june", 9) == []
+    )

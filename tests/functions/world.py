@@ -52,7 +52,7 @@ STAGE = "test"
 CEILING = 6
 
 #: What of the control database is stored because somebody asked for it.
-_KEPT = ("schedules", "spiders")
+_KEPT = ("schedules", "spiders", "jobs")
 
 #: Ids of the API keys that events carry; whose they are is what a tree says.
 KEYS = {"acme": "key-acme", "rival": "key-rival"}

@@ -31,7 +31,10 @@ from crawlfleet.adapters.memory.watch import MemoryWatch
 from crawlfleet.adapters.memory.workers import MemoryWorkers
 from crawlfleet.adapters.schema import SchemaValidator
 from crawlfleet.errors import ExtractError, StoreUnavailableError
+from crawlfleet.flows.advancing import AdvancingPorts
 from crawlfleet.flows.cancelling import CancellingPorts
+from crawlfleet.flows.ending import EndingPorts
+from crawlfleet.flows.expanding import ExpandingPorts
 from crawlfleet.flows.outlooking import OutlookPorts
 from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
@@ -300,6 +303,7 @@ class World:
             "data": self.data,
             "hosts": self.hosts,
             "store": self.store,
+            "jobs": self.jobs,
             "warn": self.warn,
         }
         return OutlookPorts(**(ports | changes))  # type: ignore[arg-type]
@@ -340,6 +344,31 @@ class World:
         }
         return CancellingPorts(**(ports | changes))  # type: ignore[arg-type]
 
+    def expanding(self, jobs: object = None, **changes: object) -> ExpandingPorts:
+        return ExpandingPorts(
+            jobs=jobs or self.jobs,  # type: ignore[arg-type]
+            submission=self.submission(**changes),
+        )
+
+    def ending(self, **changes: object) -> EndingPorts:
+        ports: dict[str, object] = {
+            "jobs": self.jobs,
+            "ledgers": self.ledgers,
+            "seeds": self.seeds,
+            "store": self.store,
+            "warn": self.warn,
+        }
+        return EndingPorts(**(ports | changes))  # type: ignore[arg-type]
+
+    def advancing(self, **changes: object) -> AdvancingPorts:
+        ports: dict[str, object] = {
+            "expanding": self.expanding(),
+            "ending": self.ending(),
+            "watch": self.watch,
+            "warn": self.warn,
+        }
+        return AdvancingPorts(**(ports | changes))  # type: ignore[arg-type]
+
     def work(self, pages: dict[str, object], **changes: object) -> WorkPorts:
         ports: dict[str, object] = {
             "config": self,
@@ -362,6 +391,7 @@ class World:
             "seeding": self.seeding(),
             "draining": self.draining(),
             "cancelling": self.cancelling(),
+            "advancing": self.advancing(),
             "clock": self.clock,
             "remaining": lambda: 600.0,
             "jitter": lambda: 1.0,

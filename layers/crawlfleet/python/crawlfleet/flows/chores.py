@@ -1,8 +1,8 @@
 """What a worker does for the fleet beside its pages, in rounds: each method blocks, in a thread.
 
 It looks whether others died and has them replaced, asks whether it is one too many, recovers what
-is lost and ends cancelled jobs when it is its turn, hands out seeds, and stores the items of the
-data queue.
+is lost and ends cancelled jobs when it is its turn, makes tasks of jobs, hands out seeds, and
+stores the items of the data queue.
 """
 
 import threading
@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from crawlfleet.flows.advancing import TURN as ADVANCING
+from crawlfleet.flows.advancing import advance, can_advance
 from crawlfleet.flows.cancelling import ROUND_SECONDS, cancel_jobs
 from crawlfleet.flows.draining import Drainer
 from crawlfleet.flows.recovery import TURN as RECOVERY
@@ -28,6 +30,9 @@ SOW_SECONDS: Final = 0.5
 DRAIN_SECONDS: Final = 2.0
 MUSTER_SECONDS: Final = 5.0
 CANCEL_SECONDS: Final = 2.0
+ADVANCE_SECONDS: Final = 1.0
+#: How long a round of tasks goes on: pages are read by the same processor.
+ADVANCE_ROUND_SECONDS: Final = 3.0
 #: How long a worker that ends lets a round end that is on its way.
 ROUND_END_SECONDS: Final = 3.0
 
@@ -59,6 +64,7 @@ class Chores:
         self._time_left = time_left
         self._recovering = threading.Lock()
         self._sowing = threading.Lock()
+        self._advancing = threading.Lock()
         self._ending = False
         #: Whether this worker is to leave, whatever there is to do.
         self.is_surplus = False
@@ -90,6 +96,23 @@ class Chores:
 
         with self._recovering:
             recover(ports.recovery, ports.config.current(), self._id, ports.clock(), time_left)
+
+    def advance(self) -> None:
+        """Make tasks of jobs, and end those that have none open, if it is this worker's turn."""
+        ports, until = self._ports, time.monotonic() + ADVANCE_ROUND_SECONDS
+
+        def time_left() -> float:
+            return 0.0 if self._ending else min(self._time_left(), until - time.monotonic())
+
+        with self._advancing:
+            if time_left() > 0:
+                tree = ports.config.current()
+                done = advance(ports.advancing, tree, self._id, ports.clock, time_left)
+                self._report.tasks += done.tasks
+
+    def can_advance(self) -> bool:
+        """Whether there is a job that tasks can be made of."""
+        return can_advance(self._ports.advancing, self._ports.clock())
 
     def sow(self) -> int:
         """Make requests of seeds that are due; how many."""
@@ -130,6 +153,11 @@ class Chores:
             self._recovering.release()
         else:
             self._ports.recovery.watch.end_turn(RECOVERY, self._id)
+        # A batch stands written down, for others to go on with.
+        if self._advancing.acquire(timeout=ROUND_END_SECONDS):
+            self._advancing.release()
+        else:
+            self._ports.advancing.watch.end_turn(ADVANCING, self._id)
         # Seeds that are handed out here are to have their requests before this is frozen.
         if self._sowing.acquire(timeout=ROUND_END_SECONDS):
             self._sowing.release()

@@ -8,8 +8,8 @@ One worker is six kinds of coroutines around one set of held requests::
               tells the fleet what was seen of hosts (flows.settling, flows.account)
     keeper    renews leases (flows.owning), gives back what a detached worker must not keep
     heeder    lets go what is held of jobs that are being cancelled (flows.heeding)
-    chores    look whether other workers died, recover what is lost, hand out seeds, store items
-              of the data queue, each in its own rounds (flows.chores)
+    chores    look whether other workers died, recover what is lost, make tasks of jobs, hand out
+              seeds, store items of the data queue, each in its own rounds (flows.chores)
 
 and a heart that beats in a thread of its own.
 
@@ -75,8 +75,8 @@ CARD_HOSTS: Final = 200
 ACCOUNT_SECONDS: Final = 5.0
 
 #: Calls of the parts that run at once beside: lease and claim, renew, account, watch, recover,
-#: sow, drain, muster, heed, cancel.
-THREADS: Final = SETTLED_LANES + 10
+#: sow, drain, advance, muster, heed, cancel.
+THREADS: Final = SETTLED_LANES + 11
 
 #: What a request's timeline says of the worker that stopped because of this.
 _WHY_HANDED_BACK: Final = {
@@ -220,6 +220,7 @@ class Worker:
             asyncio.create_task(self._repeatedly(chores.CANCEL_SECONDS, self._chores.cancel)),
             asyncio.create_task(self._repeatedly(chores.SOW_SECONDS, self._chores.sow)),
             asyncio.create_task(self._repeatedly(chores.DRAIN_SECONDS, self._chores.drain)),
+            asyncio.create_task(self._repeatedly(chores.ADVANCE_SECONDS, self._chores.advance)),
             asyncio.create_task(self._mustered()),
         ]
         try:

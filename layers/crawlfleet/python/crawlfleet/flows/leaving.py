@@ -82,9 +82,13 @@ class Leaving:
             items = await self._threaded(self._ports.draining.queue.waiting, lanes)
             now = self._ports.clock()
             loads = await self._threaded(self._ports.queue.loads, lanes, now)
+            soon = to_ms(now + LINGER)
+            if made or any(items):
+                return True
+            if any(load.ready or (load.next_ts or soon) < soon for load in loads):
+                return True
+            # Tasks that are yet to be made are work, too.
+            return await self._threaded(self._chores.can_advance)
         except Exception as error:  # noqa: BLE001  the tick finds what this one cannot see
             self._ports.warn("whether there is more work is not known", error)
             return False
-        soon = to_ms(now + LINGER)
-        ready = any(load.ready or (load.next_ts or soon) < soon for load in loads)
-        return bool(made or any(items) or ready)

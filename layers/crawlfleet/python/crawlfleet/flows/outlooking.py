@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from itertools import zip_longest
 from typing import Final
 
+from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.glimpsing import Glimpses
 from crawlfleet.model.biz import Biz, Tree
@@ -22,7 +23,7 @@ from crawlfleet.policy.plans import latest_first, seconds_left
 from crawlfleet.policy.polite_rate import allowed_rate, coverage
 from crawlfleet.policy.politeness import limits_for
 from crawlfleet.policy.rates import rates as rates_of
-from crawlfleet.ports import DataQueue, Hosts, Outlook, Overview, RequestStore
+from crawlfleet.ports import DataQueue, Hosts, JobStore, Outlook, Overview, RequestStore
 
 #: What is due within this is work of now.
 SOON: Final = timedelta(seconds=10)
@@ -48,6 +49,7 @@ class OutlookPorts:
     data: DataQueue
     hosts: Hosts
     store: RequestStore
+    jobs: JobStore
     warn: Callable[[str, Exception], None]
     steady: Callable[[], float] = time.monotonic
 
@@ -80,6 +82,7 @@ def look_ahead(
     return Demand(
         lanes=(
             *stores,
+            *_unmade(ports, now),
             *(
                 _demand(view, one, now, paces.get(view.lane.path), lately.get(view.lane))
                 for view, one in zip(views, rates, strict=True)
@@ -87,6 +90,16 @@ def look_ahead(
         ),
         polite_per_second=math.inf if items else _together(rates),
     )
+
+
+def _unmade(ports: OutlookPorts, now: datetime) -> list[LaneDemand]:
+    """What jobs ask for whose tasks are yet to be made: somebody who makes them."""
+    try:
+        waiting = ports.jobs.expandable(1, now)
+    except StoreUnavailableError as error:
+        ports.warn("whether jobs are to be made into tasks is not known", error)
+        return []
+    return [LaneDemand(backlog=1)] if waiting else []
 
 
 class _View:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from crawlfleet.flows.advancing import AdvancingPorts
 from crawlfleet.flows.cancelling import CancellingPorts
 from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
@@ -55,6 +56,7 @@ class WorkPorts:
     seeding: SeedingPorts
     draining: DrainPorts
     cancelling: CancellingPorts
+    advancing: AdvancingPorts
     clock: Clock
     remaining: Callable[[], float]
     jitter: Callable[[], float]

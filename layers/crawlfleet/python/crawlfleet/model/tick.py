@@ -17,6 +17,7 @@ class TickPart(StrEnum):
     """What a tick is made of; each part fails by itself."""
 
     SCHEDULES = "schedules"
+    JOBS = "jobs"
     PAGES = "pages"
     SEEDS = "seeds"
     CANCELLING = "cancelling"

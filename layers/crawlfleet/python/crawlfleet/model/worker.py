@@ -17,7 +17,8 @@ class WorkReport(msgspec.Struct, kw_only=True):
     """Counts of one consumer invocation and where its time went, phase by phase in seconds.
 
     ``put_aside`` had no turn at their host yet, ``saved`` were answered with 304, ``links`` is how
-    many new ones were found to go on with, ``items`` how many came from data queues. ``lost`` were
+    many new ones were found to go on with, ``items`` how many came from data queues, ``tasks`` how
+    many it made of jobs. ``lost`` were
     another's before their outcome could be written, ``left`` could not be begun or written for want
     of their node; both are done again. ``cancelled`` were let go with their job. ``buried`` are
     other workers that it found dead. Phases overlap: a worker fetches many pages at once, so
@@ -35,6 +36,7 @@ class WorkReport(msgspec.Struct, kw_only=True):
     saved: int = 0
     links: int = 0
     items: int = 0
+    tasks: int = 0
     lost: int = 0
     left: int = 0
     cancelled: int = 0

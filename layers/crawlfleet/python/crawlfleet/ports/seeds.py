@@ -95,6 +95,13 @@ class SeedStore(Protocol):
         """Seeds in the order of ``segment/key``, after that place."""
         ...
 
+    def open_of_job(self, lane: Lane, biz: Biz, job: str, limit: int) -> list[Seed]:
+        """Seeds of a job that are ready, now or later, or handed out; in no order.
+
+        It reads what is open of the lane, and is given up after some seconds.
+        """
+        ...
+
     def of_keys(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> list[Seed]:
         """The seeds of these keys in the newest segments there are, the newest first."""
         ...

@@ -29,6 +29,7 @@ from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.cancelling import cancelling_ports
+from crawlfleet.wiring.jobs import advancing_ports
 from crawlfleet.wiring.parts import Parts
 from crawlfleet.wiring.process import keep_memory
 from crawlfleet.wiring.readers import REGISTRY, carry_spiders, check_reader
@@ -74,6 +75,12 @@ class Consumer:
             coverages=self._coverages,
             journal=self._recovery.journal,
             warn=parts.warn,
+        )
+        self._advancing = advancing_ports(
+            parts,
+            replace(submission_ports(parts), waker=_Awake()),
+            self._seeding.seeds,
+            self._recovery.watch,
         )
         self._staffing = StaffingPorts(
             staffing=parts.staffing, workers=parts.workers, waker=parts.waker, warn=parts.warn
@@ -145,6 +152,7 @@ class Consumer:
                 seeding=self._seeding,
                 draining=self._draining,
                 cancelling=self._cancelling,
+                advancing=self._advancing,
                 clock=self._clock,
                 remaining=remaining,
                 jitter=random.random,

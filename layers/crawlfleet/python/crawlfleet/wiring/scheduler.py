@@ -23,6 +23,7 @@ from crawlfleet.adapters.redis_queue.ticks import RedisTicks
 from crawlfleet.edge.alarms import Alarm, alarms_in
 from crawlfleet.edge.starts import is_start
 from crawlfleet.errors import NoConfigurationError
+from crawlfleet.flows.advancing import advance
 from crawlfleet.flows.cancelling import ROUND_SECONDS, cancel_jobs
 from crawlfleet.flows.firing import FiringPorts
 from crawlfleet.flows.outlooking import OutlookPorts
@@ -40,6 +41,7 @@ from crawlfleet.model.tick import TickPart
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.cancelling import cancelling_ports
 from crawlfleet.wiring.event_starts import EventStarts
+from crawlfleet.wiring.jobs import advancing_ports
 from crawlfleet.wiring.parts import Parts, now
 from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
 from crawlfleet.wiring.seeding import seeding_ports
@@ -47,8 +49,21 @@ from crawlfleet.wiring.submissions import submission_ports
 
 #: A look at the workers takes so long at most, where parts are slow to answer.
 SCALING_SECONDS: Final = 25.0
+#: Tasks are made for so long in a tick, and while as much is left for the rest of it: workers go
+#: on with them.
+JOBS_SECONDS: Final = 15.0
+JOBS_MARGIN_SECONDS: Final = 45.0
 #: What of a tick makes work for workers, or makes them fewer.
-_CHANGES: Final = ["fires", "recrawled", "seeded", "buried", "requeued", "orphans", "corrected"]
+_CHANGES: Final = [
+    "fires",
+    "tasks",
+    "recrawled",
+    "seeded",
+    "buried",
+    "requeued",
+    "orphans",
+    "corrected",
+]
 
 
 class Scheduler:
@@ -83,6 +98,9 @@ class Scheduler:
             metrics=metrics,
             say=parts.log.warning,
         )
+        self._advancing = advancing_ports(
+            parts, self._submission, self._seeding.seeds, self._recovery.watch
+        )
         self._scaling = ScalingPorts(
             ahead=OutlookPorts(
                 outlook=RedisOutlook(parts.redis),
@@ -90,6 +108,7 @@ class Scheduler:
                 data=self._data,
                 hosts=self._hosts,
                 store=parts.store,
+                jobs=self._advancing.expanding.jobs,
                 warn=warn,
             ),
             staffing=parts.staffing,
@@ -154,6 +173,14 @@ class Scheduler:
             done["fires"] = run_due(self._firing, tree, now(), time_left, faults.warn)
         with faults.within(TickPart.CANCELLING, "jobs could not be cancelled"):
             done["cancelled"] = self._cancel(tree, name, time_left)
+        with faults.within(TickPart.JOBS, "jobs could not go on"):
+            until = time.monotonic() + JOBS_SECONDS
+
+            def left() -> float:
+                return min(until - time.monotonic(), time_left() - JOBS_MARGIN_SECONDS)
+
+            advanced = advance(self._advancing, tree, name, now, left)
+            done |= {"tasks": advanced.tasks, "jobs_ended": advanced.ended}
         with faults.within(TickPart.PAGES, "due pages could not be submitted"):
             done["recrawled"] = resubmit_due(self._recrawl, tree, now(), time_left)
         with faults.within(TickPart.SEEDS, "seeds could not be handed out"):

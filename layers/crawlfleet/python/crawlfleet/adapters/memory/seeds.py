@@ -155,6 +155,16 @@ class MemorySeeds:
             ]
         return found[:limit]
 
+    def open_of_job(self, lane: Lane, biz: Biz, job: str, limit: int) -> list[Seed]:
+        """See ports.SeedStore.open_of_job."""
+        with self._lock:
+            found = [
+                seed
+                for seed in self._of(lane, biz).values()
+                if seed.offer.job == job and seed.state in {SeedState.READY, SeedState.HANDED}
+            ]
+        return found[:limit]
+
     def of_keys(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> list[Seed]:
         """See ports.SeedStore.of_keys."""
         with self._lock:

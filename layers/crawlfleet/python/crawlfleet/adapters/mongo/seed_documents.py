@@ -8,6 +8,7 @@ A seed::
     offered  when it was offered
     ends     the end of its segment, None where that has none
     data     the offer in MessagePack
+    job      the job that it is of, as in the offer; missing where it is of none
     req, handed    the request that it was last handed out as, and when; tries: how often
     why      why it failed, or was released
     archived_at    ended ones alone: when the time begins for which they are kept
@@ -125,8 +126,10 @@ def key_of(seed_id: str) -> str:
 def document_of(seed: Seed) -> Document:
     """A seed as it is first stored."""
     handed = {} if seed.request is None else {"req": seed.request, "handed": seed.handed_at}
+    of_job = {} if seed.offer.job is None else {"job": seed.offer.job}
     return {
         **handed,
+        **of_job,
         "_id": seed.id,
         "state": int(seed.state),
         "due": seed.due_at,

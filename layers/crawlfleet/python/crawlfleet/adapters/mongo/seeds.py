@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from pymongo import ASCENDING, UpdateMany, UpdateOne
 from pymongo.collection import Collection
 
-from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
+from crawlfleet.adapters.mongo.connection import GLANCE_SECONDS, Document, MongoNodes, border
 from crawlfleet.adapters.mongo.documents import clean
 from crawlfleet.adapters.mongo.seed_documents import (
     BY_DUE,
@@ -227,6 +227,16 @@ class MongoSeeds:
         parts = (look(place) for place in homes(biz))
         found = heapq.merge(*parts, key=lambda document: document["_id"])
         return [seed_of(document) for document, _ in zip(found, range(limit), strict=False)]
+
+    def open_of_job(self, lane: Lane, biz: Biz, job: str, limit: int) -> list[Seed]:
+        """See ports.SeedStore.open_of_job."""
+        match = {"state": {"$lte": HANDED}, "job": job}
+        found: list[Document] = []
+        for place in homes(biz):
+            with border(GLANCE_SECONDS):
+                seeds = self._seeds(lane, biz, place)
+                found += seeds.find(match, hint=BY_DUE).limit(limit)
+        return [seed_of(document) for document in found[:limit]]
 
     def of_keys(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> list[Seed]:
         """See ports.SeedStore.of_keys: by ids, as segments are few and seeds are many."""

@@ -1,0 +1,183 @@
+"""A job made into tasks (SPEC.md C3), beside a plain submission of as many URLs as the floor.
+
+Everything but Lambda is real: MongoDB, Redis, ids from the id-issuer's code. The memory of a job
+must not depend on its size, and of its tasks none may be missing, and none be there twice.
+"""
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, cast
+
+import msgspec
+
+from benchmarks.bench import Bench, BenchError, Found
+from benchmarks.house import BIZ, LANE, PAGE_RULE, TENANT, BenchParts, tree_of
+from crawlfleet.adapters.mongo.jobs import MongoJobs
+from crawlfleet.flows.expanding import ExpandingPorts, expand
+from crawlfleet.flows.submission import SubmissionPorts, submit
+from crawlfleet.model.job import Job, JobState
+from crawlfleet.model.request import Body
+from crawlfleet.model.start import Range, Start
+from crawlfleet.model.submission import BATCH_LIMIT, Accepted, Submission
+from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.routing import all_shards
+from crawlfleet.policy.starting import url_at
+from crawlfleet.wiring.parts import now
+from crawlfleet.wiring.submissions import submission_ports
+
+#: The floor's part of the tasks: enough for a rate.
+FLOOR_PART: Final = 5
+SHARDS: Final = 2
+_BITS: Final = 1 << 64
+_STATUS: Final = Path("/proc/self/status")
+_body: Final = msgspec.msgpack.Decoder(Body)
+
+
+def run(bench: Bench) -> Found:
+    """The floor first, then the job, each on empty servers."""
+    size = bench.scale.expanded_tasks
+    start = Start(
+        pattern="https://example.org/library/{part}/page{n}.html",
+        values={"part": ("a", "b", "c", "d"), "n": Range(last=size // 4)},
+    )
+    floor = _on_empty(bench, lambda parts: _submit(parts, start, size // FLOOR_PART))
+    bench.tick("submitted")
+    found = _on_empty(bench, lambda parts: _expand(parts, start, size))
+    bench.tick("expanded")
+    ratio = found["tasks_per_s"] / floor["tasks_per_s"]
+    memory = found["rss_mb_after_all"] / found["rss_mb_after_a_tenth"]
+    return Found(
+        figures={
+            "expansion_vs_submission": ratio,
+            "expansion_tasks_per_s": found["tasks_per_s"],
+            "expansion_tasks_per_cpu_s": found["tasks_per_cpu_s"],
+            "expansion_memory": memory,
+        },
+        details={"expansion": found, "expansion, the floor": floor},
+    )
+
+
+def _on_empty(bench: Bench, work: Callable[[BenchParts], dict[str, float]]) -> dict[str, float]:
+    bench.addresses.clear()
+    tree = tree_of(shards=SHARDS, databases=("docs", "more"))
+    parts = BenchParts(bench.addresses, tree, "scheduler")
+    try:
+        return work(parts)
+    finally:
+        parts.nodes.close()
+        parts.redis.close()
+
+
+def _ports(parts: BenchParts) -> SubmissionPorts:
+    # Nobody works here, so there is a backlog of all tasks; that alone is no reason to wait.
+    return submission_ports(parts)
+
+
+def _submit(parts: BenchParts, start: Start, count: int) -> dict[str, float]:
+    """The same URLs in batches of 1,000, of one job, through the submission's own flow."""
+    ports, tree = _ports(parts), parts.config.current()
+    clock, cpu = time.perf_counter(), time.process_time()
+    for first in range(0, count, BATCH_LIMIT):
+        part = [
+            Submission(url=url_at(start, index), rule="page", job="plain")
+            for index in range(first, min(first + BATCH_LIMIT, count))
+        ]
+        receipts = submit(ports, tree, TENANT, BIZ, part, now())
+        if not all(isinstance(one, Accepted) for one in receipts):
+            raise BenchError(f"not submitted: {receipts[0]}")
+    return _rates(count, time.perf_counter() - clock, time.process_time() - cpu)
+
+
+def _expand(parts: BenchParts, start: Start, size: int) -> dict[str, float]:
+    jobs, tree = MongoJobs(parts.nodes), parts.config.current()
+    ports = ExpandingPorts(jobs=jobs, submission=_ports(parts))
+    job = jobs.create(_job(start, size))
+    memory: list[float] = []
+
+    def time_left() -> float:
+        # Asked before each batch.
+        batch = len(memory)
+        memory.append(rss_mb() if batch % 20 == 0 else memory[-1])
+        return 60.0
+
+    gc.collect()
+    clock, cpu = time.perf_counter(), time.process_time()
+    expand(ports, tree, now, time_left)
+    found = _rates(size, time.perf_counter() - clock, time.process_time() - cpu)
+    found["rss_mb_after_a_tenth"] = max(memory[: max(1, len(memory) // 10)])
+    found["rss_mb_after_all"] = max(*memory, rss_mb())
+    _check(parts, jobs.get(*job.key), size)
+    return found
+
+
+def _job(start: Start, size: int) -> Job:
+    return Job(
+        tenant=TENANT,
+        biz=BIZ,
+        name="large",
+        state=JobState.EXPANDING,
+        rule="page",
+        rule_version=PAGE_RULE.version,
+        start=start,
+        size=size,
+        created_at=from_ms(to_ms(now())),
+        by="api",
+    )
+
+
+def _rates(count: int, seconds: float, cpu: float) -> dict[str, float]:
+    return {
+        "tasks": count,
+        "seconds": seconds,
+        "cpu_seconds": cpu,
+        "tasks_per_s": count / seconds,
+        "tasks_per_cpu_s": count / cpu,
+    }
+
+
+def _check(parts: BenchParts, job: Job | None, size: int) -> None:
+    """Each task once, by a sum of the fingerprints of all URLs, and the ledger as many."""
+    if job is None or (job.state, job.expanded) != (JobState.RUNNING, size):
+        raise BenchError(f"the job is not expanded: {job}")
+    biz = parts.config.current().bizs[TENANT][BIZ]
+    ledger = parts.ledgers.audit(LANE, biz, now(), job.name)
+    if (ledger.submitted, ledger.pending, ledger.difference) != (size, size, 0):
+        raise BenchError(f"its ledger says {ledger}")
+    queued = parts.queue.depth(LANE).queued
+    if queued != size:
+        raise BenchError(f"{queued} of {size} are queued")
+    wanted = (0, 0, 0)
+    for index in range(size):
+        wanted = _added(wanted, url_at(job.start, index))
+    found = (0, 0, 0)
+    for url in _stored(parts):
+        found = _added(found, url)
+    if found != wanted:
+        raise BenchError(f"stored are {found[0]} tasks, and not the {wanted[0]} of the start")
+
+
+def _added(sums: tuple[int, int, int], url: str) -> tuple[int, int, int]:
+    """Count, sum and sum of squares: whatever is there twice for another one changes them."""
+    count, first, second = sums
+    digest = int.from_bytes(blake2b(url.encode(), digest_size=8).digest(), "big")
+    return count + 1, (first + digest) % _BITS, (second + digest * digest) % _BITS
+
+
+def _stored(parts: BenchParts) -> Iterator[str]:
+    biz = parts.config.current().bizs[TENANT][BIZ]
+    for shard in all_shards(biz):
+        name = f"{BIZ}.{biz.collection}_{shard.number:03d}"
+        requests = parts.nodes.collection(shard.node, TENANT, shard.database, name)
+        for document in requests.find({}, {"data": True, "_id": False}, batch_size=10_000):
+            yield _body.decode(cast("bytes", document["data"])).url
+
+
+def rss_mb(status: Path = _STATUS) -> float:
+    """What this process takes of memory now; 0 where the system does not tell."""
+    if not status.exists():
+        return 0.0
+    lines = status.read_text().splitlines()
+    return next((int(one.split()[1]) / 1024 for one in lines if one.startswith("VmRSS:")), 0.0)

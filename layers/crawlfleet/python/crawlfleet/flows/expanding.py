@@ -1,0 +1,256 @@
+"""Expansion (SPEC.md C3): a job becomes tasks, a batch at a time, each of them once.
+
+A batch is written down first, with the ids and the time that its requests will have. Whoever comes
+second, or comes back after a crash, however much later, finds it and goes on with the same ids: the
+route of a request depends on them, so it is found where it would have been stored. Only a batch at
+a time is in memory, whatever the size of the job.
+
+Jobs take turns, tenants among themselves first, and each turn has a bounded number of batches. What
+does not go on says why (``trouble``), waits longer and longer, and holds up nobody else.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from crawlfleet.errors import (
+    BacklogFullError,
+    ConfigError,
+    CrawlfleetError,
+    RejectedError,
+    StoreError,
+    StoreUnavailableError,
+    UnknownBizError,
+    UnknownRuleError,
+)
+from crawlfleet.flows.configuration import biz_of
+from crawlfleet.flows.submission import SubmissionPorts, make_room, persist_and_enqueue
+from crawlfleet.model.biz import Biz, Tree
+from crawlfleet.model.ids import RequestId
+from crawlfleet.model.job import MOST_REFUSALS, Job, JobState, TaskBatch
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Body, Request
+from crawlfleet.model.submission import BATCH_LIMIT, Receipt, Refused
+from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.job_turns import after_trouble, when_crowded
+from crawlfleet.policy.starting import url_at
+from crawlfleet.policy.target import problem_with
+from crawlfleet.ports import JobStore
+
+#: Jobs that are looked up at once, and batches that each of them makes before others have a turn.
+JOBS_A_ROUND: Final = 20
+BATCHES_A_TURN: Final = 5
+#: What is quoted of a URL that is refused.
+_QUOTED: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpandingPorts:
+    """What making tasks needs of the world."""
+
+    jobs: JobStore
+    submission: SubmissionPorts
+
+
+@dataclass(slots=True)
+class Expanded:
+    """What came of it: batches closed, and tasks of them that are stored, by this or earlier."""
+
+    batches: int = 0
+    tasks: int = 0
+
+
+def expand(
+    ports: ExpandingPorts,
+    tree: Tree,
+    clock: Callable[[], datetime],
+    time_left: Callable[[], float],
+) -> Expanded:
+    """Make tasks of whatever job is due until there is none, or no time left.
+
+    Any number may do this at once, and any of them may die: a task is made once.
+
+    Raises:
+        StoreUnavailableError: the home node, which keeps the jobs, does not answer.
+    """
+    done = Expanded()
+    while time_left() > 0:
+        due = ports.jobs.expandable(JOBS_A_ROUND, clock())
+        for job in due:
+            if time_left() <= 0:
+                break
+            _take_turn(ports, tree, job, clock, time_left, done)
+        if not due:
+            break
+    return done
+
+
+def _take_turn(
+    ports: ExpandingPorts,
+    tree: Tree,
+    job: Job,
+    clock: Callable[[], datetime],
+    time_left: Callable[[], float],
+    done: Expanded,
+) -> None:
+    """A job's turn; whatever keeps it from going on is kept with it, for people."""
+    trouble, wait = None, timedelta()
+    try:
+        _make_some(ports, tree, job, clock, time_left, done)
+    except BacklogFullError as error:
+        trouble, wait = str(error), when_crowded(error.retry_after_seconds)
+    except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
+        trouble, wait = _trouble(error), after_trouble(job.troubles)
+        if not isinstance(error, RejectedError):
+            name = "/".join(job.key)
+            ports.submission.warn(f"job {name} makes no tasks for now", error)
+    now = clock()
+    ports.jobs.look(job, now, trouble, now + wait)
+
+
+def _trouble(error: Exception) -> str:
+    """What is said of it to the job's owner: nothing of hosts, and of other tenants."""
+    if isinstance(error, UnknownBizError | UnknownRuleError):
+        return str(error)
+    if isinstance(error, ConfigError):
+        return "the biz has no valid document"
+    if isinstance(error, StoreUnavailableError):
+        return "a part that stores its tasks does not answer; it is tried again"
+    if isinstance(error, CrawlfleetError):
+        return f"its tasks cannot be made now ({type(error).__name__}); it is tried again"
+    return "its tasks cannot be made, for a reason that nobody foresaw; it is tried again"
+
+
+def _make_some(
+    ports: ExpandingPorts,
+    tree: Tree,
+    brief: Job,
+    clock: Callable[[], datetime],
+    time_left: Callable[[], float],
+    done: Expanded,
+) -> None:
+    job = ports.jobs.get(*brief.key)
+    try:
+        lane, biz = biz_of(tree, brief.tenant, brief.biz)
+    except UnknownBizError:
+        if job is not None and job.batch is not None and job.state is JobState.CANCELLING:
+            # Nobody can store these any more, and nobody wants them.
+            ports.jobs.close_batch(job, job.batch, clock())
+            return
+        raise
+    for _ in range(BATCHES_A_TURN):
+        if job is None or time_left() <= 0:
+            break
+        if job.batch is None:
+            if job.state is not JobState.EXPANDING:
+                break
+            job = _open(ports, tree, lane, biz, job, clock())
+        elif job.state is JobState.EXPANDING:
+            _room_for(ports, tree, lane, biz, len(job.batch.ids), clock())
+        if job is not None and job.batch is not None:
+            tasks, refused, reasons = _store(ports.submission, lane, biz, job, job.batch, clock())
+            job = ports.jobs.close_batch(job, job.batch, clock(), refused, reasons)
+            done.batches += 1
+            done.tasks += tasks
+
+
+def _open(
+    ports: ExpandingPorts, tree: Tree, lane: Lane, biz: Biz, job: Job, now: datetime
+) -> Job | None:
+    """Write the next batch down; the job as it stands, perhaps with a batch of another's."""
+    reader = biz.reader(job.rule)
+    if reader is None:
+        raise _no_rule(job)
+    # A biz that takes little at once gets little at once.
+    count = min(BATCH_LIMIT, job.size - job.expanded, max(1, biz.intake.max_backlog))
+    _room_for(ports, tree, lane, biz, count, now)
+    if reader.version == job.rule_version:
+        ports.submission.rules.freeze(lane, job.rule, reader)
+    batch = TaskBatch(
+        first=job.expanded,
+        ids=tuple(ports.submission.ids.take(lane, biz.id_kind, count)),
+        queued_at=from_ms(to_ms(now)),
+    )
+    return ports.jobs.open_batch(job, batch)
+
+
+def _room_for(
+    ports: ExpandingPorts, tree: Tree, lane: Lane, biz: Biz, count: int, now: datetime
+) -> None:
+    # The rate is the clients': a job is one call, whatever it becomes.
+    limits = replace(biz.intake, per_second=None)
+    fitting = max(1, min(count, limits.max_backlog))
+    make_room(ports.submission, tree, lane, fitting, limits, now)
+
+
+def _store(
+    ports: SubmissionPorts, lane: Lane, biz: Biz, job: Job, batch: TaskBatch, now: datetime
+) -> tuple[int, int, list[str]]:
+    """Store a batch; how many tasks are, how many are not to be, and why some of those are not.
+
+    Raises:
+        CrawlfleetError: some are not stored and shall be: the batch stays open.
+    """
+    if biz.reader(job.rule) is None and job.state is JobState.EXPANDING:
+        raise _no_rule(job)
+    requests, reasons = [], []
+    for index, an_id in enumerate(batch.ids, batch.first):
+        request = _request(job, batch, index, an_id)
+        fault = problem_with(request.body.url)
+        if fault is None:
+            requests.append(request)
+        else:
+            reasons.append(_reason(request, fault))
+    if (now - batch.queued_at).total_seconds() >= biz.ttl_seconds:
+        # What is not there may have been, and have gone with the TTL: none is made twice.
+        found = [one for one in requests if ports.store.get(lane, biz, one.id) is not None]
+        known = {one.id for one in found}
+        why = "its batch stood open for longer than the biz's ttl_seconds"
+        reasons += [_reason(one, why) for one in requests if one.id not in known]
+        requests = found
+    for request, receipt in zip(requests, _persist(ports, lane, biz, requests, now), strict=True):
+        if isinstance(receipt, Refused):
+            if receipt.error.retryable or not isinstance(receipt.error, StoreError):
+                raise receipt.error
+            reasons.append(_reason(request, "cannot be stored"))
+    return len(batch.ids) - len(reasons), len(reasons), reasons[:MOST_REFUSALS]
+
+
+def _persist(
+    ports: SubmissionPorts, lane: Lane, biz: Biz, requests: Sequence[Request], now: datetime
+) -> list[Receipt]:
+    ids = frozenset(request.id for request in requests)
+    try:
+        return persist_and_enqueue(ports, lane, biz, requests, now, repeatable=ids)
+    except StoreError as error:
+        if error.retryable:
+            raise
+        if len(requests) == 1:
+            return [Refused(error)]
+        # Of one another try will not help, and not one was stored: which is it?
+        half = len(requests) // 2
+        parts = (requests[:half], requests[half:])
+        return [receipt for part in parts for receipt in _persist(ports, lane, biz, part, now)]
+
+
+def _request(job: Job, batch: TaskBatch, index: int, an_id: RequestId) -> Request:
+    """Task ``index`` of the job, ever the same one."""
+    return Request(
+        id=an_id,
+        tenant=job.tenant,
+        biz=job.biz,
+        queued_at=batch.queued_at,
+        body=Body(url=url_at(job.start, index), rule=job.rule, rule_version=job.rule_version),
+        job=job.name,
+    )
+
+
+def _reason(request: Request, fault: str) -> str:
+    return f"{request.body.url[:_QUOTED]}: {fault}"
+
+
+def _no_rule(job: Job) -> UnknownRuleError:
+    return UnknownRuleError(f"this biz has no rule called {job.rule[:64]!r} any more")

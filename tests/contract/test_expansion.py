@@ -1,0 +1,168 @@
+"""Expansion on a real MongoDB and a real Redis: several at once make each task once."""
+
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from threading import Barrier, Lock
+
+from crawlfleet.adapters.memory.rules import MemoryRules
+from crawlfleet.adapters.memory.submission_keys import MemorySubmissionKeys
+from crawlfleet.adapters.memory.workers import MemoryWorkers
+from crawlfleet.adapters.mongo.jobs import MongoJobs
+from crawlfleet.adapters.mongo.ledgers import MongoLedgers
+from crawlfleet.adapters.mongo.store import MongoRequestStore
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.intake import RedisIntake
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.flows.expanding import ExpandingPorts, expand
+from crawlfleet.flows.submission import SubmissionPorts
+from crawlfleet.model.biz import Biz, IntakeLimits, Stage, Tenant, Tree
+from crawlfleet.model.job import Job, JobState
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.start import Range, Start
+from crawlfleet.model.times import to_ms
+from crawlfleet.policy.starting import url_at
+from tests.contract.job_cases import OwnControl, a_job
+from tests.contract.store_cases import NOW, a_biz, a_generation, nodes_at, snowflakes
+
+
+class Ids:
+    """Snowflakes from one place, whoever asks."""
+
+    def __init__(self) -> None:
+        self._given, self._lock = 0, Lock()
+
+    def take(self, lane: Lane, kind: object, count: int) -> list[int | str]:
+        with self._lock:
+            at, self._given = self._given, self._given + count
+        return list(snowflakes(at + count)[at:])
+
+
+class Nobody:
+    """There is nobody to wake."""
+
+    def wake(self, count: int) -> None:
+        pass
+
+
+class Site:
+    """A lane, its jobs, and an expander for each who asks."""
+
+    def __init__(self, uri: str, redis: RedisConnection, tenant: str) -> None:
+        self.control = OwnControl(uri)
+        self.jobs = MongoJobs(self.control)
+        self.lane = Lane(tenant, "docs", "main")
+        self.biz: Biz = a_biz(generations=(a_generation(nodes=("east",)),))
+        self.redis, self.ids = redis, Ids()
+        self.tree = Tree(
+            revision="1",
+            stage=Stage(),
+            tenants={tenant: Tenant()},
+            bizs={tenant: {"docs": self.biz}},
+        )
+
+    def expander(self, store: object) -> ExpandingPorts:
+        def warn(message: str, error: Exception) -> None:
+            assert isinstance(error, StoreUnavailableError), (message, error)
+
+        return ExpandingPorts(
+            jobs=self.jobs,
+            submission=SubmissionPorts(
+                ids=self.ids,
+                store=store,  # type: ignore[arg-type]
+                queue=RedisQueue(self.redis),
+                rules=MemoryRules(),
+                keys=MemorySubmissionKeys(),
+                intake=RedisIntake(self.redis),
+                workers=MemoryWorkers(),
+                waker=Nobody(),
+                warn=warn,
+            ),
+        )
+
+    def job(self) -> Job:
+        found = self.jobs.get(self.lane.tenant, "docs", "june")
+        assert found is not None
+        return found
+
+
+@contextmanager
+def a_site(uri: str, redis: RedisConnection, tenant: str) -> Iterator[Site]:
+    site = Site(uri, redis, tenant)
+    try:
+        yield site
+    finally:
+        site.control.client("home").drop_database(site.control.name)
+        site.control.close()
+
+
+def test_several_expanders_at_once_make_each_task_once(
+    mongo_uri: str, redis_connection: RedisConnection, tenant: str
+) -> None:
+    with nodes_at(mongo_uri) as nodes, a_site(mongo_uri, redis_connection, tenant) as site:
+        start = Start(pattern="https://site.example/{n}", values={"n": Range(last=5_500)})
+        site.jobs.create(a_job(tenant, start=start))
+        together = Barrier(3)
+
+        def work(_: int) -> None:
+            ports = site.expander(MongoRequestStore(nodes))
+            together.wait()
+            until = iter(range(10_000, 0, -1))
+            expand(ports, site.tree, lambda: NOW, lambda: float(next(until)))
+
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(work, range(3)))
+        # Whoever met another on the way waits a little, and none may be left to go on.
+        later = NOW + timedelta(minutes=10)
+        left = iter([60.0] * 99 + [0.0] * 9)
+        expand(site.expander(MongoRequestStore(nodes)), site.tree, lambda: later, left.__next__)
+
+        job = site.job()
+        assert (job.state, job.expanded, job.batch) == (JobState.RUNNING, 5_500, None)
+        ledger = MongoLedgers(nodes).audit(site.lane, site.biz, NOW, "june")
+        assert (ledger.submitted, ledger.pending, ledger.difference) == (5_500, 5_500, 0)
+        assert made(nodes, site) == Counter(url_at(start, index) for index in range(5_500))
+
+
+def made(nodes: OwnControl, site: Site) -> Counter[str]:
+    found: Counter[str] = Counter()
+    after = None
+    store = MongoRequestStore(nodes)
+    while page := store.find(
+        site.lane, site.biz, state=0, since=None, after=after, limit=1_000, now=NOW
+    ):
+        found.update(one.request.body.url for one in page)
+        last = page[-1].request
+        after = (to_ms(last.queued_at), str(last.id))
+    return found
+
+
+def test_a_biz_with_little_room_in_redis_gets_its_tasks_as_there_is_room(
+    mongo_uri: str, redis_connection: RedisConnection, tenant: str
+) -> None:
+    with nodes_at(mongo_uri) as nodes, a_site(mongo_uri, redis_connection, tenant) as site:
+        limited = a_biz(
+            generations=(a_generation(nodes=("east",)),), intake=IntakeLimits(max_backlog=100)
+        )
+        site.tree = Tree(
+            revision="1",
+            stage=Stage(),
+            tenants={tenant: Tenant()},
+            bizs={tenant: {"docs": limited}},
+        )
+        start = Start(pattern="https://site.example/{n}", values={"n": Range(last=250)})
+        site.jobs.create(a_job(tenant, start=start))
+        queue, ports = RedisQueue(redis_connection), site.expander(MongoRequestStore(nodes))
+        seen = []
+        for minute in range(3):
+            at = NOW + timedelta(minutes=minute)
+            expand(ports, site.tree, lambda at=at: at, lambda: 60.0)
+            seen.append((site.job().expanded, site.job().trouble is not None))
+            entries = queue.lease(site.lane, "w:1", 1_000, at, at + timedelta(minutes=1))
+            queue.finish(site.lane, "w:1", entries, len(entries), at)
+
+        assert seen == [(100, True), (200, True), (250, False)]
+        assert site.job().state is JobState.RUNNING

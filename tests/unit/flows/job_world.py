@@ -1,0 +1,81 @@
+"""Jobs in the world in memory, and what is to be true of them however they were expanded."""
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from crawlfleet.flows.expanding import Expanded, expand
+from crawlfleet.flows.starting import StartingPorts, start_job
+from crawlfleet.model.job import Job, JobOrder
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Request
+from crawlfleet.model.start import Range, Start
+from crawlfleet.policy.starting import url_at
+from tests.unit.flows.world import DOCS, World, make_biz, make_tree
+
+
+class NoSpiders:
+    """No spider is kept."""
+
+    def get(self, *_: object) -> None:
+        return None
+
+
+def numbers(count: int) -> Start:
+    return Start(pattern="https://example.org/{n}", values={"n": Range(last=count)})
+
+
+def begin(world: World, start: Start | int = 3, name: str = "june", tenant: str = "default") -> Job:
+    ports = StartingPorts(jobs=world.jobs, spiders=NoSpiders(), rules=world.rules)  # type: ignore[arg-type]
+    start = numbers(start) if isinstance(start, int) else start
+    order = JobOrder(tenant=tenant, biz="docs", by="api", name=name, start=start)
+    return start_job(ports, world.tree, order, world.now)
+
+
+def run(
+    world: World,
+    *,
+    rounds: int = 1,
+    jobs: object = None,
+    time_left: Callable[[], float] | None = None,
+    **changes: object,
+) -> Expanded:
+    """Expand until nothing is due; again after the longest wait for each further round."""
+    done = Expanded()
+    for number in range(rounds):
+        if number:
+            world.now += timedelta(minutes=5)
+        left = time_left or (lambda: 60.0)
+        made = expand(world.expanding(jobs, **changes), world.tree, world.clock, left)
+        done.batches += made.batches
+        done.tasks += made.tasks
+    return done
+
+
+def job_of(world: World, name: str = "june", tenant: str = "default") -> Job:
+    found = world.jobs.get(tenant, "docs", name)
+    assert found is not None
+    return found
+
+
+def tasks(world: World, name: str = "june", lane: Lane = DOCS) -> list[Request]:
+    kept = world.store.state.of(lane).requests.values()
+    return [one.request for one in kept if one.request.job == name]
+
+
+def assert_exact(world: World, name: str = "june", lane: Lane = DOCS) -> None:
+    """Every task of the start exists once, and the ledger knows as many."""
+    job = job_of(world, name, lane.tenant)
+    made = Counter(request.body.url for request in tasks(world, name, lane))
+    assert made == Counter(url_at(job.start, index) for index in range(job.size))
+    assert job.expanded == job.size
+    assert job.batch is None
+    ledger = world.ledgers.audit(lane, world.biz, world.now, name)
+    assert (ledger.submitted, ledger.difference) == (job.size, 0)
+
+
+def bounded(world: World, **intake: object) -> None:
+    """Give the biz of both tenants limits."""
+    world.tree = make_tree(make_biz(intake=replace(world.biz.intake, **intake)))

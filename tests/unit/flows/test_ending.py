@@ -1,0 +1,283 @@
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.flows import ending
+from crawlfleet.flows.advancing import TERM, TURN, advance, can_advance
+from crawlfleet.flows.ending import end_jobs
+from crawlfleet.model.job import JobState
+from crawlfleet.model.outcome import Dead, Done
+from crawlfleet.model.request import Claim, Entry, Request
+from crawlfleet.model.seed import Offer, Seed, SeedState
+from crawlfleet.model.times import to_ms
+from crawlfleet.policy.seedkey import seed_key
+from tests.unit.flows.job_world import begin, job_of, run, tasks
+from tests.unit.flows.world import DOCS, Broken, Failing, World
+
+UNTIL = timedelta(minutes=1)
+
+
+def look(world: World, **changes: object) -> int:
+    return end_jobs(world.ending(**changes), world.tree, world.clock, lambda: 60.0)
+
+
+def later(world: World) -> None:
+    """Whatever was looked at is due again."""
+    world.now += timedelta(minutes=6)
+
+
+def work_off(world: World, *requests: Request, dead: bool = False) -> None:
+    """Have requests end as a worker does."""
+    entries = [Entry(one.id, one.biz, to_ms(one.queued_at)) for one in requests]
+    claims: list[Claim] = world.store.claim(
+        DOCS, world.biz, entries, "w", world.now, world.now + UNTIL, "w:1"
+    )
+    assert len(claims) == len(requests)
+    outcome = Dead(error="gone", reason="PageGone") if dead else Done(records=())
+    world.store.settle(DOCS, world.biz, [(one, outcome) for one in claims], "w", world.now)
+
+
+def test_a_job_is_done_when_its_ledger_has_nothing_open(world):
+    begin(world, 3)
+    run(world)
+    first, second, third = tasks(world)
+
+    assert look(world) == 0
+    work_off(world, first, second)
+    later(world)
+    assert look(world) == 0
+    assert job_of(world).state is JobState.RUNNING
+    work_off(world, third, dead=True)
+    later(world)
+
+    assert look(world) == 1
+    job = job_of(world)
+    assert (job.state, job.ended_at) == (JobState.DONE, world.now)
+    assert job.counts == {"done": 2, "dead": 1, "cancelled": 0, "expired": 0, "refused": 0}
+    assert look(world) == 0
+
+
+def test_an_empty_queue_is_no_end(world):
+    """What is stored and not queued is found by recovery; the job waits for it."""
+    begin(world, 3)
+    run(world, queue=Failing(world.queue, enqueue=9, rates=9))
+
+    assert world.queue.depth(DOCS).queued == 0
+    assert look(world) == 0
+
+
+def test_a_job_that_still_makes_tasks_is_not_done_though_those_made_are(world, monkeypatch):
+    monkeypatch.setattr("crawlfleet.flows.expanding.BATCH_LIMIT", 2)
+    begin(world, 4)
+    calls = iter([1.0, 1.0, 1.0, 0.0, 0.0])
+    run(world, time_left=lambda: next(calls))
+    work_off(world, *tasks(world))
+
+    later(world)
+    assert look(world) == 0
+    assert job_of(world).state is JobState.EXPANDING
+
+
+def test_what_was_refused_is_counted(world):
+    job = begin(world, 2)
+    world.jobs.create(
+        replace(job, name="odd", start=replace(job.start, pattern="ftp://a.example/{n}"))
+    )
+    run(world)
+
+    assert look(world) == 1
+    assert job_of(world, "odd").counts["refused"] == 2
+
+
+def test_a_job_that_is_being_cancelled_is_left_to_others(world):
+    begin(world, 2)
+    run(world)
+    work_off(world, *tasks(world))
+    world.jobs.cancel("default", "docs", "june", world.now)
+
+    later(world)
+    assert look(world) == 0
+    assert job_of(world).state is JobState.CANCELLING
+    assert job_of(world).looked_at != world.now
+
+
+# ---- what pages lead to ------------------------------------------------------------------------
+
+
+def a_seed(world: World, **changes: object) -> Seed:
+    url = "https://example.org/next"
+    facts: dict = {
+        "key": seed_key(url).hex(),
+        "segment": "always",
+        "offer": Offer(url=url, rule="page", job="june"),
+        "state": SeedState.READY,
+        "offered_at": world.now,
+        "due_at": world.now,
+        "ends_at": None,
+    }
+    return Seed(**{**facts, **changes})
+
+
+def all_done(world: World) -> None:
+    begin(world, 2)
+    run(world)
+    work_off(world, *tasks(world))
+    later(world)
+
+
+def test_a_seed_that_waits_keeps_the_job_it_is_of(world):
+    all_done(world)
+    world.seeds.insert(DOCS, world.biz, [a_seed(world)])
+
+    assert look(world) == 0
+    world.seeds.forget(DOCS, world.biz, [a_seed(world).id])
+    later(world)
+    assert look(world) == 1
+
+
+def test_a_seed_of_another_job_keeps_nobody(world):
+    all_done(world)
+    offer = Offer(url="https://example.org/next", rule="page", job="july")
+    world.seeds.insert(DOCS, world.biz, [a_seed(world, offer=offer)])
+
+    assert look(world) == 1
+
+
+def test_a_seed_that_was_handed_out_keeps_it_until_its_request_has_ended(world):
+    all_done(world)
+    handed = a_seed(world, state=SeedState.HANDED, request=2**62, handed_at=world.now)
+    world.seeds.insert(DOCS, world.biz, [handed])
+
+    assert look(world) == 0  # its request is not stored yet
+    first = tasks(world)[0]
+    request = replace(first, id=2**62, queued_at=world.now)
+    world.store.insert(DOCS, world.biz, [request], frozenset())
+    later(world)
+    assert look(world) == 0
+    work_off(world, request)
+    later(world)
+
+    assert look(world) == 1  # though nobody has told the seed
+    assert job_of(world).counts["done"] == 3
+
+
+def test_a_job_with_more_seeds_than_are_looked_at_has_not_ended(world, monkeypatch):
+    monkeypatch.setattr(ending, "SEEDS", 1)
+    all_done(world)
+    ended = tasks(world)[0]
+    seed = a_seed(world, state=SeedState.HANDED, request=ended.id, handed_at=world.now)
+    world.seeds.insert(DOCS, world.biz, [seed])
+
+    assert look(world) == 0
+
+
+def test_seeds_that_became_tasks_while_it_was_looked_at_are_counted(world):
+    all_done(world)
+    first = tasks(world)[0]
+
+    class Quick:
+        def open_of_job(self, *_: object) -> list[Seed]:
+            request = replace(first, id=2**62, queued_at=world.now)
+            world.store.insert(DOCS, world.biz, [request], frozenset())
+            return []
+
+    assert look(world, seeds=Quick()) == 0
+    assert job_of(world).state is JobState.RUNNING
+
+
+# ---- trouble -----------------------------------------------------------------------------------
+
+
+def test_a_ledger_that_cannot_be_read_is_looked_at_again_and_stops_no_other(world):
+    all_done(world)
+    begin(world, 1, "theirs", tenant="acme")
+    run(world)
+
+    assert look(world, ledgers=Broken()) == 0
+    job = job_of(world)
+    assert job.trouble == "its ledger cannot be read now; it is looked at again"
+    assert job.due_at - world.now == timedelta(seconds=2)
+    assert len(world.warnings) == 2
+    later(world)
+    assert look(world) == 1
+    assert job_of(world).trouble is None
+
+
+def test_a_biz_that_is_gone_or_never_right_leaves_its_job_standing(world):
+    all_done(world)
+    tree = world.tree
+    world.tree = replace(tree, bizs={})
+    look(world)
+    assert job_of(world).trouble == "there is no biz called 'docs'"
+    world.tree = replace(tree, bizs={}, refused=frozenset({("default", "docs")}))
+    later(world)
+    look(world)
+    assert job_of(world).trouble == "the biz has no valid document"
+
+    world.tree = tree
+    later(world)
+    assert look(world) == 1
+
+
+def test_more_jobs_than_a_round_has_are_all_looked_at(world, monkeypatch):
+    monkeypatch.setattr(ending, "JOBS_A_ROUND", 2)
+    for number in range(5):
+        begin(world, 1, f"j{number}")
+    run(world)
+    work_off(world, *(task for number in range(5) for task in tasks(world, f"j{number}")))
+
+    assert look(world) == 5
+
+
+def test_no_job_is_looked_at_without_time(world):
+    all_done(world)
+
+    assert end_jobs(world.ending(), world.tree, world.clock, lambda: 0.0) == 0
+    times = iter([1.0, 0.0, 0.0])
+    assert end_jobs(world.ending(), world.tree, world.clock, lambda: next(times)) == 0
+
+
+# ---- rounds ------------------------------------------------------------------------------------
+
+
+def test_a_round_ends_jobs_and_makes_tasks_when_it_is_its_turn(world):
+    all_done(world)
+    begin(world, 5, "july")
+
+    done = advance(world.advancing(), world.tree, "w1", world.clock, lambda: 60.0)
+
+    assert (done.mine, done.batches, done.tasks, done.ended) == (True, 1, 5, 1)
+    assert can_advance(world.advancing(), world.now) is False
+    begin(world, 5, "august")
+    assert can_advance(world.advancing(), world.now) is True
+
+
+def test_a_round_is_one_at_a_time_and_its_turn_is_given_back(world):
+    begin(world, 5)
+    world.watch.take_turn(TURN, "other", timedelta(), TERM)
+
+    assert advance(world.advancing(), world.tree, "w1", world.clock, lambda: 60.0).mine is False
+    world.watch.end_turn(TURN, "other")
+    later(world)
+    assert advance(world.advancing(), world.tree, "w1", world.clock, lambda: 60.0).tasks == 5
+
+
+def test_while_redis_is_away_there_is_no_round(world):
+    begin(world, 5)
+    ports = world.advancing(watch=Failing(world.watch, take_turn=1, end_turn=1))
+
+    assert advance(ports, world.tree, "w1", world.clock, lambda: 60.0).mine is False
+    assert advance(ports, world.tree, "w1", world.clock, lambda: 60.0).tasks == 5
+    assert len(world.warnings) == 2
+
+
+def test_a_home_node_that_is_away_is_heard_of_and_keeps_no_turn(world):
+    begin(world, 5)
+    away = world.expanding(jobs=Failing(world.jobs, expandable=1))
+
+    with pytest.raises(StoreUnavailableError):
+        advance(world.advancing(expanding=away), world.tree, "w1", world.clock, lambda: 60.0)
+    later(world)
+    assert advance(world.advancing(), world.tree, "w2", world.clock, lambda: 60.0).tasks == 5

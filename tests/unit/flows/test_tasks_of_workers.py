@@ -1,0 +1,101 @@
+"""Jobs and the fleet: workers make tasks, stay for them, and are wanted for them."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from crawlfleet.flows import chores
+from crawlfleet.flows.advancing import TERM, TURN
+from crawlfleet.flows.execution import Worker
+from crawlfleet.flows.outlooking import look_ahead
+from crawlfleet.model.job import JobState
+from crawlfleet.model.outcome import Page
+from crawlfleet.policy.scaling import needed_workers
+from tests.unit.flows.job_world import assert_exact, begin, job_of
+from tests.unit.flows.world import DOCS, Failing, World, make_tree
+
+URLS = [f"https://example.org/{n}" for n in range(1, 121)]
+PAGES = {url: Page(url=url, status=200, headers={}, body=b"a title") for url in URLS}
+
+
+@pytest.fixture
+def world(monkeypatch, quick) -> World:
+    monkeypatch.setattr(chores, "ADVANCE_SECONDS", 0.01)
+    return World(tree=make_tree(idle_seconds=0.05, concurrency=8, batch=50))
+
+
+def work(world: World, **changes: object) -> str:
+    report = asyncio.run(Worker(world.work(dict(PAGES), **changes), "w1").run())
+    assert report.tasks == 0 or report.done > 0
+    return report.stopped_because
+
+
+def test_a_worker_makes_tasks_works_them_off_and_leaves(world):
+    begin(world, 120)
+
+    assert work(world) == "idle"
+
+    assert_exact(world)
+    ledger = world.ledgers.audit(DOCS, world.biz, world.now, "june")
+    assert (ledger.submitted, ledger.open) == (120, 0)
+
+
+def test_a_worker_stays_for_tasks_that_are_yet_to_be_made(world):
+    """Another one makes them, and dies; its turn comes to this one."""
+    begin(world, 5)
+    world.watch.take_turn(TURN, "other", timedelta(), TERM)
+    looks = []
+
+    class Jobs:
+        def expandable(self, limit, now=None):
+            looks.append(limit)
+            if len(looks) == 3:
+                world.now += TERM
+            return world.jobs.expandable(limit, now)
+
+        def __getattr__(self, name):
+            return getattr(world.jobs, name)
+
+    advancing = world.advancing(expanding=world.expanding(jobs=Jobs()))
+
+    assert work(world, advancing=advancing) == "idle"
+    assert_exact(world)
+
+
+def test_a_job_in_trouble_keeps_no_worker(world):
+    begin(world, 5)
+    world.jobs.look(job_of(world), world.now, "away", world.now + timedelta(seconds=30))
+
+    assert work(world) == "idle"
+    assert job_of(world).expanded == 0
+
+
+def test_a_worker_may_leave_where_nobody_knows_of_jobs(world):
+    begin(world, 5)
+    away = world.advancing(expanding=world.expanding(jobs=Failing(world.jobs, expandable=99)))
+
+    assert work(world, advancing=away) == "idle"
+    assert job_of(world).state is JobState.EXPANDING
+
+
+def test_tasks_yet_to_be_made_ask_for_a_worker(world):
+    limits = world.tree.stage.fleet
+
+    def needed() -> int:
+        return needed_workers(look_ahead(world.ahead(), world.tree, world.now), 1.0, limits, 9)
+
+    assert needed() == 0
+    begin(world, 100_000)
+    assert needed() == 1
+    world.jobs.look(job_of(world), world.now, "away", world.now + timedelta(seconds=30))
+    assert needed() == 0
+
+
+def test_a_home_node_that_is_away_hides_no_other_demand(world):
+    found = look_ahead(world.ahead(jobs=Failing(world.jobs, expandable=1)), world.tree, world.now)
+
+    assert found.lanes == ()
+    assert world.warnings == [
+        "whether jobs are to be made into tasks is not known: test: expandable: no answer"
+    ]
