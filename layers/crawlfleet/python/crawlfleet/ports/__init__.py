@@ -7,6 +7,7 @@ returned.
 """
 
 from crawlfleet.ports.account import DeadLetters, Journal, Ledgers, SubmissionKeys
+from crawlfleet.ports.board import JobBoard
 from crawlfleet.ports.harvest import Bizs, Coverages, DataQueue, Validator
 from crawlfleet.ports.hosts import Hosts, RobotsCache, RobotsCopy
 from crawlfleet.ports.ids import IdSource, WorkerNumbers
@@ -48,6 +49,7 @@ __all__ = [
     "IdSource",
     "IncidentBook",
     "Intake",
+    "JobBoard",
     "JobStore",
     "Journal",
     "LeaseBook",
