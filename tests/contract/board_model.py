@@ -16,7 +16,7 @@ class Model:
         #: All that ever came and went, for what must never be lost or doubled.
         self.taken_off = []
 
-    def offer(self, key, priority, weight, pool, lowered, now, wait):
+    def offer(self, key, priority, weight, pool, ago, now, wait):
         if key in self.jobs:
             return Offered.STANDING
         if key in self.begun and self.begun[key][1] > now - 60:
@@ -28,8 +28,8 @@ class Model:
             "state": "waiting",
             "weight": weight,
             "pool": pool,
-            "lowered": lowered,
-            "rank": now * 1000 - priority * GAIN_MS,
+            "lowered": 0,
+            "rank": (now - ago) * 1000 - priority * GAIN_MS,
             "until": now + wait,
             "bids": {},
             "worker": None,

@@ -77,9 +77,10 @@ class BoardMachine(RuleBasedStateMachine):
         priority=st.integers(0, 10),
         weight=st.sampled_from([1, 1, 2, 3]),
         pool=POOLS,
+        ago=st.integers(0, 3),
         wait=SECONDS,
     )
-    def offer(self, key, priority, weight, pool, wait):
+    def offer(self, key, priority, weight, pool, ago, wait):
         tenant, biz, job = key
         offer = Offer(
             tenant=tenant,
@@ -89,8 +90,9 @@ class BoardMachine(RuleBasedStateMachine):
             priority=priority,
             weight=weight,
             pool=pool,
+            since=at(self.now - ago) if ago else None,
         )
-        expected = self.model.offer(key, priority, weight, pool, 0, self.now, wait)
+        expected = self.model.offer(key, priority, weight, pool, ago, self.now, wait)
         self.ask(expected, lambda board: board.offer(offer, at(self.now), span(wait)))
         if expected is Offered.OFFERED:
             self.offered.add(key)

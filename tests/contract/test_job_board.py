@@ -146,6 +146,15 @@ def test_what_nobody_applies_for_goes_behind_all_that_is_there(board):
     assert board.due_waits(later, 9) == [("acme", "docs", "plain")]
 
 
+def test_a_board_that_is_filled_again_has_the_order_it_had(board):
+    later = NOW + timedelta(hours=1)
+    offer(board, "young", since=NOW, now=later)
+    offer(board, "old", since=NOW - timedelta(seconds=1), now=later)
+
+    assert names(board) == ["old", "young"]
+    assert board.due_waits(later, 9) == []
+
+
 # ---- one way through
 
 
@@ -278,7 +287,7 @@ def test_people_see_how_jobs_stand_and_why_nobody_applies(board):
 
     assert [one.offer.job for one in found] == ["a", "b", "c"]
     assert found[0].why_not == {"main": "memory: 2 MB left !", "eu": "link: slow"}
-    assert (found[0].since, found[0].until) == (NOW, NOW + WAIT)
+    assert (found[0].offer.since, found[0].until) == (NOW, NOW + WAIT)
     assert [one.offer.job for one in board.stands("acme", "docs", key, 9)] == ["b"]
     assert [one.offer.job for one in board.stands("acme", "news", key, 9)] in ([], ["c"])
     assert len(board.stands("acme", None, None, 1)) == 1
@@ -332,6 +341,7 @@ def test_pools_and_applications_and_their_reasons_are_bounded(board, monkeypatch
         ({"weight": 0}, "weight"),
         ({"lowered": -1}, "lowered"),
         ({"pool": "-"}, "pool"),
+        ({"since": datetime(1999, 1, 1, tzinfo=UTC)}, "since"),
         ({"pool": "a b"}, "pool"),
         ({"tenant": "*"}, "tenant"),
         ({"biz": "a/b"}, "biz"),

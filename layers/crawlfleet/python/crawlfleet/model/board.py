@@ -25,6 +25,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         weight: Its tenant's: one of 2 gets twice as many jobs awarded as one of 1.
         pool: The pool whose workers alone may have it; None is any.
         lowered: How often its demand was lowered.
+        since: When the job came: a board that is filled again has the order that it had. None is
+            when it is offered; what the board tells always has it.
     """
 
     tenant: str
@@ -35,6 +37,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     weight: int = 1
     pool: str | None = None
     lowered: int = 0
+    since: datetime | None = None
 
     @property
     def key(self) -> JobKey:
@@ -55,7 +58,6 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         version: Another one after every change: what an award names.
-        since: When it was offered.
         until: When its wait for an application, its window, or its winner's time ends.
         applications: How many have applied; 0 once it is awarded.
         worker: The winner, once it is awarded, under the award's ``number``.
@@ -65,7 +67,6 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     offer: Offer
     state: OfferState
     version: int
-    since: datetime
     until: datetime
     applications: int = 0
     worker: str | None = None

@@ -16,7 +16,10 @@ from typing import Final
 
 from crawlfleet.errors import InvalidRequestError
 from crawlfleet.model.board import JobKey, Offer
+from crawlfleet.model.times import to_ms
 
+#: 2020: ranks are below that by what priorities are worth, and never below 0.
+_EARLIEST_MS: Final = 1_577_836_800_000
 #: What a priority is worth above the one below it.
 GAIN_MS: Final = 60_000
 #: A turn of a tenant whose weight is 1.
@@ -102,6 +105,8 @@ def check_offer(offer: Offer) -> None:
         InvalidRequestError: names what is wrong with it.
     """
     check_bytes("document", offer.document, OFFER_BYTES)
+    if offer.since is not None and to_ms(offer.since) < _EARLIEST_MS:
+        raise InvalidRequestError.of("since", "lies before there were jobs")
     for field, value, least, most in (
         ("priority", offer.priority, 0, HIGHEST_PRIORITY),
         ("weight", offer.weight, 1, MOST_WEIGHT),

@@ -13,6 +13,7 @@ from crawlfleet.ports.hosts import Hosts, RobotsCache, RobotsCopy
 from crawlfleet.ports.ids import IdSource, WorkerNumbers
 from crawlfleet.ports.incidents import IncidentBook, Notifier
 from crawlfleet.ports.jobs import JobStore, SpiderStore
+from crawlfleet.ports.probing import ProbeBook, Prober
 from crawlfleet.ports.queue import (
     Intake,
     LeaseBook,
@@ -59,6 +60,8 @@ __all__ = [
     "Outlook",
     "Overview",
     "Passage",
+    "ProbeBook",
+    "Prober",
     "QueueFilling",
     "RequestQueue",
     "RequestStore",

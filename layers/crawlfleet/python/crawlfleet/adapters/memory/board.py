@@ -54,7 +54,7 @@ class MemoryBoard:
     def offer(self, offer: Offer, now: datetime, wait: timedelta) -> Offered:
         """See ports.JobBoard.offer."""
         bounds.check_offer(offer)
-        now_ms, tenant = to_ms(now), offer.tenant
+        since_ms, tenant = to_ms(offer.since or now), offer.tenant
         with self._lock:
             if offer.key in self._jobs:
                 return Offered.STANDING
@@ -72,13 +72,12 @@ class MemoryBoard:
             self._counts[tenant] = has + 1
             self._begun.pop(offer.key, None)
             standing = Standing(
-                offer=offer,
+                offer=replace(offer, since=from_ms(since_ms)),
                 state=OfferState.WAITING,
                 version=next(self._serial),
-                since=from_ms(now_ms),
                 until=from_ms(to_ms(now + wait)),
             )
-            job = self._jobs[offer.key] = _Job(standing, bounds.rank(now_ms, offer.priority))
+            job = self._jobs[offer.key] = _Job(standing, bounds.rank(since_ms, offer.priority))
             self._put_in_queue(job)
             return Offered.OFFERED
 

@@ -65,14 +65,14 @@ class RedisBoard:
     def offer(self, offer: Offer, now: datetime, wait: timedelta) -> Offered:
         """See ports.JobBoard.offer."""
         bounds.check_offer(offer)
-        now_ms = to_ms(now)
+        since_ms = to_ms(offer.since or now)
         told = self._redis.again(
             _OFFER,
             self._keys,
             bounds.name_of(offer.key),
             offer.pool or _ANY_POOL,
             *(offer.priority, offer.weight, offer.lowered),
-            *(now_ms, bounds.rank(now_ms, offer.priority), to_ms(now + wait)),
+            *(since_ms, bounds.rank(since_ms, offer.priority), to_ms(now + wait)),
             *(bounds.TENANT_OFFERS, bounds.MOST_OFFERS, bounds.LEAST_OFFERS, bounds.MOST_POOLS),
             *(to_ms(now - bounds.BEGUN), offer.document),
         )
@@ -263,10 +263,10 @@ def _standing(name: bytes, line: bytes, document: bytes, notes: bytes) -> Standi
             weight=weight,
             pool=None if pool == _ANY_POOL else pool,
             lowered=lowered,
+            since=from_ms(since),
         ),
         state=OfferState(state),
         version=version,
-        since=from_ms(since),
         until=from_ms(until),
         applications=0 if awarded else number,
         worker=worker if awarded else None,

@@ -4,7 +4,7 @@
 -- ARGV[3] priority
 -- ARGV[4] weight    of its tenant
 -- ARGV[5] lowered
--- ARGV[6] now       epoch ms
+-- ARGV[6] since     epoch ms at which it came
 -- ARGV[7] rank
 -- ARGV[8] until     epoch ms at which its wait for an application ends
 -- ARGV[9] most      offers of one tenant

@@ -7,7 +7,7 @@
 local known = redis.call('GET', KEYS[1])
 if known then return { known, 0 } end
 if redis.call('GET', KEYS[2]) == ARGV[1] then
-  redis.call('PEXPIRE', KEYS[2], ARGV[2])
+  redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
   return { false, 1 }
 end
 return { false, redis.call('SET', KEYS[2], ARGV[1], 'NX', 'PX', ARGV[2]) and 1 or 0 }
