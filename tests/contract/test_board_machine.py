@@ -104,6 +104,12 @@ class BoardMachine(RuleBasedStateMachine):
         if found:
             self.apply(worker, found[seen % len(found)], 3)
 
+    @rule(workers=st.lists(WORKERS, min_size=2, unique=True), pool=st.sampled_from(["main", "eu"]))
+    def several_apply_for_the_first(self, workers, pool):
+        for key in self.model.head(pool, 1, 0):
+            for worker in workers:
+                self.apply(worker, key, 3)
+
     @rule(worker=WORKERS, key=KEYS, window=st.integers(0, 5))
     def apply(self, worker, key, window):
         expected = self.model.apply(worker, key, self.now, window)
