@@ -5,19 +5,23 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from crawlfleet.adapters.mongo.connection import MongoNodes
 from crawlfleet.adapters.part_health import PartHealth
+from crawlfleet.adapters.redis_queue.board import RedisBoard
 from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.adapters.redis_queue.keys import lane_keys
+from crawlfleet.adapters.redis_queue.probes import RedisProbes
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.model.board import Offer
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
 from tests.contract.cluster_cases import Move, client_of, slot_of
-from tests.contract.test_redis_faults import CALLS, LANE, NOW
+from tests.contract.test_redis_faults import CALLS, LANE, NOW, WAY
 
 RIGHTS = re.search(
     r"`(~cf:\* [^`]+)`.*need `(\+cluster\|slots [^`]+)` too",
@@ -89,3 +93,25 @@ def test_such_a_user_gets_every_figure_of_the_monitor(restricted: RedisConnectio
     seen = look()
 
     assert (seen.up, seen.missing, seen.unread) == (True, {}, ())
+
+
+def test_a_restricted_user_may_take_jobs_all_their_way(restricted):
+    board, wait, later = RedisBoard(restricted), timedelta(seconds=9), NOW + timedelta(seconds=60)
+    keys = [("acme", "docs", job) for job in ("a", "b", "c")]
+    for tenant, biz, job in keys:
+        board.offer(Offer(tenant=tenant, biz=biz, job=job), NOW, wait)
+    for worker, key in (("w1", keys[0]), ("w2", keys[0]), ("w3", keys[1])):
+        board.apply(worker, key, b"{}", NOW, wait)
+    for key in keys[:2]:
+        standing, bids = board.read(key)
+        assert board.award(key, standing.version, bids[0].worker, later)
+    held = board.held("w1")
+    assert board.acknowledge("w1", keys[0], held.number, NOW)
+    assert board.lapse(later + wait, wait, 9) == [(keys[1], "w3")]
+    assert board.lower(keys[2], 0, NOW, wait)
+    board.apply("w2", keys[2], b"{}", NOW, wait)
+    assert board.retract("w2", NOW, wait) == keys[2]
+    assert len(board.head("main", 9)) == board.drop("acme", "docs", 9) == 2
+    probes, way = RedisProbes(restricted), msgspec.structs.replace(WAY, pool="eu")
+    assert probes.look(way, "w1", wait) is probes.look(way, "w1", wait) is True
+    probes.release(way, "w1")

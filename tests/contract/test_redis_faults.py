@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.adapters.redis_queue import connection as border
 from crawlfleet.adapters.redis_queue.bizs import RedisBizs
+from crawlfleet.adapters.redis_queue.board import RedisBoard
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
 from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
@@ -26,6 +27,7 @@ from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.redis_queue.outlook import RedisOutlook
 from crawlfleet.adapters.redis_queue.overview import RedisOverview
+from crawlfleet.adapters.redis_queue.probes import RedisProbes
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
 from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
@@ -36,13 +38,16 @@ from crawlfleet.adapters.redis_queue.watch import RedisWatch
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 from crawlfleet.errors import ConfigError, StoreUnavailableError
 from crawlfleet.model.biz import IntakeLimits
+from crawlfleet.model.board import Offer
 from crawlfleet.model.harvest import Coverage
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import HostAsk, HostReport, RobotsCopy
+from crawlfleet.model.probing import ProbeKey
 from crawlfleet.model.request import Entry
 from crawlfleet.model.staff import FLEET_POOL, Shown, Staff
 from crawlfleet.model.tick import TickPart
 from crawlfleet.model.totals import Depth
+from crawlfleet.model.usage import Probe
 from crawlfleet.model.worker import Card, HeldNumber
 from crawlfleet.policy.segment import FOREVER
 from infra.local.parts import LOOPBACK, free_port
@@ -61,6 +66,8 @@ ASK = HostAsk(host=HOST, tenant="acme", count=2, running=0, interval_seconds=0.1
 REPORT = HostReport(host=HOST, tenant="acme", running=0, answered=1, seconds=0.1)
 
 STAFF = Staff(needed=1, kept=1, at_ms=1)
+OFFER = Offer(tenant="acme", biz="docs", job="june")
+WAY = ProbeKey(tenant="acme", biz="docs", pool="main", origin="http://a.example")
 
 #: Every method of the ports that Redis answers.
 CALLS: dict[str, Callable[[RedisConnection], object]] = {
@@ -138,6 +145,25 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "add seen": lambda it: RedisSeedFilter(it).add(LANE, A_BIZ, FOREVER, [b"k" * 16]),
     "size of a filter": lambda it: RedisSeedFilter(it).size(LANE, "forever"),
     "drop a filter": lambda it: RedisSeedFilter(it).drop(LANE, "forever"),
+    "offer a job": lambda it: RedisBoard(it).offer(OFFER, NOW, SECOND),
+    "head of the board": lambda it: RedisBoard(it).head("main", 9),
+    "apply": lambda it: RedisBoard(it).apply("a", OFFER.key, b"{}", NOW, SECOND),
+    "held": lambda it: RedisBoard(it).held("a"),
+    "retract": lambda it: RedisBoard(it).retract("a", NOW, SECOND),
+    "decline": lambda it: RedisBoard(it).decline("main", {OFFER.key: "why"}),
+    "due windows": lambda it: RedisBoard(it).due_windows(NOW, 9),
+    "due waits": lambda it: RedisBoard(it).due_waits(NOW, 9),
+    "read a job": lambda it: RedisBoard(it).read(OFFER.key),
+    "award": lambda it: RedisBoard(it).award(OFFER.key, 1, "a", NOW),
+    "acknowledge": lambda it: RedisBoard(it).acknowledge("a", OFFER.key, 1, NOW),
+    "lapse": lambda it: RedisBoard(it).lapse(NOW, SECOND, 9),
+    "lower": lambda it: RedisBoard(it).lower(OFFER.key, 0, NOW, SECOND),
+    "withdraw": lambda it: RedisBoard(it).withdraw(OFFER.key),
+    "stands": lambda it: RedisBoard(it).stands("acme", None, None, 9),
+    "missing jobs": lambda it: RedisBoard(it).missing([OFFER.key]),
+    "look at a way": lambda it: RedisProbes(it).look(WAY, "a", SECOND),
+    "save a way": lambda it: RedisProbes(it).save(WAY, "a", Probe(at=NOW), SECOND),
+    "release a way": lambda it: RedisProbes(it).release(WAY, "a"),
     "lease_number": lambda it: RedisWorkerNumbers(it).lease("a", 1, 1),
     "advance": lambda it: RedisWorkerNumbers(it).advance(HELD, 2, 1, 1),
 }

@@ -61,7 +61,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class _Run:
+class Run:
     """One download from its first hop to its end. Waiting between hops is not its time.
 
     ``before`` is what the hops before this one have taken.
@@ -109,6 +109,7 @@ class AiohttpFetcher:
         read_secret: The text of a secret by its name, for lists of proxies. It is asked again
             every few minutes, so it should not remember. Without it no pool of proxies is usable.
         room_bytes: Bytes of bodies in flight at once.
+        proxies: What several fetchers know of proxies together, in the place of ``read_secret``.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class AiohttpFetcher:
         sessions: Sessions | None = None,
         read_secret: Callable[[str], str] | None = None,
         room_bytes: int = ROOM_BYTES,
+        proxies: Proxies | None = None,
     ) -> None:
         self._may_connect = None if allow_private else may_connect
         self._clock = clock
@@ -134,7 +136,7 @@ class AiohttpFetcher:
         self._headers = HeaderBook()
         self._room = BodyRoom(room_bytes)
         self._jars = Jars(sessions)
-        self._proxies = Proxies(read_secret)
+        self._proxies = proxies or Proxies(read_secret)
 
     async def __aenter__(self) -> Self:
         self._tls = self._ssl_context or system_tls()
@@ -182,7 +184,7 @@ class AiohttpFetcher:
             way = await self._proxies.way(errand, hop.host)
         if limits.cookies and errand.job is not None and errand.lane is not None:
             jar = await self._jars.open(errand.lane, errand.job)
-        run = _Run(limits, way, jar, conditional=bool(errand.validators))
+        run = Run(limits, way, jar, conditional=bool(errand.validators))
         try:
             while True:
                 key = hop.host, limits.per_host
@@ -203,7 +205,7 @@ class AiohttpFetcher:
             if held is not None:
                 self._slots.leave(held)
 
-    async def _ask(self, hop: Hop, run: _Run) -> Page | Hop:
+    async def _ask(self, hop: Hop, run: Run) -> Page | Hop:
         """The border: whatever a site provokes ends here, as one of our errors."""
         before = run.trail.last
         run.go_on()
@@ -222,7 +224,7 @@ class AiohttpFetcher:
         # Outside of the handler: what aiohttp says of a proxy is not to be seen in any log.
         raise known
 
-    async def _exchange(self, hop: Hop, run: _Run) -> Page | Hop:
+    async def _exchange(self, hop: Hop, run: Run) -> Page | Hop:
         limits, way = run.limits, run.way
         left = limits.total_seconds - run.before
         if left <= 0:
@@ -262,7 +264,7 @@ class AiohttpFetcher:
             return await self._read(hop, run, response, deadline)
 
     async def _read(
-        self, hop: Hop, run: _Run, response: aiohttp.ClientResponse, deadline: float
+        self, hop: Hop, run: Run, response: aiohttp.ClientResponse, deadline: float
     ) -> Page | Hop:
         """The page that the answer is, or where it sends us."""
         limits, status, content = run.limits, response.status, b""
@@ -344,7 +346,7 @@ def _judge_proxy(way: Way, hop: Hop, status: int) -> None:
     way.succeeded()
 
 
-def _known(error: Exception, run: _Run, *, answered: bool) -> FetchError:
+def _known(error: Exception, run: Run, *, answered: bool) -> FetchError:
     way = run.way
     if way is None or answered:
         return translated(error)
@@ -356,7 +358,7 @@ def _known(error: Exception, run: _Run, *, answered: bool) -> FetchError:
     return known
 
 
-def _answer(run: _Run) -> Answer | None:
+def _answer(run: Run) -> Answer | None:
     secret = None if run.way is None else run.way.proxy.authorization
     return run.trail.answer(run.seconds, secret)
 

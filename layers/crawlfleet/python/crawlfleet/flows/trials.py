@@ -9,29 +9,22 @@ site that wants to be left alone is. Nothing is stored, but what every download 
 its host.
 """
 
-import asyncio
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from crawlfleet.errors import (
     CrawlfleetError,
     FetchError,
-    FetchTimeoutError,
     InvalidRequestError,
     Problem,
-    StoreError,
-    ThrottledError,
 )
 from crawlfleet.flows.configuration import biz_of
-from crawlfleet.flows.courtesy import Courtesy, reason
 from crawlfleet.flows.holding import Held
-from crawlfleet.flows.robots import RobotsBook
 from crawlfleet.flows.trial_reading import TrialReading, read_page
-from crawlfleet.flows.turns import Turns
+from crawlfleet.flows.visiting import Patience, Visit, errand_of
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.harvest import Link
 from crawlfleet.model.lane import Lane
@@ -45,13 +38,11 @@ from crawlfleet.policy.coverage import countable
 from crawlfleet.policy.document_checks import ReaderCheck
 from crawlfleet.policy.follow_targets import target_problems
 from crawlfleet.policy.normal_form import normal_form
-from crawlfleet.policy.politeness import host_of
 from crawlfleet.policy.retry import reason_of
 from crawlfleet.policy.rule_shape import MAX_DEPTH, shape_problems
 from crawlfleet.ports import (
     Clock,
     ConfigCentre,
-    Errand,
     Executors,
     Fetcher,
     Hosts,
@@ -64,7 +55,6 @@ from crawlfleet.ports import (
 FETCH_SECONDS: Final = 20.0
 #: So much of it may be spent on waiting for turns.
 PATIENCE_SECONDS: Final = 10.0
-_SHORTEST_PAUSE_SECONDS: Final = 0.05
 #: What an answer shows at most: records, links, and bytes of each as JSON.
 MOST_RECORDS: Final = 200
 MOST_LINKS: Final = 1_000
@@ -74,7 +64,6 @@ LINK_BYTES: Final = 250_000
 MOST_PROBLEMS: Final = 100
 _LONGEST: Final = 500
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -117,7 +106,7 @@ async def tried(ports: TrialPorts, question: Question, who: str) -> Tried:
     page, seen = question.page, None
     if page is None:
         try:
-            page = await _Visit(ports, held, who).fetch()
+            page = await _fetched(ports, held, who)
         except FetchError as error:
             return Tried(version=reader.version, failure=_failure(error), seen=_answered(error))
         seen = _seen(page)
@@ -149,108 +138,22 @@ def _held(
 # ---- fetching ------------------------------------------------------------------------------------
 
 
-async def _threaded(function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-    return await asyncio.to_thread(function, *args, **kwargs)
+async def _fetched(ports: TrialPorts, held: Held, who: str) -> Page:
+    """The page.
 
-
-class _Visit:
-    """One download, with the manners of a worker (flows.courtesy, flows.robots)."""
-
-    def __init__(self, ports: TrialPorts, held: Held, who: str) -> None:
-        self._ports = ports
-        self._held = held
-        self._robots = RobotsBook(
-            ports.fetcher,
-            ports.robots,
-            ports.clock,
-            _threaded,
-            self._robots_turn_at,
-            ports.warn,
-            lambda: ports.config.current().stage.user_agent,
-        )
-        self._courtesy = Courtesy(
-            ports.hosts, ports.config, self._robots, Turns(), who, ports.clock
-        )
-        self._patient_until = time.monotonic() + PATIENCE_SECONDS
-        self._sent = False
-
-    async def fetch(self) -> Page:
-        """The page.
-
-        Raises:
-            FetchError: there is none, or none now.
-        """
-        try:
-            async with asyncio.timeout(FETCH_SECONDS):
-                page = await self._ask()
-        except TimeoutError as error:
-            late = FetchTimeoutError(f"not there within {FETCH_SECONDS:g} seconds")
-            self._saw(late)
-            raise late from error
-        except FetchError as error:
-            self._saw(error)
-            raise
-        else:
-            self._courtesy.saw(self._held.host, page.seconds, None)
-            return page
-        finally:
-            await self._report()
-
-    async def _ask(self) -> Page:
-        held, stage = self._held, self._ports.config.current().stage
-        fetch = held.biz.fetch
-        limits = msgspec.structs.replace(
-            fetch, cookies=False, total_seconds=min(fetch.total_seconds, FETCH_SECONDS)
-        )
-        pool = fetch.proxies or stage.default_proxies
-        proxies = None if pool is None else stage.proxies.get(pool)
-        errand = Errand(lane=held.lane, pool=pool, proxies=proxies)
-        body = held.claim.request.body
-        return await self._ports.fetcher.fetch(body, limits, self._passage, errand)
-
-    async def _passage(self, url: str) -> None:
-        self._sent = False
-        await self._robots.check(self._held, url)
-        await self._turn_at(self._held, host_of(url))
-        self._sent = True
-
-    async def _robots_turn_at(self, held: Held, host: str, **_: bool) -> None:
-        await self._turn_at(held, host)
-
-    async def _turn_at(self, held: Held, host: str) -> None:
-        """Wait for a turn, for a little while.
-
-        Raises:
-            ThrottledError: says when there may be one.
-        """
-        while True:
-            tree = self._ports.config.current()
-            turns = await _threaded(self._courtesy.ask, tree, held.lane, held.biz, {host: 1})
-            turn, now = turns[host], time.monotonic()
-            if turn.count:
-                await asyncio.sleep(max(0.0, turn.first_at - now))
-                return
-            pause = max(_SHORTEST_PAUSE_SECONDS, turn.again_seconds)
-            if now + pause > self._patient_until:
-                why = reason(turn.why).partition(": ")[2]
-                raise ThrottledError(
-                    f"{host} has no turn now: {why}; ask again in {max(1, round(pause))} s",
-                    status=0,
-                    retry_after_seconds=pause,
-                )
-            await asyncio.sleep(pause)
-
-    def _saw(self, error: FetchError) -> None:
-        # Who got no turn has learnt nothing of the host.
-        if self._sent:
-            answer = error.answer
-            self._courtesy.saw(self._held.host, 0.0 if answer is None else answer.seconds, error)
-
-    async def _report(self) -> None:
-        try:
-            await _threaded(self._courtesy.report, self._courtesy.take_reports(last=True))
-        except StoreError as error:
-            self._ports.warn("what was seen of a host could not be told", error)
+    Raises:
+        FetchError: there is none, or none now.
+    """
+    tree, fetch = ports.config.current(), held.biz.fetch
+    limits = msgspec.structs.replace(
+        fetch, cookies=False, total_seconds=min(fetch.total_seconds, FETCH_SECONDS)
+    )
+    errand, body = errand_of(tree, held), held.claim.request.body
+    visit = Visit(ports, held, who, Patience(FETCH_SECONDS, PATIENCE_SECONDS))
+    return await visit.ask(
+        lambda passage: ports.fetcher.fetch(body, limits, passage, errand),
+        lambda page: page.seconds,
+    )
 
 
 def _failure(error: FetchError) -> Failure:

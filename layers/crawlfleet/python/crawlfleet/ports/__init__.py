@@ -7,12 +7,14 @@ returned.
 """
 
 from crawlfleet.ports.account import DeadLetters, Journal, Ledgers, SubmissionKeys
+from crawlfleet.ports.board import JobBoard
 from crawlfleet.ports.cancelling import Cancellations, Heard
 from crawlfleet.ports.harvest import Bizs, Coverages, DataQueue, Validator
 from crawlfleet.ports.hosts import Hosts, RobotsCache, RobotsCopy
 from crawlfleet.ports.ids import IdSource, WorkerNumbers
 from crawlfleet.ports.incidents import IncidentBook, Notifier
 from crawlfleet.ports.jobs import JobStore, SpiderStore
+from crawlfleet.ports.probing import ProbeBook, Prober
 from crawlfleet.ports.queue import (
     Intake,
     LeaseBook,
@@ -52,6 +54,7 @@ __all__ = [
     "IdSource",
     "IncidentBook",
     "Intake",
+    "JobBoard",
     "JobReopening",
     "JobStates",
     "JobStore",
@@ -63,6 +66,8 @@ __all__ = [
     "Outlook",
     "Overview",
     "Passage",
+    "ProbeBook",
+    "Prober",
     "QueueFilling",
     "RequestQueue",
     "RequestStore",

@@ -1,0 +1,280 @@
+"""The board of jobs that wait for a worker, on Redis: see board_keys.py for what is where."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from crawlfleet.adapters.redis_queue.board_keys import applications_key, board_keys
+from crawlfleet.adapters.redis_queue.connection import (
+    RedisConnection,
+    Script,
+    nonsense,
+    several,
+    text,
+    whole,
+)
+from crawlfleet.model.board import (
+    Applied,
+    Bid,
+    JobKey,
+    Offer,
+    Offered,
+    OfferState,
+    Standing,
+)
+from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy import board as bounds
+
+_PRELUDE: Final = "board_prelude"
+_OFFER: Final = Script("board_offer", _PRELUDE)
+_HEAD: Final = Script("board_head", _PRELUDE)
+_APPLY: Final = Script("board_apply", _PRELUDE)
+_HELD: Final = Script("board_held", _PRELUDE)
+_RETRACT: Final = Script("board_retract", _PRELUDE)
+_DECLINE: Final = Script("board_decline", _PRELUDE)
+_READ: Final = Script("board_read", _PRELUDE)
+_AWARD: Final = Script("board_award", _PRELUDE)
+_ACKNOWLEDGE: Final = Script("board_acknowledge", _PRELUDE)
+_LAPSE: Final = Script("board_lapse", _PRELUDE)
+_LOWER: Final = Script("board_lower", _PRELUDE)
+_WITHDRAW: Final = Script("board_withdraw", _PRELUDE)
+_LIST: Final = Script("board_list", _PRELUDE)
+
+_ANY_POOL: Final = "-"
+#: Values that say how one job stands.
+_WIDTH: Final = 4
+
+
+class RedisBoard:
+    """A :class:`~crawlfleet.ports.JobBoard`.
+
+    Args:
+        connection: The stage's Redis.
+        fleet: Keeps fleets apart that share a Redis.
+    """
+
+    def __init__(self, connection: RedisConnection, *, fleet: str = "fleet") -> None:
+        self._redis = connection
+        self._fleet = fleet
+        self._keys = board_keys(fleet)
+        self._offers, self._waits, self._windows = (self._keys[at] for at in (0, 9, 10))
+        self._workers = self._keys[12]
+
+    # ---- jobs come and go
+
+    def offer(self, offer: Offer, now: datetime, wait: timedelta) -> Offered:
+        """See ports.JobBoard.offer."""
+        bounds.check_offer(offer)
+        since_ms = to_ms(offer.since or now)
+        told = self._redis.again(
+            _OFFER,
+            self._keys,
+            bounds.name_of(offer.key),
+            offer.pool or _ANY_POOL,
+            *(offer.priority, offer.weight, offer.lowered),
+            *(since_ms, bounds.rank(since_ms, offer.priority), to_ms(now + wait)),
+            *(bounds.TENANT_OFFERS, bounds.MOST_OFFERS, bounds.LEAST_OFFERS, bounds.MOST_POOLS),
+            *(to_ms(now - bounds.BEGUN), offer.document),
+        )
+        with self._redis.translated():
+            return Offered(text(told).decode())
+
+    def lower(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
+        """See ports.JobBoard.lower."""
+        name, now_ms = bounds.name_of(job), to_ms(now)
+        told = (name, lowered, bounds.rank(now_ms, 0), to_ms(now + wait))
+        return whole(self._redis.again(_LOWER, self._keys, *told)) == 1
+
+    def withdraw(self, job: JobKey) -> bool:
+        """See ports.JobBoard.withdraw."""
+        name = bounds.name_of(job)
+        return whole(self._redis.again(_WITHDRAW, self._with_bids(name), name)) == 1
+
+    def drop(self, tenant: str, biz: str, limit: int) -> int:
+        """See ports.JobBoard.drop."""
+        return sum(self.withdraw(one.offer.key) for one in self.stands(tenant, biz, None, limit))
+
+    # ---- workers
+
+    def head(self, pool: str, limit: int, first: int = 0) -> list[Offer]:
+        """See ports.JobBoard.head."""
+        first = max(0, first)
+        count = min(limit, bounds.MOST_READ, bounds.DEEPEST - first)
+        if count < 1:
+            return []
+        return [one.offer for one in self._standings(_HEAD, pool, first, count)]
+
+    def apply(
+        self, worker: str, job: JobKey, application: bytes, now: datetime, window: timedelta
+    ) -> Applied:
+        """See ports.JobBoard.apply."""
+        bounds.check_worker(worker)
+        bounds.check_bytes("application", application, bounds.APPLICATION_BYTES)
+        name = bounds.name_of(job)
+        told = self._redis.again(
+            _APPLY,
+            self._with_bids(name),
+            *(worker, name, to_ms(now + window), bounds.MOST_APPLICATIONS, application),
+        )
+        with self._redis.translated():
+            return Applied(text(told).decode())
+
+    def held(self, worker: str) -> Standing | None:
+        """See ports.JobBoard.held."""
+        return next(iter(self._standings(_HELD, worker)), None)
+
+    def retract(self, worker: str, now: datetime, wait: timedelta) -> JobKey | None:
+        """See ports.JobBoard.retract."""
+        (found,) = several(self._redis.together(("HGET", self._workers, worker)), 1)
+        if found is None:
+            return None
+        with self._redis.translated():
+            name = text(found).decode()
+            job = bounds.key_of(name)
+        told = (worker, name, to_ms(now + wait))
+        done = whole(self._redis.again(_RETRACT, self._with_bids(name), *told))
+        return job if done else None
+
+    def decline(self, pool: str, why: Mapping[JobKey, str]) -> None:
+        """See ports.JobBoard.decline."""
+        bounds.check_pool(pool)
+        told: list[str] = []
+        for job, reason in list(why.items())[: bounds.MOST_WHYS]:
+            told += (bounds.name_of(job), bounds.why(reason))
+        if told:
+            whole(self._redis.again(_DECLINE, self._keys, pool, bounds.MOST_NOTES, *told))
+
+    # ---- awards
+
+    def due_windows(self, now: datetime, limit: int) -> list[JobKey]:
+        """See ports.JobBoard.due_windows."""
+        return self._due(self._windows, now, limit)
+
+    def due_waits(self, now: datetime, limit: int) -> list[JobKey]:
+        """See ports.JobBoard.due_waits."""
+        return self._due(self._waits, now, limit)
+
+    def read(self, job: JobKey) -> tuple[Standing, list[Bid]] | None:
+        """See ports.JobBoard.read."""
+        name = bounds.name_of(job)
+        found = several(self._redis.again(_READ, self._with_bids(name), name))
+        if not found:
+            return None
+        with self._redis.translated():
+            *told, bids = found
+            (standing,) = _standings(told)
+            words = [text(word) for word in several(bids)]
+            made = [
+                Bid(worker=worker.decode(), document=document)
+                for worker, document in zip(words[::2], words[1::2], strict=True)
+            ]
+        return standing, sorted(made, key=lambda one: one.worker)
+
+    def award(
+        self, job: JobKey, version: int, worker: str, acknowledge_by: datetime
+    ) -> Standing | None:
+        """See ports.JobBoard.award."""
+        name = bounds.name_of(job)
+        told = (name, version, worker, to_ms(acknowledge_by))
+        found = several(self._redis.again(_AWARD, self._with_bids(name), *told))
+        with self._redis.translated():
+            return next(iter(_standings(found)), None)
+
+    def acknowledge(self, worker: str, job: JobKey, number: int, now: datetime) -> bool:
+        """See ports.JobBoard.acknowledge."""
+        told = (worker, bounds.name_of(job), number, to_ms(now), to_ms(now - bounds.BEGUN))
+        return whole(self._redis.again(_ACKNOWLEDGE, self._keys, *told)) == 1
+
+    def lapse(self, now: datetime, wait: timedelta, limit: int) -> list[tuple[JobKey, str]]:
+        """See ports.JobBoard.lapse."""
+        told = (to_ms(now), to_ms(now + wait), max(0, limit), to_ms(now - bounds.BEGUN))
+        # Not repeated: what the lost answer told would be told to nobody.
+        found = several(self._redis.once(_LAPSE, self._keys, *told))
+        with self._redis.translated():
+            words = [text(word).decode() for word in found]
+            return [
+                (bounds.key_of(job), worker)
+                for job, worker in zip(words[::2], words[1::2], strict=True)
+            ]
+
+    # ---- views
+
+    def stands(
+        self, tenant: str, biz: str | None, after: JobKey | None, limit: int
+    ) -> list[Standing]:
+        """See ports.JobBoard.stands."""
+        count = min(limit, bounds.MOST_READ)
+        if count < 1:
+            return []
+        prefix = f"{tenant}/" if biz is None else f"{tenant}/{biz}/"
+        last = "" if after is None else bounds.name_of(after)
+        return self._standings(_LIST, prefix, last if last.startswith(prefix) else "", count)
+
+    def missing(self, jobs: Sequence[JobKey]) -> list[JobKey]:
+        """See ports.JobBoard.missing."""
+        if not jobs:
+            return []
+        names = [bounds.name_of(job) for job in jobs]
+        (found,) = several(self._redis.together(("HMGET", self._offers, *names)), 1)
+        lines = several(found, len(names))
+        return [job for job, line in zip(jobs, lines, strict=True) if line is None]
+
+    # ---- how they are asked
+
+    def _with_bids(self, name: str) -> tuple[str, ...]:
+        return (*self._keys, applications_key(name, self._fleet))
+
+    def _due(self, key: str, now: datetime, limit: int) -> list[JobKey]:
+        if limit < 1:
+            return []
+        ask = ("ZRANGEBYSCORE", key, "-inf", to_ms(now), "LIMIT", 0, limit)
+        (found,) = several(self._redis.together(ask), 1)
+        with self._redis.translated():
+            return [bounds.key_of(text(name).decode()) for name in several(found)]
+
+    def _standings(self, script: Script, *arguments: str | int) -> list[Standing]:
+        found = several(self._redis.again(script, self._keys, *arguments))
+        with self._redis.translated():
+            return _standings(found)
+
+
+def _standings(told: Sequence[object]) -> list[Standing]:
+    """What ``told`` of the prelude tells."""
+    if len(told) % _WIDTH:
+        raise nonsense()
+    return [
+        _standing(*(text(word) for word in told[at : at + _WIDTH]))
+        for at in range(0, len(told), _WIDTH)
+    ]
+
+
+def _standing(name: bytes, line: bytes, document: bytes, notes: bytes) -> Standing:
+    state, *rest, pool, worker = line.decode().split(" ")
+    version, priority, weight, lowered, since, _rank, until, number = map(int, rest)
+    tenant, biz, job = bounds.key_of(name.decode())
+    awarded = state == OfferState.AWARDED
+    return Standing(
+        offer=Offer(
+            tenant=tenant,
+            biz=biz,
+            job=job,
+            document=document,
+            priority=priority,
+            weight=weight,
+            pool=None if pool == _ANY_POOL else pool,
+            lowered=lowered,
+            since=from_ms(since),
+        ),
+        state=OfferState(state),
+        version=version,
+        until=from_ms(until),
+        applications=0 if awarded else number,
+        worker=worker if awarded else None,
+        number=number if awarded else None,
+        why_not=dict(_note(one) for one in notes.decode().splitlines()),
+    )
+
+
+def _note(line: str) -> tuple[str, str]:
+    pool, _, reason = line.partition(" ")
+    return pool, reason

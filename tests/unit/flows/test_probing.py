@@ -1,0 +1,281 @@
+"""A worker finds out what its way to a site is like: manners, what is known, whose fault it is."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from crawlfleet.adapters.memory.fetcher import MemoryFetcher
+from crawlfleet.adapters.memory.hosts import MemoryHosts
+from crawlfleet.adapters.memory.probes import MemoryProber, MemoryProbes
+from crawlfleet.adapters.memory.robots import MemoryRobotsCache
+from crawlfleet.errors import (
+    ConnectFailedError,
+    NoProxyError,
+    PageGoneError,
+    ServerFaultError,
+    StoreUnavailableError,
+    ThrottledError,
+    UnknownBizError,
+)
+from crawlfleet.flows import probing
+from crawlfleet.flows.probing import ASK_SECONDS, HOLD, WAIT_SECONDS, ProbingPorts, probed
+from crawlfleet.model.politeness import HostAsk, HostLimits, Politeness
+from crawlfleet.model.probing import NotJudged, ProbeKey
+from crawlfleet.model.proxy import ProxyPool
+from crawlfleet.model.usage import Probe
+from crawlfleet.policy.probing import PROBE_BYTES, PROBE_SECONDS
+from tests.unit.flows.world import make_biz, make_tree
+
+URL = "https://example.org/test"
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+FOUND = Probe(at=NOW, seconds=0.25, bytes_per_second=1e6)
+ROBOTS = "https://example.org/robots.txt"
+BIZ = make_biz(politeness=Politeness())
+BRISK = HostLimits(per_second=1_000.0)
+
+
+def a_key(**fields):
+    values = {"tenant": "default", "biz": "docs", "pool": "main", "origin": "https://example.org"}
+    return ProbeKey(**{**values, **fields})
+
+
+class Config:
+    def __init__(self, tree):
+        self.tree = tree
+
+    def current(self):
+        return self.tree
+
+
+class Away:
+    """A part that does not answer."""
+
+    def __getattr__(self, name):
+        def refuse(*args, **kwargs):
+            raise StoreUnavailableError("redis", "no answer")
+
+        return refuse
+
+
+class Worker:
+    """``answer`` is what the site does; time passes as it does."""
+
+    def __init__(self, answer=FOUND, biz=BIZ, hosts=BRISK, robots=b"User-agent: *\nAllow: /\n"):
+        tree = make_tree(biz)
+        stage = msgspec.structs.replace(tree.stage, hosts=hosts)
+        tree = msgspec.structs.replace(tree, stage=stage)
+        self.tree = tree
+        self.steady = 0.0
+        self.hosts = MemoryHosts()
+        self.prober = MemoryProber({URL: answer})
+        self.book = MemoryProbes(lambda: self.steady)
+        self.warned = []
+        self.ports = ProbingPorts(
+            config=Config(tree),
+            hosts=self.hosts,
+            robots=MemoryRobotsCache(),
+            fetcher=MemoryFetcher({ROBOTS: robots}),
+            prober=self.prober,
+            book=self.book,
+            clock=lambda: NOW,
+            warn=lambda message, error: self.warned.append(message),
+        )
+
+    def probe(self, worker="w1", url=URL, **options):
+        return asyncio.run(probed(self.ports, a_key(), url, worker, **options))
+
+    @property
+    def asked(self):
+        return [url for url, _, _ in self.prober.asked]
+
+
+def test_a_way_is_measured_with_the_bizs_manners_and_known_to_the_pool():
+    pools = {"eu": ProxyPool(secret="list")}
+    biz = make_biz(politeness=Politeness())
+    biz = msgspec.structs.replace(biz, fetch=msgspec.structs.replace(biz.fetch, proxies="eu"))
+    worker = Worker(biz=biz)
+    stage = msgspec.structs.replace(worker.tree.stage, proxies=pools)
+    worker.ports.config.tree = msgspec.structs.replace(worker.tree, stage=stage)
+
+    assert worker.probe() == worker.probe("w2") == FOUND
+
+    ((url, limits, errand),) = worker.prober.asked
+    assert (url, errand.pool, errand.proxies) == (URL, "eu", pools["eu"])
+    assert (limits.total_seconds, limits.max_body_bytes) == (PROBE_SECONDS, PROBE_BYTES)
+    assert [body.url for body in worker.ports.fetcher.asked] == [ROBOTS]
+
+
+def test_what_is_known_is_found_out_anew_after_its_time_and_a_fault_sooner():
+    worker = Worker()
+    worker.probe(keep_seconds=60)
+    worker.steady += 59
+    worker.probe()
+    assert len(worker.asked) == 1
+    worker.steady += 2
+    worker.probe()
+    assert len(worker.asked) == 2
+
+    broken = Worker(ConnectFailedError("nobody is there"))
+    assert broken.probe(keep_seconds=60) == Probe(at=NOW, fault="nobody is there")
+    broken.steady += 9
+    broken.probe()
+    assert len(broken.asked) == 1
+    broken.steady += 2
+    broken.probe()
+    assert len(broken.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ConnectFailedError("x"), PageGoneError("x", status=403), ServerFaultError("x", status=500)],
+)
+def test_a_site_that_gives_no_answer_is_at_fault(error):
+    assert Worker(error).probe().fault == "x"
+
+
+def test_a_test_link_that_the_site_does_not_want_is_asked_for_by_nobody():
+    worker = Worker(robots=b"User-agent: *\nDisallow: /test\n")
+
+    found = worker.probe()
+
+    assert "Disallow: /test" in found.fault
+    assert worker.asked == []
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (ThrottledError("later", status=429, retry_after_seconds=30), 30),
+        (ThrottledError("later", status=503), 5),
+        (NoProxyError("later", again_seconds=9), 5),
+    ],
+)
+def test_who_is_told_to_come_later_judges_nothing_and_lets_others_try(error, again):
+    worker = Worker(error)
+
+    assert worker.probe() == NotJudged(why="later", again_seconds=again)
+    assert worker.book.look(a_key(), "w2", HOLD) is True
+
+
+def test_robots_that_are_not_known_judge_nothing():
+    worker = Worker(robots=ServerFaultError("answered 500", status=500))
+
+    found = worker.probe()
+
+    assert isinstance(found, NotJudged)
+    assert worker.asked == []
+
+
+def test_a_host_without_a_turn_judges_nothing():
+    worker = Worker(hosts=HostLimits(per_second=0.01))
+    ask = HostAsk(
+        host="example.org",
+        tenant="other",
+        count=1,
+        running=0,
+        interval_seconds=100.0,
+        concurrency=1,
+    )
+    worker.hosts.reserve([ask], "other")
+
+    found = worker.probe()
+
+    assert isinstance(found, NotJudged)
+    assert "no turn now" in found.why
+    assert found.again_seconds > 1
+    assert worker.asked == []
+
+
+def test_turns_that_take_all_the_time_judge_nothing_but_a_silent_site_is_at_fault(monkeypatch):
+    monkeypatch.setattr(probing, "ASK_SECONDS", 0.05)
+
+    async def for_ever(*_args, **_options):
+        await asyncio.Event().wait()
+
+    waiting = Worker()
+    waiting.ports.fetcher.fetch = for_ever
+    assert isinstance(waiting.probe(), NotJudged)
+
+    silent = Worker()
+
+    async def silence(url, limits, passage, errand):
+        await passage(url)
+        await for_ever()
+
+    silent.prober.probe = silence
+    assert silent.probe().fault == "not there within 0.05 seconds"
+    assert silent.hosts.states(["example.org"])[0].strain == 1
+
+
+def test_while_one_worker_asks_the_others_wait_for_what_comes_of_it(monkeypatch):
+    monkeypatch.setattr(probing, "_LOOK_SECONDS", 0.01)
+    worker = Worker()
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(url, limits, passage, errand):
+        worker.prober.asked.append((url, limits, errand))
+        begun.set()
+        await go_on.wait()
+        return FOUND
+
+    worker.prober.probe = slow
+
+    async def run():
+        first = asyncio.create_task(probed(worker.ports, a_key(), URL, "w1"))
+        await begun.wait()
+        others = [
+            asyncio.create_task(probed(worker.ports, a_key(), URL, f"w{n}")) for n in range(2, 6)
+        ]
+        await asyncio.sleep(0.03)
+        go_on.set()
+        return await asyncio.gather(first, *others)
+
+    assert asyncio.run(run()) == [FOUND] * 5
+    assert len(worker.asked) == 1
+
+
+def test_who_waits_for_too_long_judges_nothing(monkeypatch):
+    monkeypatch.setattr(probing, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(probing, "WAIT_SECONDS", 0.03)
+    worker = Worker()
+    worker.book.look(a_key(), "w1", HOLD)
+
+    found = worker.probe("w2")
+
+    assert "another worker of the pool" in found.why
+    assert worker.asked == []
+
+
+def test_who_asks_ends_before_its_mark_and_that_before_those_who_wait():
+    assert PROBE_SECONDS < ASK_SECONDS < HOLD.total_seconds() < WAIT_SECONDS
+    assert timedelta(seconds=20) > HOLD
+
+
+def test_without_the_book_each_asks_for_itself():
+    worker = Worker()
+    worker.ports = replace(worker.ports, book=Away())
+
+    assert worker.probe() == FOUND
+    assert len(worker.warned) == 2
+
+
+def test_without_turns_nothing_is_judged():
+    worker = Worker()
+    worker.ports = replace(worker.ports, hosts=Away())
+
+    found = worker.probe()
+
+    assert isinstance(found, NotJudged)
+    assert worker.asked == []
+
+
+def test_a_biz_that_is_gone_and_a_key_of_another_site_are_refused():
+    worker = Worker()
+
+    with pytest.raises(UnknownBizError):
+        asyncio.run(probed(worker.ports, a_key(biz="gone"), URL, "w1"))
+    with pytest.raises(ValueError, match="another site"):
+        worker.probe(url="https://example.com/test")
