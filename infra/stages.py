@@ -12,6 +12,9 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
+from infra.pools import PoolKind
+from infra.pools import mistakes as pool_mistakes
+
 #: Before that age S3 moves nothing into its cheaper class.
 _LEAST_DAYS: Final = 30
 _REDIS_SCHEMES: Final = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")
@@ -237,6 +240,8 @@ class Stage:
         tags: Tags of every resource, beside ``crawlfleet``.
         scrapy_packages: Folders of the packages whose Scrapy spiders consumers run, relative to the
             checkout, such as ``"../shop-crawler/shop"``. None: nothing of Scrapy is deployed.
+        pools: Kinds of workers beside the usual one. None of theirs is started before the stage
+            document's ``pools`` or somebody's stated needs ask for it, and none costs before that.
 
     Raises:
         StageError: Settings that exclude each other.
@@ -261,6 +266,7 @@ class Stage:
     keep_state: bool = True
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     scrapy_packages: tuple[str, ...] = ()
+    pools: tuple[PoolKind, ...] = ()
 
     def __post_init__(self) -> None:
         if mistakes := list(self._mistakes()):
@@ -292,6 +298,7 @@ class Stage:
             yield "redis.cluster_shards is below 1; None is no cluster mode"
         yield from self.archive.mistakes()
         yield from self.notify.mistakes()
+        yield from pool_mistakes(self.pools, self.name, has_vpc=self.vpc is not None)
         if self.atlas is not None:
             if self.vpc is None:
                 yield "atlas lets in the addresses of the NAT; there is no vpc"
@@ -321,6 +328,8 @@ AWS_LARGE: Final = Stage(
     usage_plan=UsagePlan(rate_per_second=200, burst=400, daily_quota=5_000_000),
     consumer_concurrency=50,
     vpc=Vpc(nat_count=2),
+    # For pages and spiders that 1,024 MB do not hold; nearly two virtual CPUs.
+    pools=(PoolKind(name="large", memory_mb=3_008, concurrency=10),),
 )
 
 #: LocalStack on this machine: no service that it only pretends to have. Functions share the

@@ -15,7 +15,7 @@
 import fcntl
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -42,6 +42,7 @@ class Addresses:
     lambda_endpoint_url: str
     region: str
     log_dir: str
+    pools: list[str] = field(default_factory=list)
 
 
 class StateFolder:

@@ -42,8 +42,6 @@ key                                       type    TTL   holds
 ``cf:{fleet}:paces``                      HASH    no    ``pool tenant/biz`` -> ``pace at``
 ``cf:{fleet}:leaving``                    ZSET    no    worker told to leave, by the server's ms
 ``cf:{fleet}:needs``                      HASH    no    ``tenant/biz`` -> last at work, server's ms
-``cf:{fleet}:workers:<pool>``             ZSET    no    as ``workers``, of a further pool; likewise
-                                                        ``wakes:<pool>`` and ``leaving:<pool>``
 ``cf:{fleet}:tick``                       STRING  no    ``at took part count ...`` of the last tick
 ========================================  ======  ====  ===========================================
 
@@ -74,7 +72,8 @@ clock of whoever beats, and counts the living; ``pulses`` is by the server's, an
 each worker there are at most 32 intervals and one card, forgotten with it. ``staff`` has of each
 pool ``version needed kept at quiet peak allowed`` (model.staff), ``floor stated`` behind it where
 capacity is stated, and what its workers can do in a second; of the usual pool under ``fleet``.
-Who is to be counted, started or sent away is each pool's own; pulses and cards are of all workers.
+Who is to be counted, started or sent away is each pool's own: of a further one the keys are
+``workers:<pool>``, ``wakes:<pool>`` and ``leaving:<pool>``. Pulses and cards are of all workers.
 ``needs`` is of those that state needs, and of nobody else.
 """
 
