@@ -292,7 +292,7 @@ async def _serve(options: Options, folder: StateFolder) -> None:
                 lambda_endpoint_url=lambda_url,
                 region=REGION,
                 log_dir=str(logs),
-                pools=[str(pool) for pool in pools],
+                pools=tuple(str(pool) for pool in pools),
             )
         )
         await ended.wait()

@@ -15,7 +15,7 @@
 import fcntl
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -42,7 +42,7 @@ class Addresses:
     lambda_endpoint_url: str
     region: str
     log_dir: str
-    pools: list[str] = field(default_factory=list)
+    pools: tuple[str, ...] = ()
 
 
 class StateFolder:
@@ -82,10 +82,11 @@ class StateFolder:
     def read(self) -> Addresses | None:
         """The addresses that were written last."""
         try:
-            return Addresses(**json.loads(self.addresses_path.read_text()))
+            found = json.loads(self.addresses_path.read_text())
+            return Addresses(**{**found, "pools": tuple(found.get("pools", ()))})
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, AttributeError):
             return None  # of another version, or cut off: the next start writes it anew
 
     def write(self, addresses: Addresses) -> None:

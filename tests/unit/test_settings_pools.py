@@ -9,12 +9,7 @@ from crawlfleet.errors import ConfigError
 from crawlfleet.model.pool import MOST_POOLS
 from crawlfleet.settings import Settings
 
-LARGE = {
-    "name": "large",
-    "memory_mb": 3008,
-    "function": "crawlfleet-x-consumer-large",
-    "ceiling": 4,
-}
+LARGE = {"name": "large", "memory_mb": 3008, "function": "consumer-large", "ceiling": 4}
 
 
 def read(**variables: str) -> Settings:
