@@ -1,7 +1,9 @@
 """Kinds of worker on one machine: how they are said, what they are told, that they run."""
 
 import json
+import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -128,8 +130,14 @@ def pools_of(cloud: LocalCloud) -> dict[str, dict[str, object]]:
     return {pool["name"]: pool for pool in answer.json()["pools"]}
 
 
+def environments(cloud: LocalCloud, name: str) -> list[int]:
+    """Process ids of a function."""
+    found: list[int] = cloud.status()["functions"][name]["environments"]
+    return found
+
+
 @LINUX
-def test_a_pool_of_the_local_cloud_has_its_workers_as_operators_see(tmp_path):
+def test_a_pool_of_the_local_cloud_has_its_workers_and_replaces_the_dead(tmp_path):
     with LocalCloud(
         tmp_path / "state", ticking=False, pools=["far:memory=512,network=slow"]
     ) as cloud:
@@ -144,3 +152,8 @@ def test_a_pool_of_the_local_cloud_has_its_workers_as_operators_see(tmp_path):
         far = pools_of(cloud)["far"]
         assert (far["memory_mb"], far["network"], far["idle"], far["wanted"]) == (512, "slow", 1, 1)
         assert pools_of(cloud)["main"]["alive"] == 0
+        # One that is killed is found dead, and its place is filled.
+        name = names.function_name(STAGE, names.consumer("far"))
+        [pid] = environments(cloud, name)
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: ticked() and pid not in environments(cloud, name), 60, "nobody came")
