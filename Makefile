@@ -31,8 +31,9 @@ demo: $(VENV)/.runtime ## Crawl 220 pages from start to finish; URL=https://... 
 	@$(BIN)/crawlfleet demo $(if $(URL),--url "$(URL)") $(if $(JSON),--json)
 
 .PHONY: up
-up: $(VENV)/.runtime $(if $(SCRAPY),$(VENV)/.scrapy) ## Start the whole platform on this machine and print its addresses; SCRAPY=FOLDER for spiders of yours
-	@$(BIN)/python -m infra.local up --state "$(STATE)" $(foreach package,$(SCRAPY),--scrapy "$(package)")
+up: $(VENV)/.runtime $(if $(SCRAPY),$(VENV)/.scrapy) ## Start the whole platform on this machine and print its addresses; SCRAPY=FOLDER for spiders of yours, POOLS="far:memory=512" for more kinds of worker
+	@$(BIN)/python -m infra.local up --state "$(STATE)" $(foreach package,$(SCRAPY),--scrapy "$(package)") \
+		$(foreach pool,$(POOLS),--pool "$(pool)")
 
 .PHONY: down
 down: $(VENV)/.runtime ## Stop it; its data stays

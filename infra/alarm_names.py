@@ -8,7 +8,8 @@ from typing import Final
 
 from crawlfleet import names
 from crawlfleet.finding_kinds import Kind
-from infra.fleet import FLEET, FunctionSpec
+from infra.fleet import FunctionSpec
+from infra.pools import fleet_of
 from infra.stages import ElastiCache, Stage
 
 MONITOR_SILENT: Final = "monitor-silent"
@@ -72,7 +73,7 @@ def has_an_end(spec: FunctionSpec) -> bool:
 
     A worker works for as long as it may, and is cut off by nobody.
     """
-    return spec.name != names.CONSUMER
+    return not spec.is_worker
 
 
 def of_stage(stage: Stage) -> frozenset[str]:
@@ -83,7 +84,7 @@ def of_stage(stage: Stage) -> frozenset[str]:
 def _of_stage(stage: Stage) -> Iterator[str]:
     yield from map(finding, Kind)
     yield from (MONITOR_SILENT, SCHEDULER_SILENT, MESSAGES_FAILED, API_FAULTS, API_SLOW)
-    for spec in FLEET.functions:
+    for spec in fleet_of(stage.pools).functions:
         yield errors(spec.name)
         yield throttles(spec.name)
         if has_an_end(spec):

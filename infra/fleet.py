@@ -74,6 +74,7 @@ class Grants:
         invokes: Functions it calls, by name.
         limits: Functions whose reserved concurrency it reads and changes, by name.
         notifies: Whether it tells people and machines through SNS.
+        knows_pools: Whether it is told which pools there are beside the usual one.
     """
 
     reads_config: bool = True
@@ -83,6 +84,7 @@ class Grants:
     invokes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     notifies: bool = False
+    knows_pools: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +92,8 @@ class FunctionSpec:
     """One Lambda function.
 
     Attributes:
-        name: One of ``names.FUNCTIONS``; ``names.function_name`` makes the deployed name.
+        name: One of ``names.FUNCTIONS``, or ``names.consumer`` of a pool; ``names.function_name``
+            makes the deployed name.
         purpose: One sentence for the console.
         memory_mb: Memory; CPU comes with it (1,769 MB is one virtual CPU).
         timeout_seconds: When Lambda ends an invocation.
@@ -101,6 +104,9 @@ class FunctionSpec:
         asynchronous: How events without a waiting caller are treated; None when all callers wait.
         serves_api: Whether API Gateway proxies to it.
         runs_spiders: Whether it calls the Scrapy spiders that a stage carries.
+        code: The function whose code it runs; its own where it is empty.
+        pool: Of which pool it is, beside the usual one (``pools.py``).
+        ipv6: Whether it may leave by IPv6 where its subnets have that.
     """
 
     name: str
@@ -113,6 +119,19 @@ class FunctionSpec:
     asynchronous: AsynchronousInvocation | None = None
     serves_api: bool = False
     runs_spiders: bool = False
+    code: str = ""
+    pool: str = ""
+    ipv6: bool = True
+
+    @property
+    def code_of(self) -> str:
+        """The function whose code it runs."""
+        return self.code or self.name
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether it is a consumer, of whichever pool."""
+        return self.code_of == names.CONSUMER
 
     @property
     def package(self) -> str:
@@ -121,7 +140,7 @@ class FunctionSpec:
         >>> FLEET.function("id-issuer").package
         'id_issuer'
         """
-        return self.name.replace("-", "_")
+        return self.code_of.replace("-", "_")
 
     @property
     def folder(self) -> str:
@@ -161,7 +180,13 @@ class FunctionSpec:
         if self.grants.reads_node_secrets:
             yield names.ENV_NODE_SECRET
         for invoked in self.grants.invokes:
-            yield INVOKE_VARIABLES[invoked]
+            # Those of the pools are said with the pools.
+            if invoked in INVOKE_VARIABLES:
+                yield INVOKE_VARIABLES[invoked]
+        if self.grants.knows_pools:
+            yield names.ENV_POOLS
+        if self.pool:
+            yield names.ENV_POOL
         if self.grants.limits:
             yield names.ENV_CONSUMER_CEILING
         if self.grants.notifies:
@@ -210,7 +235,8 @@ class Route:
 class Fleet:
     """The whole description; ``FLEET`` is the one value of it.
 
-    Functions stand in an order in which each is preceded by those it invokes, itself excepted.
+    Functions stand in an order in which each is preceded by those it invokes, itself excepted, and
+    the workers of other pools, which invoke one another.
     """
 
     functions: tuple[FunctionSpec, ...]

@@ -146,7 +146,7 @@ ACCEPTED: Final = (
     Accepted(
         rule="IAM5",
         about="Resource::*:secret:crawlfleet/STAGE/proxies/[*]",
-        at="compute/consumer/Role/DefaultPolicy/Resource",
+        at="compute/consumer*/Role/DefaultPolicy/Resource",
         reason="Lists of proxies of this stage, which operators make by hand.",
     ),
     Accepted(

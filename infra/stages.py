@@ -12,6 +12,8 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
+from infra.pools import PoolKind
+from infra.pools import mistakes as pool_mistakes
 from infra.spider_rules import SpiderRule, mistakes_of
 
 #: Before that age S3 moves nothing into its cheaper class.
@@ -240,6 +242,8 @@ class Stage:
         scrapy_packages: Folders of the packages whose Scrapy spiders consumers run, relative to the
             checkout, such as ``"../shop-crawler/shop"``. None: nothing of Scrapy is deployed.
         spider_rules: Rules of EventBridge that start kept spiders.
+        pools: Kinds of workers beside the usual one. None of theirs is started before the stage
+            document's ``pools`` or somebody's stated needs ask for it, and none costs before that.
 
     Raises:
         StageError: Settings that exclude each other.
@@ -265,6 +269,7 @@ class Stage:
     tags: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     scrapy_packages: tuple[str, ...] = ()
     spider_rules: tuple[SpiderRule, ...] = ()
+    pools: tuple[PoolKind, ...] = ()
 
     def __post_init__(self) -> None:
         if mistakes := list(self._mistakes()):
@@ -297,6 +302,7 @@ class Stage:
         yield from self.archive.mistakes()
         yield from self.notify.mistakes()
         yield from mistakes_of(self.spider_rules)
+        yield from pool_mistakes(self.pools, self.name, has_vpc=self.vpc is not None)
         if self.atlas is not None:
             if self.vpc is None:
                 yield "atlas lets in the addresses of the NAT; there is no vpc"
@@ -326,6 +332,8 @@ AWS_LARGE: Final = Stage(
     usage_plan=UsagePlan(rate_per_second=200, burst=400, daily_quota=5_000_000),
     consumer_concurrency=50,
     vpc=Vpc(nat_count=2),
+    # For pages and spiders that 1,024 MB do not hold; nearly two virtual CPUs.
+    pools=(PoolKind(name="large", memory_mb=3_008, concurrency=10),),
 )
 
 #: LocalStack on this machine: no service that it only pretends to have. Functions share the

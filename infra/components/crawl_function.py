@@ -91,7 +91,7 @@ class CrawlFunction(Construct):
             role=role,
             log_group=log_group,
             tracing=lambda_.Tracing.ACTIVE if stage.tracing else lambda_.Tracing.DISABLED,
-            **_place(network),
+            **_place(network, ipv6=spec.ipv6),
             dead_letter_queue=self.dead_letters,
             retry_attempts=waiting.retry_attempts if waiting else None,
             max_event_age=Duration.seconds(waiting.max_event_age_seconds) if waiting else None,
@@ -145,7 +145,7 @@ class CrawlFunction(Construct):
         )
 
 
-def _place(network: FleetNetwork | None) -> dict[str, Any]:
+def _place(network: FleetNetwork | None, *, ipv6: bool) -> dict[str, Any]:
     """Where the function stands: in the private subnets, or in no network of ours."""
     if network is None:
         return {}
@@ -153,7 +153,7 @@ def _place(network: FleetNetwork | None) -> dict[str, Any]:
         "vpc": network.vpc,
         "vpc_subnets": ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
         "security_groups": [network.functions_security_group],
-        "ipv6_allowed_for_dual_stack": True,
+        "ipv6_allowed_for_dual_stack": ipv6,
     }
 
 

@@ -30,7 +30,8 @@ from crawlfleet import names
 from crawlfleet.finding_kinds import ADVICE, Kind, looks_wanted
 from infra import alarm_names
 from infra.components.notifications import Notifications
-from infra.fleet import FLEET, AsynchronousInvocation, FunctionSpec
+from infra.fleet import AsynchronousInvocation, FunctionSpec
+from infra.pools import fleet_of
 from infra.stages import ElastiCache, Stage
 
 #: The monitor looks once a minute. One look may see what is over in the next.
@@ -72,7 +73,7 @@ class FleetAlarms(Construct):
         self._woken: tuple[sns.ITopic, ...] = (*self._everybody, notifications.phones)
         self.findings = {kind: self._finding(kind) for kind in Kind}
         self._monitor()
-        for spec in FLEET.functions:
+        for spec in fleet_of(stage.pools).functions:
             self._function(spec, functions[spec.name])
             if spec.asynchronous is not None and spec.keeps_dead_letters:
                 self._dead_letters(spec.name, spec.asynchronous, dead_letters[spec.name])
@@ -161,7 +162,7 @@ class FleetAlarms(Construct):
             " or reserve more. Of the consumer some are normal while all workers are busy.",
             function.metric_throttles(period=Duration.minutes(1), statistic="Sum"),
             threshold=0,
-            minutes=15 if name == names.CONSUMER else 5,
+            minutes=15 if spec.is_worker else 5,
             missing=_QUIET,
         )
         if not alarm_names.has_an_end(spec):

@@ -58,6 +58,7 @@ class FleetDashboard(Construct):
             self._fleet(
                 "Workers",
                 *(metric.CONSUMERS, metric.WANTED_CONSUMERS, metric.WORKERS_ALIVE),
+                metric.CAPACITY_SHORT,
                 *(metric.WORKERS_SUSPECTED, metric.WORKERS_DEAD),
             ),
             self._fleet(

@@ -14,6 +14,7 @@ from infra.local.cloud import down, up
 from infra.local.health import advice, look
 from infra.local.notifications import latest
 from infra.local.parts import PartError
+from infra.local.pools import SHAPE, parse_pools
 from infra.local.server import Options, serve
 from infra.local.state import Addresses, StateFolder
 
@@ -46,6 +47,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="a package with Scrapy spiders that consumers run, as a stage's scrapy_packages",
     )
+    starting.add_argument(
+        "--pool",
+        action="append",
+        default=[],
+        metavar="NAME:KEY=VALUE,...",
+        help=f"a further kind of worker: {SHAPE}; the stage document's `pools` says how many",
+    )
     folder = argparse.ArgumentParser(add_help=False)
     folder.add_argument("--state", type=Path, default=Path(".crawlfleet"), help="state folder")
 
@@ -60,6 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _pools(addresses: Addresses) -> str:
+    """The further kinds of worker, a line each."""
+    return "".join(f"\n  pool      {pool}" for pool in addresses.pools)
+
+
 def _show(addresses: Addresses) -> None:
     print(
         f"""  API       {addresses.api_url}
@@ -68,7 +81,7 @@ def _show(addresses: Addresses) -> None:
   MongoDB   {addresses.mongo_uri}
   AWS       {addresses.aws_endpoint_url}
   Lambda    {addresses.lambda_endpoint_url}
-  logs      {addresses.log_dir}
+  logs      {addresses.log_dir}{_pools(addresses)}
 
   curl -H 'x-api-key: {addresses.api_key}' {addresses.api_url}/health"""
     )
@@ -94,6 +107,8 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     folder = StateFolder(options.state)
     try:
+        # What is said wrongly is told here, and not by the log of what it would start.
+        parse_pools(getattr(options, "pool", ()))
         match options.command:
             case "serve":
                 serve(
@@ -104,6 +119,7 @@ def main(arguments: list[str]) -> int:
                         seed=not options.no_seed,
                         api_port=options.port,
                         scrapy=options.scrapy,
+                        pools=options.pool,
                         variables=dict(pair.split("=", 1) for pair in options.env),
                     )
                 )
@@ -115,6 +131,7 @@ def main(arguments: list[str]) -> int:
                         consumers=options.consumers,
                         api_port=options.port,
                         scrapy=options.scrapy,
+                        pools=options.pool,
                     )
                 )
             case "up":
@@ -123,6 +140,7 @@ def main(arguments: list[str]) -> int:
                     consumers=options.consumers,
                     api_port=options.port,
                     scrapy=options.scrapy,
+                    pools=options.pool,
                 )
                 print("Crawlfleet is up; `make down` stops it.\n")
                 _show(addresses)

@@ -49,6 +49,7 @@ class LocalCloud:
         seed: bool = True,
         variables: Mapping[str, str] | None = None,
         scrapy: Sequence[str] = (),
+        pools: Sequence[str] = (),
     ) -> None:
         """Describe the cloud; see `infra.local.server.Options`."""
         self.folder = StateFolder(Path(state_dir))
@@ -59,6 +60,7 @@ class LocalCloud:
             seed=seed,
             variables=variables,
             scrapy=scrapy,
+            pools=pools,
         )
         self._server: GuardedProcess | None = None
         self._addresses: Addresses | None = None
@@ -166,6 +168,7 @@ def serve_arguments(
     api_port: int = 0,
     variables: Mapping[str, str] | None = None,
     scrapy: Sequence[str] = (),
+    pools: Sequence[str] = (),
 ) -> list[str]:
     """Command line of the serving process."""
     return [
@@ -175,11 +178,17 @@ def serve_arguments(
         *(() if seed else ("--no-seed",)),
         *(f"--env={name}={value}" for name, value in (variables or {}).items()),
         *(f"--scrapy={place}" for place in scrapy),
+        *(f"--pool={pool}" for pool in pools),
     ]
 
 
 def up(
-    state: Path, *, consumers: int = 2, api_port: int = 0, scrapy: Sequence[str] = ()
+    state: Path,
+    *,
+    consumers: int = 2,
+    api_port: int = 0,
+    scrapy: Sequence[str] = (),
+    pools: Sequence[str] = (),
 ) -> Addresses:
     """Start a local cloud that outlives this process.
 
@@ -200,7 +209,9 @@ def up(
     log_path = folder.log_dir / "cloud.log"
     with log_path.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603  ourselves
-            serve_arguments(folder.path, consumers=consumers, api_port=api_port, scrapy=scrapy),
+            serve_arguments(
+                folder.path, consumers=consumers, api_port=api_port, scrapy=scrapy, pools=pools
+            ),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

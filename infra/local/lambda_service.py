@@ -31,6 +31,19 @@ _IMPORT_SECONDS: Final = 60.0
 RETRY_PAUSES: Final = (1.0, 2.0)
 
 
+#: Between two looks at the memory of a process that is held to it.
+_MEMORY_SECONDS: Final = 0.25
+
+
+def resident_bytes(pid: int) -> int | None:
+    """The memory that a process has; None where that cannot be known, or it has ended."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 class UnknownFunctionError(LookupError):
     """There is no function of that name."""
 
@@ -56,6 +69,8 @@ class LocalFunction:
             what an account has to give.
         retry_attempts: Further tries of an event that nobody waits for.
         max_event_age_seconds: Age at which such an event is given up when it could not start.
+        holds_memory: Whether a process that takes more than ``memory_mb`` is ended, as Lambda
+            does; it is told them in any case.
         variables: Whole environment of its processes.
     """
 
@@ -68,6 +83,7 @@ class LocalFunction:
     ceiling: int | None = None
     retry_attempts: int = 2
     max_event_age_seconds: float = 6 * 3600
+    holds_memory: bool = False
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -152,9 +168,10 @@ class Environment:
         # Line breaks of a JSON text stand between its tokens only, so spaces may replace them.
         event = payload.replace("\n", " ").replace("\r", " ")
         try:
-            answer = await asyncio.wait_for(
-                self._ask(f'{head[:-1]}, "event": {event}}}\n'), function.timeout_seconds
-            )
+            async with self._held(function):
+                answer = await asyncio.wait_for(
+                    self._ask(f'{head[:-1]}, "event": {event}}}\n'), function.timeout_seconds
+                )
         except TimeoutError:
             await self.stop()
             message = f"Task timed out after {function.timeout_seconds:.2f} seconds"
@@ -183,6 +200,27 @@ class Environment:
             return None
         document: dict[str, Any] = json.loads(line)
         return document
+
+    @contextlib.asynccontextmanager
+    async def _held(self, function: LocalFunction) -> AsyncIterator[None]:
+        """Kill the process if it takes more memory than it has while this goes on."""
+        if not function.holds_memory:
+            yield
+            return
+        looking = asyncio.create_task(self._hold(function.memory_mb * 1024 * 1024))
+        try:
+            yield
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+
+    async def _hold(self, limit_bytes: int) -> None:
+        while (taken := resident_bytes(self.pid)) is not None:
+            if taken > limit_bytes:
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.kill()
+                return
+            await asyncio.sleep(_MEMORY_SECONDS)
 
     async def _crash(self, request_id: str) -> Result:
         status = await self._process.wait()

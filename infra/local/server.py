@@ -28,6 +28,7 @@ from infra.local.lambda_service import LambdaService, LocalFunction
 from infra.local.mongo_server import MongoServer
 from infra.local.notifications import Letterbox, make_topics
 from infra.local.parts import LOOPBACK, PartError, python_environment
+from infra.local.pools import LocalPool, local_fleet, parse_pools, told
 from infra.local.redis_server import RedisServer
 from infra.local.seeding import seed_config
 from infra.local.state import STAGE, Addresses, Lock, StateFolder
@@ -60,6 +61,7 @@ class Options:
         variables: Added to every function's environment.
         scrapy: Folders of the packages whose Scrapy spiders consumers run, relative to the
             checkout, as ``scrapy_packages`` of a stage names them.
+        pools: Further kinds of worker, see ``pools.py``.
     """
 
     state: Path
@@ -69,12 +71,19 @@ class Options:
     api_port: int = 0
     variables: Mapping[str, str] = field(default_factory=dict)
     scrapy: Sequence[str] = ()
+    pools: Sequence[str] = ()
 
 
 def local_function(
-    spec: FunctionSpec, options: Options, addresses: Mapping[str, str]
+    spec: FunctionSpec,
+    options: Options,
+    addresses: Mapping[str, str],
+    pools: Sequence[LocalPool] = (),
 ) -> LocalFunction:
     """A function of the fleet as this machine runs it."""
+    pool = next((one for one in pools if one.kind.name == spec.pool), None)
+    addresses = {**addresses, names.ENV_POOL: spec.pool, names.ENV_POOLS: told(pools, REGION)}
+    leaving = {names.ENV_SOURCE_ADDRESS: pool.address} if pool and pool.address else {}
     reserved = options.consumers if spec.name == names.CONSUMER else spec.reserved_concurrency
     asynchronous = spec.asynchronous
     name = names.function_name(STAGE, spec.name)
@@ -88,6 +97,7 @@ def local_function(
         throttles=reserved is not None,
         ceiling=reserved,
         retry_attempts=2 if asynchronous is None else asynchronous.retry_attempts,
+        holds_memory=pool is not None,
         max_event_age_seconds=(
             6 * 3600 if asynchronous is None else asynchronous.max_event_age_seconds
         ),
@@ -107,6 +117,7 @@ def local_function(
             "POWERTOOLS_SERVICE_NAME": spec.name,
             "TZ": "UTC",
             **wanted,
+            **leaving,
             **options.variables,
         },
     )
@@ -207,6 +218,8 @@ async def _serve(options: Options, folder: StateFolder) -> None:
     last, logs = folder.read(), folder.log_dir
     spiders = folder.path / "spiders"
     packages = link_spiders(options.scrapy, spiders)
+    pools = parse_pools(options.pools)
+    fleet = local_fleet(pools)
     before = {} if last is None else asdict(last)
     async with AsyncExitStack() as stack:
         parts = stack.enter_context(ExitStack())
@@ -250,11 +263,12 @@ async def _serve(options: Options, folder: StateFolder) -> None:
             options.consumers,
         )
         service = LambdaService(
-            [local_function(spec, options, variables) for spec in FLEET.functions], folder.path
+            [local_function(spec, options, variables, pools) for spec in fleet.functions],
+            folder.path,
         )
         stack.push_async_callback(service.stop, _GRACE_SECONDS)
         function_names = {
-            spec.name: names.function_name(STAGE, spec.name) for spec in FLEET.functions
+            spec.name: names.function_name(STAGE, spec.name) for spec in fleet.functions
         }
         rule_names = {clock.name: names.function_name(STAGE, clock.name) for clock in FLEET.clocks}
         clocks = Clocks(FLEET.clocks, rule_names, function_names, service)
@@ -278,6 +292,7 @@ async def _serve(options: Options, folder: StateFolder) -> None:
                 lambda_endpoint_url=lambda_url,
                 region=REGION,
                 log_dir=str(logs),
+                pools=tuple(str(pool) for pool in pools),
             )
         )
         await ended.wait()

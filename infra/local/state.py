@@ -42,6 +42,7 @@ class Addresses:
     lambda_endpoint_url: str
     region: str
     log_dir: str
+    pools: tuple[str, ...] = ()
 
 
 class StateFolder:
@@ -81,10 +82,11 @@ class StateFolder:
     def read(self) -> Addresses | None:
         """The addresses that were written last."""
         try:
-            return Addresses(**json.loads(self.addresses_path.read_text()))
+            found = json.loads(self.addresses_path.read_text())
+            return Addresses(**{**found, "pools": tuple(found.get("pools", ()))})
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, AttributeError):
             return None  # of another version, or cut off: the next start writes it anew
 
     def write(self, addresses: Addresses) -> None:

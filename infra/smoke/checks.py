@@ -16,6 +16,7 @@ from crawlfleet.cli.examining import examine
 from crawlfleet.model.incident import Listener
 from infra import alarm_names
 from infra.fleet import FLEET, FunctionSpec
+from infra.pools import fleet_of
 from infra.smoke.aws_access import asked
 from infra.smoke.deployment import STANDING, Deployment, log_group, stack_name
 from infra.smoke.steps import StepError, Warned
@@ -46,7 +47,8 @@ def stacks(deployment: Deployment) -> str:
 
 def functions(deployment: Deployment) -> str:
     """Each function is active, and is what fleet.py describes."""
-    for spec in FLEET.functions:
+    specs = fleet_of(deployment.settings.pools).functions
+    for spec in specs:
         name = names.function_name(deployment.stage, spec.name)
         found = asked(
             f"looking for the function {name}",
@@ -59,7 +61,7 @@ def functions(deployment: Deployment) -> str:
                 f"Deploy this version: `make deploy STAGE={deployment.stage}`.",
                 log_group(deployment.stage, spec.name),
             )
-    return f"{len(FLEET.functions)} active"
+    return f"{len(specs)} active"
 
 
 def _differences(spec: FunctionSpec, found: dict[str, Any]) -> Iterator[str]:

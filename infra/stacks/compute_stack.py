@@ -1,5 +1,6 @@
 """The compute stack: the five functions, their layers, and what each of them may reach."""
 
+import json
 from collections.abc import Iterator, Sequence
 
 from aws_cdk import ArnFormat, CfnOutput, Stack
@@ -13,7 +14,8 @@ from infra.bundle import Bundle
 from infra.components.crawl_function import CrawlFunction
 from infra.components.fleet_network import FleetNetwork
 from infra.components.function_layers import FunctionLayers
-from infra.fleet import FLEET, INVOKE_VARIABLES, FunctionSpec
+from infra.fleet import INVOKE_VARIABLES, FunctionSpec
+from infra.pools import fleet_of
 from infra.stacks.state_stack import StateStack
 from infra.stages import Stage as Settings
 
@@ -50,13 +52,13 @@ class ComputeStack(Stack):
         layers = FunctionLayers(self, "Layers", bundle=bundle, chosen=stage.architecture)
         self.functions: dict[str, lambda_.IFunction] = {}
         self.dead_letters: dict[str, sqs.IQueue] = {}
-        for spec in FLEET.functions:
+        for spec in fleet_of(stage.pools).functions:
             made = CrawlFunction(
                 self,
                 spec.name,
                 spec=spec,
                 stage=stage,
-                code=lambda_.Code.from_asset(str(bundle.functions[spec.name])),
+                code=lambda_.Code.from_asset(str(bundle.functions[spec.code_of])),
                 layers=layers.of(spec),
                 network=network,
                 environment=dict(self._environment(spec)),
@@ -82,13 +84,33 @@ class ComputeStack(Stack):
             names.ENV_CONSUMER_CEILING: str(self._stage.consumer_concurrency),
             names.ENV_DEFAULT_API_KEY_ID: self._state.default_api_key.key.key_id,
             names.ENV_SCRAPY_PACKAGES: ",".join(self._scrapy_packages),
+            names.ENV_POOLS: self._pools(),
+            names.ENV_POOL: spec.pool,
         }
-        invoked = {INVOKE_VARIABLES[name]: name for name in spec.grants.invokes}
+        invoked = {
+            INVOKE_VARIABLES[name]: name for name in spec.grants.invokes if name in INVOKE_VARIABLES
+        }
         for variable in spec.environment:
             if variable in invoked:
                 yield variable, self._name(invoked[variable])
             else:
                 yield variable, known[variable]
+
+    def _pools(self) -> str:
+        """What functions are told of the pools beside the usual one (model.pool.Pool)."""
+        return json.dumps(
+            [
+                {
+                    "name": pool.name,
+                    "memory_mb": pool.memory_mb,
+                    "region": self.region,
+                    "network": pool.network.value,
+                    "function": names.function_name(self._stage.name, pool.function),
+                    "ceiling": pool.concurrency,
+                }
+                for pool in self._stage.pools
+            ]
+        )
 
     def _grant(self, made: CrawlFunction) -> None:
         grants, function = made.spec.grants, made.function
@@ -122,8 +144,12 @@ class ComputeStack(Stack):
         return names.function_name(self._stage.name, name) if made is None else made.function_name
 
     def _arn(self, name: str, holder: str) -> str:
-        """The ARN of a function for what ``holder`` may do; to itself none can refer."""
-        if name != holder:
+        """The ARN of a function for what ``holder`` may do.
+
+        To itself none can refer, and workers of different pools invoke one another: each refers to
+        those that were made before it.
+        """
+        if name != holder and name in self.functions:
             return self.functions[name].function_arn
         return self.format_arn(
             service="lambda",

@@ -87,6 +87,7 @@ def fill(connection: RedisConnection, lane: Lane, fleet: str) -> None:
     standing = staffing.read("fleet")
     staffing.settle("fleet", standing, Staff(needed=1, kept=1, at_ms=standing.now_ms))
     assert staffing.muster("fleet", "a", Shown(pace=1.0), NOW, {lane.path: Shown(pace=1.0)}).leaves
+    staffing.idle([lane.path], [])
     RedisTicks(connection, fleet=fleet).note(1.0, {TickPart.SEEDS: 1})
     RedisTicks(connection, fleet=fleet).tell_fault(TickPart.STARTS, "an-event")
     RedisCancellations(connection, fleet=fleet).announce([(lane.tenant, lane.biz, "june")])

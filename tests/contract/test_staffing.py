@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from crawlfleet.adapters.memory.staffing import MemoryStaffing
+from crawlfleet.adapters.memory.watch import MemoryWatch
 from crawlfleet.adapters.memory.workers import MemoryWorkers
 from crawlfleet.adapters.redis_queue.keys import fleet_keys
 from crawlfleet.adapters.redis_queue.staffing import RedisStaffing
+from crawlfleet.adapters.redis_queue.watch import RedisWatch
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.staff import Shown, Staff, Staffed
+from crawlfleet.model.worker import Card
 from crawlfleet.policy.scaling import FRESH_MS, MOST_PACES, learnt
+from tests.waiting import eventually
 
 POOL = "fleet"
 
@@ -316,3 +320,92 @@ def test_a_pace_that_is_none_is_told_as_a_part_that_cannot_be_used(
 
     with pytest.raises(StoreUnavailableError):
         RedisStaffing(redis_connection, fleet=tenant).paces(POOL)
+
+
+# ---- pools ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["memory", "redis", "cluster"])
+def pools(request, tenant):
+    """The usual workers, those of the pool ``large``, the watch over both, and decisions."""
+    if request.param == "memory":
+        workers = MemoryWorkers()
+        return workers, workers.pool("large"), MemoryWatch(workers), MemoryStaffing(workers)
+    connection = request.getfixturevalue(f"{request.param}_connection")
+    return (
+        RedisWorkers(connection, fleet=tenant),
+        RedisWorkers(connection, fleet=tenant, pool="large"),
+        RedisWatch(connection, fleet=tenant),
+        RedisStaffing(connection, fleet=tenant),
+    )
+
+
+def test_workers_of_a_pool_are_counted_and_started_by_themselves(pools):
+    usual, large, watch, _ = pools
+    usual.beat("a", now())
+    large.beat("b", now(), Card(pool="large"))
+
+    assert (usual.live(now()), large.live(now())) == (["a"], ["b"])
+    assert usual.reserve_wake(now(), 2) == 1
+    assert large.reserve_wake(now(), 1) == 0
+    assert not large.retire("b", now(), 1)
+    assert large.retire("b", now(), 0)
+    assert large.live(now()) == []
+    assert {pulse.worker for pulse in watch.pulses()} == {"a"}
+
+
+def test_the_watch_sees_all_pools_and_buries_each_worker_in_its_own(pools):
+    usual, large, watch, _ = pools
+    usual.beat("a", now())
+    large.beat("b", now(), Card(pool="large", failed=2))
+
+    seen = {pulse.worker: pulse.card for pulse in watch.pulses()}
+    assert (seen["a"].pool, seen["b"].pool, seen["b"].failed) == ("main", "large", 2)
+    assert watch.bury("b", "large")
+    assert (usual.live(now()), large.live(now())) == (["a"], [])
+    assert {pulse.worker for pulse in watch.pulses()} == {"a"}
+
+
+def test_who_is_one_too_many_in_a_pool_leaves_that_pool_alone(pools):
+    usual, large, _, staffing = pools
+    for name in ("a", "b"):
+        usual.beat(name, now())
+        large.beat(f"{name}-large", now())
+    standing = staffing.read("large")
+    decision = Staff(needed=1, kept=1, at_ms=standing.now_ms)
+    assert staffing.settle("large", standing, decision)
+
+    told = [staffing.muster("large", f"{name}-large", None, now()).leaves for name in ("a", "b")]
+    assert sum(told) == 1
+    assert not staffing.muster(POOL, "a", None, now()).leaves
+    assert (staffing.read("large").leaving, staffing.read(POOL).leaving) == (1, 0)
+
+
+def test_what_is_kept_available_is_told_to_the_workers(pools):
+    _, large, _, staffing = pools
+    large.beat("a", now())
+    standing = staffing.read("large")
+    kept = Staff(needed=4, kept=4, at_ms=standing.now_ms, floor=3, stated=7)
+    assert staffing.settle("large", standing, kept)
+
+    assert staffing.read("large").staff == kept
+    assert staffing.muster("large", "a", None, now()).floor == 3
+    # A decision that is out of date keeps nobody.
+    standing = staffing.read("large")
+    old = replace(kept, at_ms=standing.now_ms - FRESH_MS - 1_000)
+    assert staffing.settle("large", standing, old)
+    assert staffing.muster("large", "a", None, now()).floor == 0
+
+
+def test_since_when_those_that_state_needs_are_idle_is_remembered(pools):
+    staffing = pools[3]
+
+    assert staffing.idle([], []) == {}
+    assert staffing.idle(["acme/a", "acme/b"], []) == {"acme/a": 0.0, "acme/b": 0.0}
+    eventually(lambda: staffing.idle(["acme/a", "acme/b"], [])["acme/a"] > 0)
+    found = staffing.idle(["acme/a", "acme/b"], ["acme/b"])
+    assert found["acme/a"] > 0
+    assert found["acme/b"] == 0.0
+    # Who states none for a moment is new the next time.
+    staffing.idle(["acme/b"], [])
+    assert staffing.idle(["acme/a", "acme/b"], [])["acme/a"] == 0.0

@@ -7,11 +7,12 @@ import pytest
 from crawlfleet import metric_names, names
 from crawlfleet.finding_kinds import ADVICE, RISING, Kind, looks_wanted
 from infra import alarm_names
-from infra.fleet import FLEET
+from infra.pools import fleet_of
 from infra.stages import STAGES
 from tests.infra.assembly import Assembly
 
 PREFIX = "crawlfleet-aws-large-"
+FUNCTIONS = fleet_of(STAGES["aws-large"].pools).functions
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def test_what_is_grave_and_not_the_monitors_to_tell_wakes_by_phone(alarms):
         "scheduler-silent",
         "messages-failed",
         "api-faults",
-        *(f"{spec.name}-errors" for spec in FLEET.functions),
+        *(f"{spec.name}-errors" for spec in FUNCTIONS),
         *(f"redis-{node}-memory" for node in ("001", "002")),
     }
 
@@ -111,11 +112,11 @@ def test_messages_that_fail_are_an_alarm_of_cloudwatchs_own(alarms):
     assert alarms["messages-failed"]["MetricName"] == metric_names.MESSAGES_FAILED
 
 
-@pytest.mark.parametrize("spec", FLEET.functions, ids=lambda spec: spec.name)
+@pytest.mark.parametrize("spec", FUNCTIONS, ids=lambda spec: spec.name)
 def test_each_function_is_watched_from_outside(alarms, spec):
     assert alarms[f"{spec.name}-errors"]["MetricName"] == "Errors"
     assert alarms[f"{spec.name}-throttles"]["MetricName"] == "Throttles"
-    if spec.name == names.CONSUMER:
+    if spec.is_worker:
         assert f"{spec.name}-slow" not in alarms
     else:
         slow = alarms[f"{spec.name}-slow"]

@@ -1,14 +1,18 @@
-"""The five functions as deployed: settings, permissions, dead letters, logs."""
+"""The functions as deployed: settings, permissions, dead letters, logs."""
 
 from typing import Any
 
 import pytest
 
 from crawlfleet import names
-from infra.fleet import FLEET, PYTHON_VERSION, FunctionSpec
+from infra.fleet import PYTHON_VERSION, FunctionSpec
+from infra.pools import fleet_of
 from infra.stages import STAGES
 from tests.infra.assembly import STAGE, Assembly
 
+#: Of the stage that has everything, pools among it.
+FLEET = fleet_of(STAGES[STAGE].pools)
+POOLS = {names.consumer(pool.name): pool for pool in STAGES[STAGE].pools}
 EACH_FUNCTION = pytest.mark.parametrize("spec", FLEET.functions, ids=lambda spec: spec.name)
 
 #: Actions for which AWS knows no narrower resource: interfaces of the VPC do not exist before they
@@ -105,7 +109,7 @@ def test_function_stands_in_the_private_dual_stack_subnets(assembly: Assembly, s
     assert len(vpc["SecurityGroupIds"]) == 1
 
 
-def test_only_the_consumer_has_reserved_concurrency(assembly: Assembly):
+def test_only_workers_have_reserved_concurrency(assembly: Assembly):
     reserved = {
         name: function.get("ReservedConcurrentExecutions")
         for name, function in assembly.functions().items()
@@ -113,6 +117,8 @@ def test_only_the_consumer_has_reserved_concurrency(assembly: Assembly):
 
     consumer = names.function_name(STAGE, names.CONSUMER)
     assert reserved.pop(consumer) == STAGES[STAGE].consumer_concurrency
+    for function, pool in POOLS.items():
+        assert reserved.pop(names.function_name(STAGE, function)) == pool.concurrency
     assert set(reserved.values()) == {None}
 
 
@@ -184,7 +190,7 @@ def test_secrets_are_readable_of_this_stage_only(assembly: Assembly, spec: Funct
     nodes = [arn for arn in arns if arn.endswith(f":secret:{names.node_secret(STAGE, '*')}")]
     redis = [arn for arn in arns if "RedisToken" in arn]
     proxies = [arn for arn in arns if arn.endswith(f":secret:{names.proxy_secret(STAGE, '*')}")]
-    many = int(spec.name == names.CONSUMER)  # it alone leaves through proxies
+    many = int(spec.is_worker)  # workers alone leave through proxies
     assert (len(nodes), len(redis), len(proxies), len(arns)) == (1, 1, many, 2 + many)
 
 
@@ -192,11 +198,15 @@ def test_secrets_are_readable_of_this_stage_only(assembly: Assembly, spec: Funct
 def test_function_invokes_the_described_functions_only(assembly: Assembly, spec: FunctionSpec):
     arns = [text(arn) for arn in allowed(assembly, spec.name).get("lambda:InvokeFunction", [])]
 
-    # Nothing can refer to itself, so that its own right names it.
-    own = {arn for arn in arns if arn.endswith(f":{names.function_name(STAGE, spec.name)}")}
-    targets = {arn.split("Function")[0].removeprefix("<") for arn in set(arns) - own}
-    assert targets == {n.replace("-", "") for n in spec.grants.invokes if n != spec.name}
-    assert len(own) == (spec.name in spec.grants.invokes)
+    # Nothing can refer to itself, nor to what is made after it: these rights name the function.
+    named = {arn.rpartition(":")[2] for arn in arns if not arn.startswith("<")}
+    referred = {arn.split("Function")[0].removeprefix("<") for arn in arns if arn.startswith("<")}
+    order = [one.name for one in FLEET.functions]
+    made = order[: order.index(spec.name)]
+    assert referred == {n.replace("-", "") for n in spec.grants.invokes if n in made}
+    assert named == {
+        names.function_name(STAGE, name) for name in spec.grants.invokes if name not in made
+    }
     assert "*" not in arns
 
 
@@ -204,8 +214,8 @@ def test_only_the_scheduler_changes_how_many_consumers_there_may_be(assembly: As
     for spec in FLEET.functions:
         for action in ("lambda:GetFunctionConcurrency", "lambda:PutFunctionConcurrency"):
             arns = [text(arn) for arn in allowed(assembly, spec.name).get(action, [])]
-            assert len(arns) == (spec.name == names.SCHEDULER)
-            assert all(arn.startswith("<consumerFunction") for arn in arns)
+            assert len(arns) == (1 + len(POOLS)) * (spec.name == names.SCHEDULER)
+            assert all(arn.startswith("<consumer") for arn in arns)
 
     variables = assembly.function(names.SCHEDULER)["Environment"]["Variables"]
     ceiling = str(STAGES[STAGE].consumer_concurrency)
@@ -265,7 +275,7 @@ def test_logs_and_dead_letters_are_told_to_the_operator(assembly: Assembly, spec
 def test_a_function_that_invokes_itself_is_not_stopped_as_a_loop(
     assembly: Assembly, spec: FunctionSpec
 ):
-    expected = "Allow" if spec.name == names.CONSUMER else None
+    expected = "Allow" if spec.is_worker else None
 
     assert assembly.function(spec.name).get("RecursiveLoop") == expected
 
@@ -278,7 +288,7 @@ def test_asynchronous_invocations_are_tried_and_aged_as_described(assembly: Asse
         configured[text(properties["FunctionName"]).split("Function")[0]] = limits
 
     assert configured == {
-        f"<{spec.name}": (
+        f"<{spec.name.replace('-', '')}": (
             spec.asynchronous.retry_attempts,
             spec.asynchronous.max_event_age_seconds,
         )

@@ -8,9 +8,11 @@ import pytest
 
 from crawlfleet import metric_names, names
 from crawlfleet.finding_kinds import Kind
-from infra.fleet import FLEET
+from infra.pools import fleet_of
+from infra.stages import STAGES
 from tests.infra.assembly import STAGE, Assembly
 
+FUNCTIONS = fleet_of(STAGES[STAGE].pools).functions
 #: Names by the dimensions that the monitor emits them under.
 EMITTED = {
     ("stage",): {*metric_names.FLEET, *map(metric_names.finding, Kind)},
@@ -75,9 +77,9 @@ def test_what_is_searched_for_is_emitted_under_the_dimensions_of_the_search(
 def test_every_function_and_every_queue_of_dead_letters_is_on_it(
     graphs: dict[str, list[list[Any]]],
 ):
-    keeping = [spec for spec in FLEET.functions if spec.keeps_dead_letters]
+    keeping = [spec for spec in FUNCTIONS if spec.keeps_dead_letters]
 
-    assert len(graphs["Functions: errors"]) == len(FLEET.functions)
+    assert len(graphs["Functions: errors"]) == len(FUNCTIONS)
     assert len(graphs["Events given up"]) == len(keeping)
 
 

@@ -75,3 +75,13 @@ def proxy(event, _context):
 def malformed(_event, _context):
     """Answer with what API Gateway does not take."""
     return {"hello": "world"}
+
+
+def swell(event, _context):
+    """Take so many megabytes, and keep them for as long as somebody holds the pipe."""
+    taken = bytearray(event["mb"] * 1024 * 1024)
+    for at in range(0, len(taken), 4096):
+        taken[at] = 1
+    if "pipe" in event:
+        Path(event["pipe"]).read_text()
+    return len(taken)

@@ -28,7 +28,7 @@ def test_a_worker_is_shown_with_what_it_holds_of_this_biz_alone():
     [theirs] = workers(ports, make_tree(), "acme", "docs")
 
     assert (mine.card, theirs.card) == (
-        Card(started_ms=1_000, held={"default/docs": 3}),
+        Card(started_ms=1_000, held={"default/docs": 3}, done=9),
         Card(started_ms=1_000, held={"acme/docs": 40}),
     )
 

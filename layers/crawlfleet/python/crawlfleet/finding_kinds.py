@@ -34,6 +34,7 @@ class Kind(StrEnum):
     LEDGER_DIFFERENCE = "ledger_difference"
     WORKERS_DEAD = "workers_dead"
     NO_WORKERS = "no_workers"
+    CAPACITY_SHORT = "capacity_short"
     SCHEDULER_FAULTS = "scheduler_faults"
     HOST_THROTTLED = "host_throttled"
     HOST_FAILING = "host_failing"
@@ -201,6 +202,15 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
             " consumer's, which says why one ends; look whether its reserved concurrency is 0 or"
             " used up.",
             (),
+            looks=3,
+        ),
+        Kind.CAPACITY_SHORT: Advice(
+            "there are fewer workers than stated needs come to",
+            Severity.WARNING,
+            "`crawlfleet fleet` shows the pools. Raise max_consumers of the pool in the stage"
+            " document, and its reserved concurrency with it, or capacity.workers_per_tenant for"
+            " whoever states more than that; or have tenants state less. Where workers are allowed"
+            " and not alive, the consumer's log says why.",
             looks=3,
         ),
         Kind.SCHEDULER_FAULTS: Advice(

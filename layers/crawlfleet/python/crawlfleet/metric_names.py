@@ -20,7 +20,7 @@ set                       names                                                 
 Which bizs and hosts these are is settled anew each hour and kept until it ends: hosts that came and
 went with each look would be billed as if all of them had been there for the hour. A biz without
 work emits nothing and costs nothing; what was working a minute ago still says that it is at 0.
-Ten bizs, two nodes and ten hosts are 245 series, 73 USD a month: tests/unit/policy/test_metrics.py
+Ten bizs, two nodes and ten hosts are 247 series, 74 USD a month: tests/unit/policy/test_metrics.py
 counts them, those of findings among them. Totals by state, and rates over 1, 5 and 60 seconds of
 each biz, are in the API, and CloudWatch makes the latter of ``Submitted`` and ``Processed``: their
 sum over a period of 1, 5 or 60 seconds, divided by it.
@@ -84,6 +84,8 @@ WANTED_CONSUMERS: Final = "WantedConsumers"
 WORKERS_ALIVE: Final = "WorkersAlive"
 WORKERS_SUSPECTED: Final = "WorkersSuspected"
 WORKERS_DEAD: Final = "WorkersDead"
+#: Workers that stated needs come to and that are not there, of all pools.
+CAPACITY_SHORT: Final = "CapacityShort"
 #: Of the hosts that were looked at, those that are left alone or asked more slowly now.
 HOSTS_THROTTLED: Final = "HostsThrottled"
 #: 1 while the newest configuration is refused.
@@ -116,6 +118,7 @@ FLEET: Final = (
     WORKERS_ALIVE,
     WORKERS_SUSPECTED,
     WORKERS_DEAD,
+    CAPACITY_SHORT,
     HOSTS_THROTTLED,
     CONFIG_REFUSED,
     INCIDENTS_OPEN,

@@ -44,6 +44,13 @@ ENV_CONSUMER_FUNCTION: Final = "CRAWLFLEET_CONSUMER_FUNCTION"
 ENV_ID_ISSUER_FUNCTION: Final = "CRAWLFLEET_ID_ISSUER_FUNCTION"
 #: Most invocations of the consumer at once that the stage may be given.
 ENV_CONSUMER_CEILING: Final = "CRAWLFLEET_CONSUMER_CEILING"
+#: The pools of workers beside the usual one, as a JSON list of model.pool.Pool; for every function
+#: that wakes or scales workers. Unset where there are none.
+ENV_POOLS: Final = "CRAWLFLEET_POOLS"
+#: The pool that a consumer belongs to; unset in the usual one.
+ENV_POOL: Final = "CRAWLFLEET_POOL"
+#: Address of the machine by which a consumer's downloads leave; unset where the system chooses.
+ENV_SOURCE_ADDRESS: Final = "CRAWLFLEET_SOURCE_ADDRESS"
 #: ARNs of the SNS topics for people and for machines; unset where nobody is told.
 ENV_PEOPLE_TOPIC: Final = "CRAWLFLEET_PEOPLE_TOPIC"
 ENV_PHONES_TOPIC: Final = "CRAWLFLEET_PHONES_TOPIC"
@@ -61,6 +68,15 @@ def function_name(stage: str, function: str) -> str:
     'crawlfleet-aws-large-router'
     """
     return f"{PRODUCT}-{stage}-{function}"
+
+
+def consumer(pool: str) -> str:
+    """The consumer function of a pool other than the usual one.
+
+    >>> function_name("aws-large", consumer("large"))
+    'crawlfleet-aws-large-consumer-large'
+    """
+    return f"{CONSUMER}-{pool}"
 
 
 def node_secret(stage: str, node: str) -> str:

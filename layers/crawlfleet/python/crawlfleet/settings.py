@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ import msgspec
 
 from crawlfleet import names
 from crawlfleet.errors import ConfigError, Problem
+from crawlfleet.model.pool import MAIN_POOL, MOST_POOLS, TAKEN_NAMES, Pool
 
 _REDIS_SCHEMES: Final = ("redis", "rediss", "redis+cluster", "rediss+cluster")
 LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
@@ -26,6 +28,8 @@ _PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
 _TOPIC = re.compile(r"arn:[a-z0-9-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}\Z")
 #: Concurrent executions that any account has, at most.
 _MOST: Final = 100_000
+_POOL = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+_pools = msgspec.json.Decoder(tuple[Pool, ...])
 _SECRET = re.compile(r"[A-Za-z0-9/_+=.@:-]{1,512}\Z")
 
 
@@ -57,6 +61,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         phones_topic: ARN of the SNS topic for phones; None likewise.
         machines_topic: ARN of the SNS topic for machines; None likewise.
         scrapy_packages: Packages of the operator whose Scrapy spiders may be named.
+        pools: The pools beside the usual one; none where a stage has no others.
+        pool: The one that this consumer belongs to.
+        source_address: By which of the machine's addresses downloads leave; None for any.
     """
 
     stage: str
@@ -72,6 +79,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     phones_topic: str | None = None
     machines_topic: str | None = None
     scrapy_packages: tuple[str, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    pool: str = MAIN_POOL
+    source_address: str | None = None
 
     @classmethod
     def from_environment(
@@ -110,10 +120,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             phones_topic=reader.read(names.ENV_PHONES_TOPIC, _topic_mistake) or None,
             machines_topic=reader.read(names.ENV_MACHINES_TOPIC, _topic_mistake) or None,
             scrapy_packages=_listed(reader.read(names.ENV_SCRAPY_PACKAGES, _packages_mistake)),
+            pools=_pools_in(reader.read(names.ENV_POOLS, _pools_mistake)),
+            pool=reader.read(names.ENV_POOL, _pool_mistake) or MAIN_POOL,
+            source_address=reader.read(names.ENV_SOURCE_ADDRESS, _address_mistake) or None,
         )
         if reader.problems:
             raise ConfigError(reader.problems)
         return settings
+
+    @property
+    def every_pool(self) -> tuple[Pool, ...]:
+        """All pools, the usual one first: its function and ceiling are in variables of their own.
+
+        >>> [pool.name for pool in Settings(stage="local", pools=(Pool(name="far"),)).every_pool]
+        ['main', 'far']
+        """
+        main = Pool(function=self.consumer_function, ceiling=max(1, self.consumer_ceiling))
+        return (main, *self.pools)
 
     def node_secret(self, node: str) -> str:
         """Secrets Manager id of the MongoDB URI of a node."""
@@ -197,6 +220,50 @@ def _count_mistake(value: str) -> str | None:
     return (
         None if 1 <= _count(value) <= _MOST else f"is no number from 1 to {_MOST:,}: {value[:20]!r}"
     )
+
+
+def _pools_in(value: str) -> tuple[Pool, ...]:
+    """The pools; none of what is no list of them."""
+    try:
+        return _pools.decode(value) if value else ()
+    except msgspec.MsgspecError:
+        return ()
+
+
+def _pools_mistake(value: str) -> str | None:
+    """Everything that is wrong with the pools, in one sentence."""
+    try:
+        found = _pools.decode(value)
+    except msgspec.MsgspecError as error:
+        return f"is no JSON list of pools: {error}"
+    wrong = []
+    if len(found) > MOST_POOLS:
+        wrong.append(f"has {len(found)} pools; the most is {MOST_POOLS}")
+    for place, pool in enumerate(found):
+        if pool.name in TAKEN_NAMES or not _POOL.match(pool.name):
+            wrong.append(f"[{place}].name is no name of a pool: {pool.name[:60]!r}")
+        elif pool.name in {other.name for other in found[:place]}:
+            wrong.append(f"[{place}].name is {pool.name} a second time")
+        if not _FUNCTION.match(pool.function):
+            wrong.append(f"[{place}].function is no function name or ARN: {pool.function[:60]!r}")
+        if not 1 <= pool.ceiling <= _MOST:
+            wrong.append(f"[{place}].ceiling is not within 1 to {_MOST:,}: {pool.ceiling}")
+        if pool.memory_mb < 1:
+            wrong.append(f"[{place}].memory_mb is below 1: {pool.memory_mb}")
+    return "; ".join(wrong) or None
+
+
+def _pool_mistake(value: str) -> str | None:
+    right = value == MAIN_POOL or (_POOL.match(value) and value not in TAKEN_NAMES)
+    return None if right else f"is no name of a pool: {value[:60]!r}"
+
+
+def _address_mistake(value: str) -> str | None:
+    try:
+        ip_address(value)
+    except ValueError:
+        return f"is no IP address: {value[:60]!r}"
+    return None
 
 
 def _topic_mistake(value: str) -> str | None:

@@ -96,14 +96,25 @@ class _Connector(aiohttp.TCPConnector):
 
 
 def open_session(
-    names: AbstractResolver, tls: ssl.SSLContext | bool, may_connect: MayConnect | None
+    names: AbstractResolver,
+    tls: ssl.SSLContext | bool,
+    may_connect: MayConnect | None,
+    source_address: str | None = None,
 ) -> aiohttp.ClientSession:
-    """A session that connects where ``may_connect`` allows it; None allows all."""
+    """A session that connects where ``may_connect`` allows it; None allows all.
+
+    With a ``source_address`` it leaves by that alone, and so reaches the sites of its family only.
+    """
+    family = socket.AF_UNSPEC
+    if source_address is not None:
+        family = socket.AF_INET6 if ":" in source_address else socket.AF_INET
     connector = _Connector(
         limit=0,  # the worker's concurrency is the limit; hosts have theirs in HostSlots
         ssl=tls,
         use_dns_cache=False,  # the names have one
         resolver=names,
+        family=family,
+        local_addr=None if source_address is None else (source_address, 0),
         socket_factory=None if may_connect is None else functools.partial(_socket, may_connect),
     )
     # There is no public way to name the protocol; the tests of floods hold that this one works.

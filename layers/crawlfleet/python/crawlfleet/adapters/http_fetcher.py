@@ -110,6 +110,7 @@ class AiohttpFetcher:
             every few minutes, so it should not remember. Without it no pool of proxies is usable.
         room_bytes: Bytes of bodies in flight at once.
         proxies: What several fetchers know of proxies together, in the place of ``read_secret``.
+        source_address: By which of the machine's addresses downloads leave; None for any.
     """
 
     def __init__(
@@ -124,7 +125,9 @@ class AiohttpFetcher:
         read_secret: Callable[[str], str] | None = None,
         room_bytes: int = ROOM_BYTES,
         proxies: Proxies | None = None,
+        source_address: str | None = None,
     ) -> None:
+        self._source_address = source_address
         self._may_connect = None if allow_private else may_connect
         self._clock = clock
         self._resolver = resolver
@@ -141,7 +144,7 @@ class AiohttpFetcher:
     async def __aenter__(self) -> Self:
         self._tls = self._ssl_context or system_tls()
         self._names = Names(self._resolver)
-        self._direct = open_session(self._names, self._tls, self._may_connect)
+        self._direct = open_session(self._names, self._tls, self._may_connect, self._source_address)
         return self
 
     async def __aexit__(
@@ -298,7 +301,7 @@ class AiohttpFetcher:
         session = self._to_proxies.get(way.allow_private)
         if session is None:
             may_connect = None if way.allow_private else self._may_connect
-            session = open_session(self._names, self._tls, may_connect)
+            session = open_session(self._names, self._tls, may_connect, self._source_address)
             self._to_proxies[way.allow_private] = session
         return session
 

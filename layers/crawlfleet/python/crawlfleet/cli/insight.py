@@ -105,10 +105,11 @@ def workers(fleet: "Client", biz: str, as_json: bool) -> int:
         return Exit.FINE
     draw(
         table(
-            ["worker", "health", "phi>", "silent>", "since", "held>"],
+            ["worker", "pool", "health", "phi>", "silent>", "since", "held>"],
             [
                 (
                     each.worker,
+                    each.pool,
                     each.health,
                     f"{each.phi:.1f}",
                     f"{each.silent_seconds:.1f} s",

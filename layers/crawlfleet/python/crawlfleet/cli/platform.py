@@ -38,6 +38,8 @@ def fleet(fleet: "Client", as_json: bool) -> int:
         emit(found)
         return Exit.FINE
     click.echo(printable(headline(found)))
+    if len(found.pools) > 1 or any(pool.stated for pool in found.pools):
+        draw(_pools(found))
     draw(_parts(found))
     if found.bizs:
         draw(_bizs(found))
@@ -121,6 +123,28 @@ def hosts_table(found: "Sequence[HostState]", title: str | None = None) -> "Tabl
             for host in found
         ],
         title=title,
+    )
+
+
+def _pools(found: "Fleet") -> "Table":
+    """The pools as a table: what each is, how its workers are, and how many there are to be."""
+    return table(
+        [
+            *("pool", "memory>", "where", "alive>", "busy>", "idle>", "dead>", "wanted>"),
+            *("kept>", "stated>", "done>", "failed>"),
+        ],
+        [
+            (
+                pool.name,
+                "-" if pool.memory_mb is None else f"{pool.memory_mb:,} MB",
+                " ".join(word for word in (pool.region, pool.network) if word) or "-",
+                *(pool.alive, pool.busy, pool.idle, pool.dead),
+                "-" if pool.wanted is None else pool.wanted,
+                *(pool.kept, pool.stated, f"{pool.done:,}", f"{pool.failed:,}"),
+            )
+            for pool in found.pools
+        ],
+        title="pools",
     )
 
 

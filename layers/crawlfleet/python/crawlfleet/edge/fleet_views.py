@@ -1,7 +1,16 @@
 """The fleet as the API shows it: workers, bizs, hosts, parts, and what could not be read."""
 
+import msgspec
+
 from crawlfleet.edge.views import RatesView, View, at, rates_of
-from crawlfleet.model.sample import FleetSample, HostSample, LaneSample, Sample, WorkersSample
+from crawlfleet.model.sample import (
+    FleetSample,
+    HostSample,
+    LaneSample,
+    PoolSample,
+    Sample,
+    WorkersSample,
+)
 from crawlfleet.model.tick import Ticked
 from crawlfleet.model.totals import NodeHealth
 from crawlfleet.model.vitals import Vitals
@@ -110,6 +119,33 @@ class UnreadView(View, frozen=True, kw_only=True):
     why: str
 
 
+class PoolView(View, frozen=True, kw_only=True):
+    """The workers of one pool, the usual one first; the counts are named as those of all workers.
+
+    ``busy`` of the alive hold something, the others are ``idle``. ``kept`` are kept available by
+    stated needs, which come to ``stated``. ``done`` and ``failed`` are requests that its known
+    workers have dealt with, and of these given up on, each since it began.
+    """
+
+    name: str
+    memory_mb: int | None
+    region: str
+    network: str
+    alive: int
+    busy: int
+    idle: int
+    suspected: int
+    dead: int
+    unwatched: int
+    present: int
+    wanted: int | None
+    allowed: int | None
+    kept: int
+    stated: int
+    done: int
+    failed: int
+
+
 class FleetView(View, frozen=True, kw_only=True):
     """One look at the fleet. Of bizs the 200 with most to do are in it, the late ones first."""
 
@@ -117,6 +153,7 @@ class FleetView(View, frozen=True, kw_only=True):
     revision: str
     config_refused: str | None
     workers: HeadcountView | None
+    pools: list[PoolView]
     totals: FleetTotalsView
     bizs: list[LaneView]
     hosts: list[HostView]
@@ -175,6 +212,7 @@ def fleet_view(seen: Sample) -> FleetView:
         revision=seen.revision,
         config_refused=_plain(seen.config_refused, REFUSAL),
         workers=None if seen.workers is None else headcount_view(seen.workers),
+        pools=[] if seen.workers is None else [_pool_view(one) for one in seen.workers.pools],
         totals=_totals_view(seen.fleet),
         bizs=[_lane_view(lane) for lane in bizs],
         hosts=[host_view(host) for host in seen.hosts],
@@ -187,6 +225,10 @@ def fleet_view(seen: Sample) -> FleetView:
             for one in seen.unread
         ],
     )
+
+
+def _pool_view(pool: PoolSample) -> PoolView:
+    return PoolView(**msgspec.structs.asdict(pool))
 
 
 def headcount_view(workers: WorkersSample) -> HeadcountView:

@@ -79,7 +79,9 @@ class WorkerView(View, frozen=True, kw_only=True):
 
     ``phi`` is how sure the detector is that it is dead, as a power of ten, by the silence that was
     watched; ``silent_seconds`` is the time since its last beat. ``unwatched`` is one that was
-    silent for long while nobody watched.
+    silent for long while nobody watched. ``pool`` is the kind of worker that it is. ``done`` and
+    ``failed`` are requests of all bizs since it began, dealt with and of these given up on; to
+    operators alone, 0 to others.
     """
 
     worker: str
@@ -88,6 +90,9 @@ class WorkerView(View, frozen=True, kw_only=True):
     silent_seconds: float
     since: str | None
     held: int
+    pool: str
+    done: int
+    failed: int
 
 
 class WorkersView(View, frozen=True, kw_only=True):
@@ -168,4 +173,7 @@ def worker_view(status: WorkerStatus) -> WorkerView:
         silent_seconds=round(max(status.beat_ms, status.silent_ms) / 1000, 3),
         since=at(from_ms(started)) if started else None,
         held=sum(status.card.held.values()),
+        pool=status.card.pool,
+        done=status.card.done,
+        failed=status.card.failed,
     )

@@ -2,7 +2,8 @@
 
 It looks whether others died and has them replaced, asks whether it is one too many, recovers what
 is lost and ends cancelled jobs when it is its turn, makes tasks of jobs, hands out seeds, and
-stores the items of the data queue.
+stores the items of the data queue. A pool that takes bound work alone leaves recovery, seeds and
+items to the usual workers: what they make is theirs to do.
 """
 
 import threading
@@ -17,11 +18,12 @@ from crawlfleet.flows.draining import Drainer
 from crawlfleet.flows.recovery import TURN as RECOVERY
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.sowing import Sower
-from crawlfleet.flows.staffing import muster, replace_missing
+from crawlfleet.flows.staffing import muster, replace_dead
 from crawlfleet.flows.watching import watch
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.staff import Shown
 from crawlfleet.model.worker import WorkReport
+from crawlfleet.policy.pools import shares_work
 
 #: How often each is done.
 WATCH_SECONDS: Final = 1.0
@@ -70,6 +72,13 @@ class Chores:
         self.is_surplus = False
         #: How many other workers live, when it was last asked; None before that.
         self.others: int | None = None
+        #: How many workers are kept available by stated needs, as far as it was told.
+        self.floor = 0
+
+    @property
+    def are_shared(self) -> bool:
+        """Whether this worker hands out seeds, stores items and recovers: its pool may not."""
+        return shares_work(self._ports.config.current().stage, self._ports.pool)
 
     def watch(self) -> None:
         """Look whether other workers have died; their places are filled at once."""
@@ -77,7 +86,7 @@ class Chores:
         found = watch(ports.watching, ports.config.current(), self._id, ports.clock())
         self._report.buried += len(found.dead)
         if found.dead:
-            replace_missing(ports.staffing, ports.clock)
+            replace_dead(ports.staffing, found.pools, ports.clock)
 
     def muster(self, pace: Shown | None, paces: Mapping[str, Shown]) -> None:
         """Tell what this worker can do in a second, and ask whether it is one too many."""
@@ -85,11 +94,13 @@ class Chores:
         told = muster(ports.staffing, self._id, pace, ports.clock(), paces)
         if told is not None:
             self.is_surplus = self.is_surplus or told.leaves
-            self.others = told.others
+            self.others, self.floor = told.others, told.floor
 
     def recover(self) -> None:
         """Bring back what is lost, if it is this worker's turn to."""
         ports = self._ports
+        if not self.are_shared:
+            return
 
         def time_left() -> float:
             return 0.0 if self._ending else self._time_left()
@@ -119,13 +130,13 @@ class Chores:
         # Who leaves has to see what the round before it has made: seeds that are handed out are
         # not ready any more, and their requests are queued a moment later.
         with self._sowing:
-            if self._ending:
+            if self._ending or not self.are_shared:
                 return 0
             return self._sower.hand_out(self._ports.config.current())
 
     def drain(self) -> None:
         """Make records of the data queue's items."""
-        if not self._ending:
+        if not self._ending and self.are_shared:
             self._report.items += self._drainer.drain(self._ports.config.current())
 
     def cancel(self) -> None:

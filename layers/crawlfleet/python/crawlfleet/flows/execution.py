@@ -342,6 +342,8 @@ class Worker:
             started_ms=self._started_ms,
             held=self._holding.per_lane(),
             done=self._report.done,
+            failed=self._report.dead,
+            pool=self._ports.pool,
             hosts=self._turns.hosts(CARD_HOSTS),
         )
 

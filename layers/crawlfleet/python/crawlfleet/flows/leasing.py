@@ -30,6 +30,7 @@ from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.model.worker import WorkReport
+from crawlfleet.policy.pools import served_lanes
 from crawlfleet.policy.tokens import new_token
 
 #: How long what the truth said of a lease is taken to hold.
@@ -111,7 +112,7 @@ class Leasing:
         learnt first; all else was put aside.
         """
         tree = self._ports.config.current()
-        lanes = tree.lanes()
+        lanes = served_lanes(tree, self._ports.pool)
         if not lanes:
             return NOTHING
         started = time.perf_counter()
@@ -121,7 +122,8 @@ class Leasing:
             place = (self._turn + step) % len(lanes)
             if not loads[place].ready or self.rests(lanes[place]):
                 continue
-            lane, biz = biz_of(tree, lanes[place].tenant, lanes[place].biz)
+            lane = lanes[place]
+            _, biz = biz_of(tree, lane.tenant, lane.biz)
             self._leases += 1
             token = new_token(self._id, self._nonce, self._leases)
             self._phases.add(lane, "lease", time.perf_counter() - started)

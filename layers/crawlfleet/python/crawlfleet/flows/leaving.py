@@ -6,8 +6,10 @@ from typing import Final
 from crawlfleet.flows.chores import Chores
 from crawlfleet.flows.heart import Heart
 from crawlfleet.flows.passages import Threaded
+from crawlfleet.flows.staffing import decided
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.times import to_ms
+from crawlfleet.policy.pools import limits_of, served_lanes
 
 #: A worker stays for a retry that is due within this. Without one, the next tick finds it.
 LINGER: Final = timedelta(seconds=10)
@@ -46,12 +48,15 @@ class Leaving:
         leaves is decided in Redis.
         """
         others = self._chores.others
-        return others is not None and others < self._least
+        return others is not None and others < self._least(self._chores.floor)
 
-    @property
-    def _least(self) -> int:
-        """How many workers are to be there though there is nothing to do."""
-        return self._ports.config.current().stage.fleet.min_consumers
+    def _least(self, floor: int) -> int:
+        """How many workers are to be there though there is nothing to do.
+
+        ``floor`` is what of them is kept available by stated needs.
+        """
+        ports = self._ports
+        return max(floor, limits_of(ports.config.current().stage, ports.pool).min_consumers)
 
     async def may_leave(self) -> bool:
         """Say good-bye; False where somebody has to stay, or there is something to do after all."""
@@ -63,8 +68,14 @@ class Leaving:
         return False
 
     async def _has_left(self) -> bool:
-        workers, least = self._ports.workers, self._least
+        workers, least = self._ports.workers, self._least(self._chores.floor)
         try:
+            if self._chores.others is None:
+                # Nobody has told this worker yet what is kept available.
+                staff = await self._threaded(
+                    decided, self._ports.staffing.staffing, self._ports.pool
+                )
+                least = self._least(0 if staff is None else staff.floor)
             if least:
                 # Others may be about to leave as well: not all of them may.
                 now = self._ports.clock()
@@ -76,10 +87,13 @@ class Leaving:
         return True
 
     async def _is_missed(self) -> bool:
-        lanes = self._ports.config.current().lanes()
+        tree = self._ports.config.current()
+        lanes = served_lanes(tree, self._ports.pool)
+        items: list[int] = []
         try:
             made = await self._threaded(self._chores.sow)
-            items = await self._threaded(self._ports.draining.queue.waiting, lanes)
+            if self._chores.are_shared:
+                items = await self._threaded(self._ports.draining.queue.waiting, tree.lanes())
             now = self._ports.clock()
             loads = await self._threaded(self._ports.queue.loads, lanes, now)
             soon = to_ms(now + LINGER)

@@ -55,14 +55,23 @@ class OutlookPorts:
 
 
 def look_ahead(
-    ports: OutlookPorts, tree: Tree, now: datetime, paces: Mapping[str, float] | None = None
+    ports: OutlookPorts,
+    tree: Tree,
+    now: datetime,
+    paces: Mapping[str, float] | None = None,
+    lanes: Sequence[Lane] | None = None,
+    *,
+    with_items: bool = True,
 ) -> Demand:
-    """What all lanes ask of the workers now; ``paces`` are those shown, by ``tenant/biz``.
+    """What lanes ask of the workers now; ``paces`` are those shown, by ``tenant/biz``.
+
+    ``lanes`` are those that the workers take work of, all that are bound for no pool where they are
+    not said; ``with_items`` whether they store what waits in the data queues.
 
     Raises:
         StoreError: Redis did not answer: then nothing is known.
     """
-    lanes = tree.lanes()
+    lanes = tree.lanes() if lanes is None else lanes
     if not lanes:
         return Demand()
     each = max(LEAST_HOSTS, MOST_HOSTS // len(lanes))
@@ -77,7 +86,7 @@ def look_ahead(
     rates = [_Rates(tree, view, states, now) for view in views]
     lately = _lately(ports.overview, views, now)
     paces = paces or {}
-    items = sum(ports.data.waiting(lanes))
+    items = sum(ports.data.waiting(lanes)) if with_items else 0
     stores = [LaneDemand(backlog=items)] if items else []
     return Demand(
         lanes=(
@@ -89,6 +98,9 @@ def look_ahead(
             ),
         ),
         polite_per_second=math.inf if items else _together(rates),
+        at_work=frozenset(
+            lane.path for lane, work in zip(lanes, works, strict=True) if work.backlog
+        ),
     )
 
 

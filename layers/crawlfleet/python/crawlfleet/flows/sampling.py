@@ -26,6 +26,7 @@ from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.sample import (
     HostSample,
     LaneSample,
+    PoolState,
     Sample,
     Unread,
     WorkersSample,
@@ -83,6 +84,7 @@ class SamplingPorts:
 
     ``decided`` tells the decision on workers that is in force, if one is; ``strays`` how many
     items and requests wait for bizs that there are not; ``ticked`` the scheduler's latest tick.
+    ``workers`` and ``decided`` are of the usual pool, ``pools`` tells the same of the others.
     """
 
     queue: RequestQueue
@@ -97,6 +99,7 @@ class SamplingPorts:
     strays: Callable[[Tree, datetime], tuple[int, int]]
     ticked: Callable[[], Ticked]
     warn: Callable[[str, Exception], None]
+    pools: Callable[[], Sequence[PoolState]] = tuple
 
 
 class _Queue(msgspec.Struct, frozen=True):
@@ -247,7 +250,9 @@ def _nodes(tree: Tree, lane: Lane) -> frozenset[str]:
 def _workers(ports: SamplingPorts, tree: Tree) -> _Fleet:
     pulses = ports.watch.pulses()
     present = len(ports.workers.live())
-    count = headcount(pulses, tree.stage.detector, present=present, staff=ports.decided())
+    count = headcount(
+        pulses, tree.stage.detector, present=present, staff=ports.decided(), pools=ports.pools()
+    )
     return _Fleet(pulses, count)
 
 

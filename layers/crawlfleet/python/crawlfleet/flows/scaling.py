@@ -1,11 +1,11 @@
-"""Scaling (SPEC.md A12, H4): look, decide, act.
+"""Scaling (SPEC.md A12, H4, C1): look, decide, act; of each pool by itself.
 
 The minute's tick calls it, and an alarm does at once; several may at the same moment. Whatever
 cannot be seen leaves everything as it is: nothing is started blindly.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec.structs import replace
@@ -13,8 +13,11 @@ from msgspec.structs import replace
 from crawlfleet.flows.allowing import allow
 from crawlfleet.flows.outlooking import OutlookPorts, look_ahead
 from crawlfleet.flows.staffing import start_missing
-from crawlfleet.model.biz import Tree
-from crawlfleet.model.staff import FLEET_POOL, Demand, Staff
+from crawlfleet.model.biz import FleetLimits, Tree
+from crawlfleet.model.pool import MAIN_POOL
+from crawlfleet.model.staff import Demand, Staff, staffed_as
+from crawlfleet.policy import capacity
+from crawlfleet.policy.pools import limits_of, served_lanes
 from crawlfleet.policy.scaling import decide, is_fresh, reserved
 from crawlfleet.ports import Clock, ConcurrencyLimit, Staffing, Waker, Workers
 
@@ -23,8 +26,20 @@ TRIES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPorts:
+    """What scaling needs of a pool beside the usual one."""
+
+    workers: Workers
+    waker: Waker
+    limit: ConcurrencyLimit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingPorts:
-    """What scaling needs of the world; ``warn`` is told what is wrong but not fatal."""
+    """What scaling needs of the world; ``warn`` is told what is wrong but not fatal.
+
+    ``workers``, ``waker`` and ``limit`` are the usual pool's, ``pools`` are the others.
+    """
 
     ahead: OutlookPorts
     staffing: Staffing
@@ -32,6 +47,13 @@ class ScalingPorts:
     waker: Waker
     limit: ConcurrencyLimit
     warn: Callable[[str, Exception], None]
+    pools: Mapping[str, PoolPorts] = field(default_factory=dict)
+
+    def of(self, pool: str) -> PoolPorts:
+        """What a pool is scaled through."""
+        if pool == MAIN_POOL:
+            return PoolPorts(workers=self.workers, waker=self.waker, limit=self.limit)
+        return self.pools[pool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,50 +71,124 @@ class Scaled:
     limit: int | None
 
 
-def scale(ports: ScalingPorts, tree: Tree, clock: Clock) -> Scaled:
-    """Have as many workers as there should be.
+def scale_all(ports: ScalingPorts, tree: Tree, clock: Clock) -> dict[str, Scaled]:
+    """Have as many workers of each pool as there should be; the usual one comes first.
+
+    A pool that fails is warned of, and the others are scaled all the same.
+
+    Raises:
+        StoreError: of the usual pool nothing was decided, see :func:`scale`. The others were tried.
+    """
+    found: dict[str, Scaled] = {}
+    failed: Exception | None = None
+    for pool in (MAIN_POOL, *ports.pools):
+        try:
+            found[pool] = scale(ports, tree, clock, pool)
+        except Exception as error:  # noqa: BLE001  one pool's fault is not the others'
+            if pool == MAIN_POOL:
+                failed = error
+            else:
+                ports.warn(f"the pool {pool} could not be scaled", error)
+    if failed is not None:
+        raise failed
+    return found
+
+
+def scale(ports: ScalingPorts, tree: Tree, clock: Clock, pool: str = MAIN_POOL) -> Scaled:
+    """Have as many workers of a pool as there should be.
 
     Raises:
         StoreError: a part did not answer, so that nothing was decided and nobody was started.
     """
-    demand = look_ahead(ports.ahead, tree, clock(), ports.staffing.paces(FLEET_POOL))
-    live = len(ports.workers.live(clock()))
-    staff = _decided(ports, tree, demand, live)
-    staff, limit = _allowed(ports, staff)
-    started = start_missing(ports.workers, ports.waker, staff.startable, clock, ports.warn)
+    one, name = ports.of(pool), staffed_as(pool)
+    lanes = served_lanes(tree, pool)
+    paces = ports.staffing.paces(name)
+    demand = look_ahead(ports.ahead, tree, clock(), paces, lanes, with_items=pool == MAIN_POOL)
+    live = len(one.workers.live(clock()))
+    kept = _kept(ports, tree, pool, paces, demand)
+    staff = _decided(ports, tree, pool, demand, live, kept)
+    staff, limit = _allowed(ports, pool, staff)
+    started = start_missing(one.workers, one.waker, staff.startable, clock, ports.warn)
     return Scaled(staff=staff, backlog=demand.backlog, live=live, started=started, limit=limit)
 
 
-def _decided(ports: ScalingPorts, tree: Tree, demand: Demand, live: int) -> Staff:
+def _kept(
+    ports: ScalingPorts, tree: Tree, pool: str, paces: Mapping[str, float], demand: Demand
+) -> capacity.Capacity:
+    """What is to be kept available by stated needs: nothing is asked where nobody states any."""
+    stated = dict(capacity.stated_by(tree))
+    if not any(needs.pool == pool for needs in stated.values()):
+        return capacity.Capacity()
+    at_work = demand.at_work | _lately(ports, tree, stated)
+    idle = ports.staffing.idle(list(stated), capacity.active(tree, at_work))
+    pace = ports.staffing.read(staffed_as(pool)).pace
+    most = min(limits_of(tree.stage, pool).max_consumers, ports.of(pool).limit.ceiling)
+    return capacity.capacity(tree, pool, most, paces=paces, pace=pace, idle_seconds=idle)
+
+
+def _lately(ports: ScalingPorts, tree: Tree, stated: Collection[str]) -> frozenset[str]:
+    """Bizs of those that state needs of which anything was submitted or dealt with lately.
+
+    What is done within seconds is in no queue when a tick looks. Whichever pool has done it: the
+    counts are a biz's, not a queue's.
+    """
+    lanes = [lane for lane in tree.lanes() if {lane.path, lane.tenant} & set(stated)]
+    counts = ports.ahead.overview.counts(lanes) if lanes else ()
+    return frozenset(
+        lane.path
+        for lane, counted in zip(lanes, counts, strict=True)
+        # Of what is away nothing is known: that is no reason to release anything.
+        if counted is None or any(counted)
+    )
+
+
+def _limits(tree: Tree, pool: str, kept: capacity.Capacity) -> FleetLimits:
+    """The pool's, with what is kept available as the least that there is."""
+    limits = limits_of(tree.stage, pool)
+    return replace(limits, min_consumers=max(limits.min_consumers, kept.floor))
+
+
+def _decided(
+    ports: ScalingPorts,
+    tree: Tree,
+    pool: str,
+    demand: Demand,
+    live: int,
+    kept: capacity.Capacity,
+) -> Staff:
     """Decide, on top of whatever others have decided meanwhile."""
+    name, ceiling = staffed_as(pool), ports.of(pool).limit.ceiling
+    limits = _limits(tree, pool, kept)
     for _ in range(TRIES):
-        standing = ports.staffing.read(FLEET_POOL)
-        staff = decide(standing, demand, tree.stage.fleet, live=live, ceiling=ports.limit.ceiling)
-        if ports.staffing.settle(FLEET_POOL, standing, staff):
+        standing = ports.staffing.read(name)
+        staff = decide(standing, demand, limits, live=live, ceiling=ceiling)
+        staff = replace(staff, floor=kept.floor, stated=kept.stated)
+        if ports.staffing.settle(name, standing, staff):
             return staff
     # Others decide all the time, about the same demand.
-    return ports.staffing.read(FLEET_POOL).staff
+    return ports.staffing.read(name).staff
 
 
-def _allowed(ports: ScalingPorts, staff: Staff) -> tuple[Staff, int | None]:
+def _allowed(ports: ScalingPorts, pool: str, staff: Staff) -> tuple[Staff, int | None]:
     """Have the concurrency follow the decision; returns the one that it follows, and what it is.
 
     Whoever was held up between deciding and this would set what an older decision says. So it is
     looked whether that still stands, and gone by what does. Whoever fills places goes by what is
     noted of it: more calls than are allowed would be refused.
     """
+    name, pool_limit = staffed_as(pool), ports.of(pool).limit
     limit = None
     for _ in range(TRIES):
-        target = reserved(staff, ports.limit.ceiling)
-        limit = allow(ports.limit, target, ports.warn)
-        standing = ports.staffing.read(FLEET_POOL)
+        target = reserved(staff, pool_limit.ceiling)
+        limit = allow(pool_limit, target, ports.warn)
+        standing = ports.staffing.read(name)
         if not is_fresh(standing):
             # Redis has lost it. The next look decides anew.
             break
         staff = standing.staff
-        if reserved(staff, ports.limit.ceiling) != target:
+        if reserved(staff, pool_limit.ceiling) != target:
             continue
         noted = staff if limit is None else replace(staff, allowed=limit)
-        if noted == staff or ports.staffing.settle(FLEET_POOL, standing, noted):
+        if noted == staff or ports.staffing.settle(name, standing, noted):
             return noted, limit
     return staff if limit is None else replace(staff, allowed=limit), limit

@@ -1,17 +1,19 @@
 """A worker's part in how many there are (SPEC.md C1): it calls for whoever is missing.
 
 Capacity that dies is not to wait for the next tick. Whoever buries a worker, or ends because its
-time is up, has those started that the standing decision wants and that are not there.
+time is up, has those started that the standing decision wants and that are not there: of its own
+pool, and of the one that the dead were of.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
 from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.staff import FLEET_POOL, Mustered, Shown, Staff
+from crawlfleet.model.pool import MAIN_POOL
+from crawlfleet.model.staff import Mustered, Shown, Staff, staffed_as
 from crawlfleet.policy.scaling import is_fresh
 from crawlfleet.ports import Clock, Staffing, Waker, Workers
 
@@ -23,12 +25,17 @@ _NONE: Final[Mapping[str, Shown]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaffingPorts:
-    """What a worker needs for it; ``warn`` is told what is wrong but not fatal."""
+    """What a worker needs for it; ``warn`` is told what is wrong but not fatal.
+
+    ``pool`` is its own, and so are ``workers`` and ``waker``; ``elsewhere`` are those of others.
+    """
 
     staffing: Staffing
     workers: Workers
     waker: Waker
     warn: Callable[[str, Exception], None]
+    pool: str = MAIN_POOL
+    elsewhere: "Mapping[str, StaffingPorts]" = field(default_factory=dict)
 
 
 def replace_missing(ports: StaffingPorts, clock: Clock) -> int:
@@ -38,7 +45,7 @@ def replace_missing(ports: StaffingPorts, clock: Clock) -> int:
     there is. A decision that is out of date is not acted by: the next tick makes a new one.
     """
     try:
-        standing = ports.staffing.read(FLEET_POOL)
+        standing = ports.staffing.read(staffed_as(ports.pool))
         if not is_fresh(standing):
             return 0
         wanted = standing.staff.startable
@@ -46,6 +53,21 @@ def replace_missing(ports: StaffingPorts, clock: Clock) -> int:
     except StoreUnavailableError as error:
         ports.warn("missing workers could not be started; the next tick starts them", error)
         return 0
+
+
+def replace_dead(ports: StaffingPorts, pools: Iterable[str], clock: Clock) -> int:
+    """Fill the places of the dead of these pools; those that are not known here wait for the tick.
+
+    Whoever looks on calls for its own pool in any case.
+    """
+    started = replace_missing(ports, clock)
+    for pool in sorted({*pools} - {ports.pool}):
+        other = ports.elsewhere.get(pool)
+        try:
+            started += replace_missing(other, clock) if other is not None else 0
+        except Exception as error:  # noqa: BLE001  one pool's fault is not the others'
+            ports.warn(f"missing workers of the pool {pool} could not be started", error)
+    return started
 
 
 def start_missing(
@@ -90,13 +112,13 @@ def muster(
     While it is away nobody leaves.
     """
     try:
-        return ports.staffing.muster(FLEET_POOL, worker, pace, now, paces)
+        return ports.staffing.muster(staffed_as(ports.pool), worker, pace, now, paces)
     except StoreUnavailableError as error:
         ports.warn("whether this worker is still wanted is not known", error)
         return None
 
 
-def decided(staffing: Staffing) -> Staff | None:
+def decided(staffing: Staffing, pool: str = MAIN_POOL) -> Staff | None:
     """The decision that is in force; None where none is."""
-    standing = staffing.read(FLEET_POOL)
+    standing = staffing.read(staffed_as(pool))
     return standing.staff if is_fresh(standing) else None

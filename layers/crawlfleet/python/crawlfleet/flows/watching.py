@@ -21,6 +21,7 @@ from crawlfleet.model.politeness import HostReport
 from crawlfleet.model.request import Entry
 from crawlfleet.model.worker import Health, WorkerStatus
 from crawlfleet.policy.liveness import status, worth_a_look
+from crawlfleet.policy.pools import every_lane
 from crawlfleet.policy.tokens import worker_of
 from crawlfleet.ports import Clock, LeaseBook
 
@@ -40,11 +41,12 @@ CHUNK: Final = 1_000
 class Watched:
     """What one look found: dead workers, and how many requests they held.
 
-    ``mine`` is False when it was another's turn.
+    ``mine`` is False when it was another's turn; ``pools`` are those that the dead were of.
     """
 
     mine: bool = True
     dead: tuple[str, ...] = ()
+    pools: frozenset[str] = frozenset()
     returned: int = 0
 
 
@@ -57,7 +59,8 @@ def watch(ports: WatchPorts, tree: Tree, by: str, now: datetime) -> Watched:
         found = [status(pulse, limits) for pulse in ports.watch.pulses(worth_a_look(limits))]
         dead = {one.worker: one for one in found if one.health is Health.DEAD}
         returned = _bury(ports, tree, dead, by, now) if dead else 0
-        return Watched(dead=tuple(dead), returned=returned)
+        pools = frozenset(one.card.pool for one in dead.values())
+        return Watched(dead=tuple(dead), pools=pools, returned=returned)
     finally:
         ports.watch.end_turn(TURN, by)
 
@@ -76,7 +79,7 @@ def stand_watch(
     for _ in range(min(MOST_LOOKS, MORE_LOOKS + math.ceil(sure_after / EVERY))):
         found = watch(ports, tree, by, clock())
         dead += found.dead
-        if not any(depth.leased or depth.away for depth in ports.queue.depths(tree.lanes())):
+        if not any(depth.leased or depth.away for depth in ports.queue.depths(every_lane(tree))):
             break
         watched = clock() - began
         # The turn may be that of one who was killed with it. Who beats meanwhile looks on as well.
@@ -92,7 +95,7 @@ def _bury(
     ports: WatchPorts, tree: Tree, dead: Mapping[str, WorkerStatus], by: str, now: datetime
 ) -> int:
     returned = 0
-    lanes = tree.lanes()
+    lanes = every_lane(tree)
     for lane, depth in zip(lanes, ports.queue.depths(lanes), strict=True):
         if not depth.leased and not depth.away:
             continue
@@ -105,7 +108,7 @@ def _bury(
             ports.warn(f"{lane.tenant}/{lane.biz} did not get a dead worker's work back", error)
     for worker, one in dead.items():
         _free_hosts(ports, tree, one)
-        ports.watch.bury(worker)
+        ports.watch.bury(worker, one.card.pool)
     return returned
 
 

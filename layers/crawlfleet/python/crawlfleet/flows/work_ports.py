@@ -9,6 +9,7 @@ from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
 from crawlfleet.flows.seeding import SeedingPorts
 from crawlfleet.flows.staffing import StaffingPorts
+from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.ports import (
     Clock,
     ConfigCentre,
@@ -33,7 +34,7 @@ class WorkPorts:
     """The parts that a worker works on.
 
     ``remaining`` is the Lambda's time left, in seconds; ``jitter`` gives a number from 0 to 1;
-    ``warn`` is told what is wrong but not fatal.
+    ``warn`` is told what is wrong but not fatal. ``pool`` is the worker's.
     """
 
     config: ConfigCentre
@@ -61,3 +62,4 @@ class WorkPorts:
     remaining: Callable[[], float]
     jitter: Callable[[], float]
     warn: Callable[[str, Exception], None]
+    pool: str = MAIN_POOL

@@ -19,8 +19,10 @@ from crawlfleet.model.document import (
     StoreName,
 )
 from crawlfleet.model.ids import IdKind
-from crawlfleet.model.lane import Lane
+from crawlfleet.model.lane import Lane, bound
+from crawlfleet.model.needs import CapacityLimits, Needs
 from crawlfleet.model.politeness import HostLimits, Politeness
+from crawlfleet.model.pool import MAIN_POOL, MOST_POOLS
 from crawlfleet.model.proxy import ProxyPool
 from crawlfleet.model.recrawl import RecrawlPolicy
 from crawlfleet.model.rule import Rule
@@ -130,6 +132,7 @@ class Biz(Document, frozen=True, kw_only=True):
 
     A request names one of the ``rules`` or ``spiders``, whose names differ from each other.
     ``open_jobs`` is how many jobs may be started and not ended at once.
+    ``needs`` is capacity that is kept available for it.
     """
 
     description: str = ""
@@ -152,6 +155,7 @@ class Biz(Document, frozen=True, kw_only=True):
     intake: IntakeLimits = IntakeLimits()
     states: dict[Slug, Annotated[int, Meta(ge=100, le=2**31 - 1)]] = {}
     open_jobs: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
+    needs: Needs | None = None
 
     def reader(self, name: str) -> Rule | Spider | None:
         """The rule or spider of that name."""
@@ -164,10 +168,14 @@ class Biz(Document, frozen=True, kw_only=True):
 
 
 class Tenant(Document, frozen=True, kw_only=True):
-    """Who owns bizs. ``api_keys`` are the ids of API Gateway keys, not the keys themselves."""
+    """Who owns bizs. ``api_keys`` are the ids of API Gateway keys, not the keys themselves.
+
+    ``needs`` is capacity that is kept available for all of its bizs together.
+    """
 
     description: str = ""
     api_keys: tuple[Annotated[str, Meta(min_length=1, max_length=128)], ...] = ()
+    needs: Needs | None = None
 
 
 class FleetLimits(Document, frozen=True, kw_only=True):
@@ -185,6 +193,18 @@ class FleetLimits(Document, frozen=True, kw_only=True):
     batch: Annotated[int, Meta(ge=1, le=1000)] = 100
     lease_seconds: Seconds = 60.0
     idle_seconds: Annotated[float, Meta(ge=0)] = 2.0
+
+
+class PoolLimits(Document, frozen=True, kw_only=True):
+    """How many workers a pool beside the usual one has; ``fleet`` says how each of them behaves.
+
+    With ``bound_only`` they take nothing but what is bound for their pool, and leave the chores of
+    the fleet to the usual workers; without it they share the others' work.
+    """
+
+    min_consumers: Annotated[int, Meta(ge=0, le=1000)] = 0
+    max_consumers: Annotated[int, Meta(ge=1, le=1000)] = 2
+    bound_only: bool = True
 
 
 class DetectorLimits(Document, frozen=True, kw_only=True):
@@ -226,6 +246,9 @@ class Stage(Document, frozen=True, kw_only=True):
     name, ``default_proxies`` the one of bizs that name none. ``user_agent`` asks for robots.txt,
     whose copy serves all tenants. ``operators`` are the tenants whose keys also read what concerns
     the platform and other tenants' bizs, such as incidents; where none is named, the default one.
+    ``pools`` are kinds of workers beside the usual one, by the names that the infrastructure has
+    given them; ``fleet`` is the usual one's. ``capacity`` bounds what tenants may state that they
+    need.
     """
 
     home_node: Slug = "main"
@@ -243,6 +266,8 @@ class Stage(Document, frozen=True, kw_only=True):
     alarms: AlarmLimits = AlarmLimits()
     monitor: MonitorLimits = MonitorLimits()
     operators: Annotated[tuple[Slug, ...], Meta(max_length=64)] = ()
+    pools: Annotated[dict[Slug, PoolLimits], Meta(max_length=MOST_POOLS)] = {}
+    capacity: CapacityLimits = CapacityLimits()
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True):
@@ -264,3 +289,7 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
             for tenant, bizs in sorted(self.bizs.items())
             for name, biz in sorted(bizs.items())
         )
+
+    def bound_lanes(self, pool: str) -> tuple[Lane, ...]:
+        """One lane more of each biz: what of it is bound for that pool. None for the usual one."""
+        return () if pool == MAIN_POOL else tuple(bound(lane, pool) for lane in self.lanes())

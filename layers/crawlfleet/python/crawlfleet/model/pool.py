@@ -9,9 +9,13 @@ import msgspec
 
 #: What the usual pool is called where it has to be called something.
 MAIN_POOL: Final = "main"
+#: Names that no further pool may have: the usual one's, and what its figures are kept under.
+TAKEN_NAMES: Final = frozenset({MAIN_POOL, "fleet"})
+#: Pools of a stage beside the usual one, at most: each is looked at and scaled with every tick.
+MOST_POOLS: Final = 16
 
 
-class Pool(msgspec.Struct, frozen=True, kw_only=True):
+class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What infrastructure says of a kind of worker, in ``CRAWLFLEET_POOLS`` as JSON.
 
     Attributes:

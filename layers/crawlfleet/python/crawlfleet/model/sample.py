@@ -12,6 +12,8 @@ import msgspec
 
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.ledger import Ledger
+from crawlfleet.model.pool import Pool
+from crawlfleet.model.staff import Staff
 from crawlfleet.model.tick import Ticked
 from crawlfleet.model.totals import Depth, Load, NodeHealth, Rates
 
@@ -106,13 +108,55 @@ class HostSample(msgspec.Struct, frozen=True, kw_only=True):
         return self.answered + self.strained
 
 
+class PoolState(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a pool beside the beats of its workers: how many count, what is decided."""
+
+    pool: Pool
+    present: int = 0
+    staff: Staff | None = None
+
+
+class PoolSample(msgspec.Struct, frozen=True, kw_only=True):
+    """How the workers of one pool are (SPEC.md C6), in the words of :class:`WorkersSample`.
+
+    Attributes:
+        name: Of the pool, ``main`` for the usual one.
+        memory_mb: Of each worker; None where that was not told.
+        region: Where they run, for people; empty where that was not told.
+        network: What downloads leave through, likewise.
+        busy: Of the alive, those that hold something; the others are ``idle``.
+        kept: Workers that are kept available by stated needs.
+        stated: What these come to, more than is kept where it does not fit.
+        done: Requests that its known workers have dealt with, each since it began.
+        failed: Of these, those that were given up on.
+    """
+
+    name: str
+    memory_mb: int | None = None
+    region: str = ""
+    network: str = ""
+    alive: int = 0
+    busy: int = 0
+    idle: int = 0
+    suspected: int = 0
+    dead: int = 0
+    unwatched: int = 0
+    present: int = 0
+    wanted: int | None = None
+    allowed: int | None = None
+    kept: int = 0
+    stated: int = 0
+    done: int = 0
+    failed: int = 0
+
+
 class WorkersSample(msgspec.Struct, frozen=True, kw_only=True):
     """How many workers there are, as the failure detector sees them (SPEC.md C5, C6).
 
     ``present`` is what counts when workers are started: the living and the wake-ups that have not
     become workers yet. ``unwatched`` were not heard of while nobody watched. ``wanted`` is the
     standing decision, and ``allowed`` how many may run at once; None where there is none, or it was
-    not read.
+    not read. All are of all ``pools`` together, of which the usual one comes first.
     """
 
     alive: int = 0
@@ -122,6 +166,11 @@ class WorkersSample(msgspec.Struct, frozen=True, kw_only=True):
     present: int = 0
     wanted: int | None = None
     allowed: int | None = None
+    pools: tuple[PoolSample, ...] = ()
+
+    def of(self, pool: str) -> "PoolSample | WorkersSample":
+        """What is known of one pool; of all where nothing tells them apart."""
+        return next((one for one in self.pools if one.name == pool), self)
 
 
 class FleetSample(msgspec.Struct, frozen=True, kw_only=True):

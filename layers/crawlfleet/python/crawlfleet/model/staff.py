@@ -5,8 +5,19 @@ from typing import Final
 
 import msgspec
 
-#: The one pool there is: the stage's own workers.
+from crawlfleet.model.pool import MAIN_POOL
+
+#: What decisions on the usual pool are kept under, of which there was one before there were others.
 FLEET_POOL: Final = "fleet"
+
+
+def staffed_as(pool: str) -> str:
+    """What decisions on a pool are kept under.
+
+    >>> staffed_as("main"), staffed_as("large")
+    ('fleet', 'large')
+    """
+    return FLEET_POOL if pool == MAIN_POOL else pool
 
 
 class LaneWork(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,11 +78,13 @@ class LaneDemand(msgspec.Struct, frozen=True, kw_only=True):
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """What all lanes ask of a pool.
 
-    Lanes share hosts, so ``polite_per_second`` may be less than all theirs together.
+    Lanes share hosts, so ``polite_per_second`` may be less than all theirs together. ``at_work``
+    names the bizs of which anything is queued, held or waits, as ``tenant/biz``.
     """
 
     lanes: tuple[LaneDemand, ...] = ()
     polite_per_second: float = math.inf
+    at_work: frozenset[str] = frozenset()
 
     @property
     def backlog(self) -> int:
@@ -97,10 +110,12 @@ class Mustered(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         leaves: Whether it is one too many, and is to leave.
         others: How many others live and are not told to.
+        floor: How many are to be there though there is nothing to do, by stated needs.
     """
 
     leaves: bool
     others: int
+    floor: int = 0
 
 
 class Staff(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +130,8 @@ class Staff(msgspec.Struct, frozen=True, kw_only=True):
         quiet_ms: Since when fewer than are kept would do; 0 while they would not.
         peak: The most that would have done since then.
         allowed: How many invocations there may be at once; None where that is not known.
+        floor: How many of the needed are kept available by stated needs, whatever there is to do.
+        stated: How many stated needs come to, what nobody can be given included.
     """
 
     needed: int = 0
@@ -123,6 +140,8 @@ class Staff(msgspec.Struct, frozen=True, kw_only=True):
     quiet_ms: int = 0
     peak: int = 0
     allowed: int | None = None
+    floor: int = 0
+    stated: int = 0
 
     @property
     def startable(self) -> int:

@@ -4,6 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
+from crawlfleet.model.pool import MAIN_POOL
+
 
 class HeldNumber(msgspec.Struct, frozen=True, kw_only=True):
     """A leased Snowflake worker number. ``mark``: every position below it is spent."""
@@ -52,12 +54,15 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker says of itself with each beat; ``held`` is requests by ``tenant/biz``.
 
     ``hosts`` are some hosts, each with the tenant, at which it has something under way: what it may
-    do there is given to others when it is dead.
+    do there is given to others when it is dead. ``failed`` are those that it gave up on. A card
+    without a pool is of a version that knew of none: of the usual one.
     """
 
     started_ms: int = 0
     held: dict[str, int] = {}
     done: int = 0
+    failed: int = 0
+    pool: str = MAIN_POOL
     hosts: tuple[tuple[str, str], ...] = ()
 
 

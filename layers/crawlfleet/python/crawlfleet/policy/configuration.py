@@ -22,6 +22,7 @@ from crawlfleet.names import CONFIG_BIZS, CONFIG_STAGE, CONFIG_TENANTS, DEFAULT_
 from crawlfleet.policy.document_checks import (
     ReaderCheck,
     biz_problems,
+    needs_problems,
     no_reader_problems,
     repeated,
     stage_problems,
@@ -124,6 +125,7 @@ def read_document(path: str, text: str, check: ReaderCheck) -> Reading:
         problems += tuple(stage_problems(readable))
     elif isinstance(readable, Tenant):
         problems += tuple(repeated("api_keys", readable.api_keys))
+        problems += tuple(needs_problems(readable.needs))
     elif isinstance(readable, Biz):
         problems += tuple(biz_problems(readable, check))
         problems += tuple(no_reader_problems(readable)) if _reads_nothing(text) else ()

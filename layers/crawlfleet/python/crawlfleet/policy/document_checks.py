@@ -7,7 +7,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from crawlfleet.errors import Problem
 from crawlfleet.model.biz import Biz, Stage
+from crawlfleet.model.needs import Needs
 from crawlfleet.model.politeness import HostLimits
+from crawlfleet.model.pool import TAKEN_NAMES
 from crawlfleet.model.request import State
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.seed import SeedPolicy, Span
@@ -37,11 +39,22 @@ def stage_problems(stage: Stage) -> Iterator[Problem]:
         yield Problem("home_node", f"{stage.home_node} is none of nodes")
     if stage.fleet.min_consumers > stage.fleet.max_consumers:
         yield Problem("fleet.min_consumers", "is more than max_consumers")
+    for name, pool in stage.pools.items():
+        if name in TAKEN_NAMES:
+            yield Problem(join("pools", name), "is the usual workers' name; `fleet` is theirs")
+        if pool.min_consumers > pool.max_consumers:
+            yield Problem(f"{join('pools', name)}.min_consumers", "is more than max_consumers")
     yield from _host_problems("hosts", stage.hosts)
     for host, limits in stage.host_limits.items():
         yield from _host_problems(join("host_limits", host), limits)
     if stage.default_proxies is not None and stage.default_proxies not in stage.proxies:
         yield Problem("default_proxies", f"{stage.default_proxies} is none of proxies")
+
+
+def needs_problems(needs: Needs | None) -> Iterator[Problem]:
+    """What is wrong with what a tenant's or a biz's document states that it needs."""
+    if needs is not None and (needs.workers is None) == (needs.requests_per_hour is None):
+        yield Problem("needs", "says one of workers and requests_per_hour")
 
 
 def _host_problems(place: str, limits: HostLimits) -> Iterator[Problem]:
@@ -53,6 +66,7 @@ def biz_problems(biz: Biz, check: ReaderCheck) -> Iterator[Problem]:
     """Every mistake of a biz document that it shows by itself."""
     yield from _generations_problems(biz)
     yield from _states_problems(biz)
+    yield from needs_problems(biz.needs)
     if biz.retry.max_seconds < biz.retry.base_seconds:
         yield Problem("retry.max_seconds", "is less than base_seconds")
     yield from _seed_problems(biz.seeds)

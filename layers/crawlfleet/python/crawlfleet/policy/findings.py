@@ -14,14 +14,17 @@ from crawlfleet.model.alarms import Thresholds, own_or
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.incident import Finding, Incident, Life, Look, Place, key_of
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.sample import LaneSample, Sample, WorkersSample
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.totals import NodeHealth
+from crawlfleet.policy.capacity_findings import capacity_findings, unknown_of_capacity
 from crawlfleet.policy.host_findings import KINDS as KINDS_OF_HOSTS
 from crawlfleet.policy.host_findings import host_findings, unknown_of_host
 from crawlfleet.policy.part_findings import MONGODB, REDIS, part_findings, unknown_of_part
 from crawlfleet.policy.plain_text import one_line, plain
 from crawlfleet.policy.plans import latest_first, latest_seconds, seconds_left
+from crawlfleet.policy.pools import shares_work
 from crawlfleet.policy.spans import span
 from crawlfleet.policy.tick_findings import SCHEDULER, may_come, tick_findings
 
@@ -67,7 +70,7 @@ def judge(sample: Sample, before: Sample | None, tree: Tree) -> Look:
         findings += _lane_findings(lane, biz, thresholds, second, sample.workers)
         findings += _rises(lane, lanes_before.get(lane.lane), minutes, biz, thresholds)
         unknown.update(_unknown_of_lane(lane, lanes_before.get(lane.lane)))
-    findings += _worker_findings(sample, thresholds)
+    findings += _worker_findings(sample, tree, thresholds)
     if sample.ticked is not None:
         findings += tick_findings(sample.ticked, thresholds)
     for host in sample.hosts:
@@ -183,8 +186,9 @@ def _late(
     )
 
 
-def _bounded(workers: WorkersSample | None) -> str:
-    """What to say where more workers are wanted than may run."""
+def _bounded(sample: WorkersSample | None) -> str:
+    """What to say where more of the usual workers are wanted than may run."""
+    workers = None if sample is None else sample.of(MAIN_POOL)
     if workers is None or workers.allowed is None or workers.allowed >= (workers.wanted or 0):
         return ""
     return (
@@ -241,7 +245,7 @@ def _unknown_of_lane(sample: LaneSample, before: LaneSample | None) -> Iterator[
         yield key_of(Kind.EXPIRED, place)
 
 
-def _worker_findings(sample: Sample, thresholds: Thresholds) -> Iterator[Finding]:
+def _worker_findings(sample: Sample, tree: Tree, thresholds: Thresholds) -> Iterator[Finding]:
     workers = sample.workers
     if workers is None:
         return
@@ -253,15 +257,24 @@ def _worker_findings(sample: Sample, thresholds: Thresholds) -> Iterator[Finding
             threshold=thresholds.dead_workers,
             said=f"{workers.dead:,} workers are dead, {workers.alive:,} alive",
         )
-    if not workers.alive and sample.fleet.ready:
+    usual = workers.of(MAIN_POOL)
+    if not _has_workers(workers, tree) and sample.fleet.ready:
         yield Finding(
             kind=Kind.NO_WORKERS,
             place=WORKERS,
             value=sample.fleet.ready,
             threshold=0,
             said=f"{sample.fleet.ready:,} requests are ready and no worker is alive"
-            f" ({workers.present:,} started, {workers.wanted or 0:,} wanted)",
+            f" ({usual.present:,} started, {usual.wanted or 0:,} wanted)",
         )
+    yield from capacity_findings(workers, tree)
+
+
+def _has_workers(workers: WorkersSample, tree: Tree) -> bool:
+    """Whether anybody lives that takes what is bound for no pool."""
+    if not workers.pools:
+        return workers.alive > 0
+    return any(pool.alive and shares_work(tree.stage, pool.name) for pool in workers.pools)
 
 
 def _fleet_findings(sample: Sample) -> Iterator[Finding]:
@@ -285,7 +298,10 @@ def _unknown_of_fleet(sample: Sample, tree: Tree) -> Iterator[str]:
     if sample.workers is None:
         yield key_of(Kind.WORKERS_DEAD, WORKERS)
         yield key_of(Kind.NO_WORKERS, WORKERS)
-    elif not (sample.workers.alive or sample.fleet.ready or _all_loads_read(sample, tree)):
+        yield from unknown_of_capacity(tree)
+    elif not (
+        _has_workers(sample.workers, tree) or sample.fleet.ready or _all_loads_read(sample, tree)
+    ):
         # What waits where nobody could look waits without workers still.
         yield key_of(Kind.NO_WORKERS, WORKERS)
     if sample.stray_items is None or sample.stray_requests is None:

@@ -14,6 +14,7 @@ from crawlfleet import metric_names as names
 from crawlfleet.model.metric import Batch, Metric, Unit
 from crawlfleet.model.sample import FleetSample, HostSample, LaneSample, Sample
 from crawlfleet.model.totals import NodeHealth
+from crawlfleet.policy.capacity_findings import short_of
 from crawlfleet.policy.lanes import is_quiet
 from crawlfleet.policy.rates import KEPT_SECONDS
 from crawlfleet.policy.series import Places, seated
@@ -124,6 +125,7 @@ def _stage_metrics(sample: Sample) -> Iterable[Metric]:
         yield Metric(names.WORKERS_ALIVE, workers.alive)
         yield Metric(names.WORKERS_SUSPECTED, workers.suspected)
         yield Metric(names.WORKERS_DEAD, workers.dead)
+        yield Metric(names.CAPACITY_SHORT, sum(map(short_of, workers.pools)))
         if workers.wanted is not None:
             yield Metric(names.WANTED_CONSUMERS, workers.wanted)
 

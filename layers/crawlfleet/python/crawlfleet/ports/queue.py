@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from crawlfleet.model.biz import IntakeLimits
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import Parked
+from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.request import Entry, Mark
 from crawlfleet.model.totals import Depth, Load, Pressure, Rates
 from crawlfleet.model.worker import Card, Pulse
@@ -135,7 +136,7 @@ class Overview(Protocol):
 
 
 class Workers(Protocol):
-    """Which workers live, over all lanes of the stage."""
+    """Which workers of one pool live, over all lanes of the stage."""
 
     def beat(self, worker: str, now: datetime, card: Card = _NO_CARD) -> bool:
         """The worker lives, and is taken to for the adapter's liveness span.
@@ -264,6 +265,9 @@ class Watch(Protocol):
         """
         ...
 
-    def bury(self, worker: str) -> bool:
-        """The worker is dead; False if it was not known any more. If it beats again it is new."""
+    def bury(self, worker: str, pool: str = MAIN_POOL) -> bool:
+        """The worker is dead; False if it was not known any more. If it beats again it is new.
+
+        ``pool`` is the one that it says it is of, which counts it no more.
+        """
         ...

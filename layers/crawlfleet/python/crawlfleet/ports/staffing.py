@@ -1,6 +1,6 @@
 """How many workers there are to be: what lies ahead of them, what was decided, what is allowed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final, Protocol
@@ -63,6 +63,13 @@ class Staffing(Protocol):
 
         As many are told to leave as are more than is decided to be kept, and no decision that is
         out of date sends anybody away, nor any the last one. Who was told once is told so again.
+        """
+        ...
+
+    def idle(self, stated: Sequence[str], active: Collection[str]) -> dict[str, float]:
+        """Seconds since each that states needs was at work; 0 for those that are, or are new.
+
+        ``active`` are those at work now. Who is not among ``stated`` is forgotten.
         """
         ...
 

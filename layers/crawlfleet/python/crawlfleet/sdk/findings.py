@@ -154,7 +154,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     """A worker: alive, suspected or dead. ``held`` is what it holds of the biz.
 
-    ``phi`` is how sure the detector is that it is dead, as a power of ten.
+    ``phi`` is how sure the detector is that it is dead, as a power of ten. ``pool`` is the kind of
+    worker that it is. ``done`` and ``failed`` are told to operators alone.
     """
 
     worker: str
@@ -163,6 +164,9 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     silent_seconds: float = 0.0
     since: datetime | None = None
     held: int = 0
+    pool: str = "main"
+    done: int = 0
+    failed: int = 0
 
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True):

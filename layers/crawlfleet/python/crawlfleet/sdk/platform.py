@@ -21,6 +21,32 @@ class Headcount(msgspec.Struct, frozen=True, kw_only=True):
     wanted: int | None = None
 
 
+class PoolWorkers(msgspec.Struct, frozen=True, kw_only=True):
+    """The workers of one pool: of the alive ``busy`` hold something, the others are ``idle``.
+
+    ``kept`` are kept available by stated needs, which come to ``stated``. ``done`` and ``failed``
+    are requests that its known workers have dealt with, and of these given up on.
+    """
+
+    name: str
+    memory_mb: int | None = None
+    region: str = ""
+    network: str = ""
+    alive: int = 0
+    busy: int = 0
+    idle: int = 0
+    suspected: int = 0
+    dead: int = 0
+    unwatched: int = 0
+    present: int = 0
+    wanted: int | None = None
+    allowed: int | None = None
+    kept: int = 0
+    stated: int = 0
+    done: int = 0
+    failed: int = 0
+
+
 class Tick(msgspec.Struct, frozen=True, kw_only=True):
     """The scheduler's latest tick that ended; ``seconds_ago`` is None where none is known.
 
@@ -133,6 +159,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     revision: str = ""
     config_refused: str | None = None
     workers: Headcount | None = None
+    pools: tuple[PoolWorkers, ...] = ()
     totals: FleetTotals = FleetTotals()
     bizs: tuple[BizState, ...] = ()
     hosts: tuple[HostState, ...] = ()

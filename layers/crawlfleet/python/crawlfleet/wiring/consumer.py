@@ -24,8 +24,8 @@ from crawlfleet.executors.applying import SpiderExecutors
 from crawlfleet.extract import RuleExtractor
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.processing import DrainPorts
-from crawlfleet.flows.staffing import StaffingPorts
 from crawlfleet.flows.work_ports import WorkPorts
+from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.cancelling import cancelling_ports
@@ -35,6 +35,7 @@ from crawlfleet.wiring.process import keep_memory
 from crawlfleet.wiring.readers import REGISTRY, carry_spiders, check_reader
 from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
 from crawlfleet.wiring.seeding import seeding_ports
+from crawlfleet.wiring.staffing import staffing_ports
 from crawlfleet.wiring.submissions import submission_ports
 
 #: Threads of the loop's own: jars of cookies are exchanged there, and lists of proxies read.
@@ -65,8 +66,10 @@ class Consumer:
         self._sessions = RedisSessions(parts.redis)
         self._coverages = RedisCoverages(parts.redis)
         self._visits = MongoVisits(parts.nodes)
-        # This worker is what there is to wake.
-        submission = replace(submission_ports(parts), waker=_Awake())
+        submission = submission_ports(parts)
+        if parts.settings.pool == MAIN_POOL:
+            # This worker is what there is to wake. One of another pool wakes a usual one.
+            submission = replace(submission, waker=_Awake())
         self._seeding = seeding_ports(parts, submission)
         self._draining = DrainPorts(
             queue=RedisDataQueue(parts.redis),
@@ -82,9 +85,7 @@ class Consumer:
             self._seeding.seeds,
             self._recovery.watch,
         )
-        self._staffing = StaffingPorts(
-            staffing=parts.staffing, workers=parts.workers, waker=parts.waker, warn=parts.warn
-        )
+        self._staffing = staffing_ports(parts)
         self._cancelling = cancelling_ports(parts)
         self._clock = ServerClock(parts.redis)
 
@@ -129,14 +130,17 @@ class Consumer:
         )
         allow_private = parts.config.current().stage.allow_private_addresses
         async with AiohttpFetcher(
-            allow_private, sessions=self._sessions, read_secret=self._read_secret
+            allow_private,
+            sessions=self._sessions,
+            read_secret=self._read_secret,
+            source_address=parts.settings.source_address,
         ) as fetcher:
             ports = WorkPorts(
                 config=parts.config,
                 queue=parts.queue,
                 store=parts.store,
                 rules=self._rules,
-                workers=parts.workers,
+                workers=self._staffing.workers,
                 book=self._recovery.book,
                 staffing=self._staffing,
                 watching=watch_ports(self._recovery, self._hosts),
@@ -157,6 +161,7 @@ class Consumer:
                 remaining=remaining,
                 jitter=random.random,
                 warn=parts.warn,
+                pool=parts.settings.pool,
             )
             return await Worker(ports, worker).run()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from crawlfleet import __version__
 from crawlfleet.adapters.part_health import PartHealth
 from crawlfleet.errors import CrawlfleetError
-from crawlfleet.model.sample import HostSample, Sample, WorkersSample
+from crawlfleet.model.sample import HostSample, PoolState, Sample, WorkersSample
 from crawlfleet.model.vitals import Vitals
 from crawlfleet.wiring.parts import Parts, now
 
@@ -111,10 +111,15 @@ class RouterFleet:
         parts = self._parts
         try:
             pulses, present = RedisWatch(parts.redis).pulses(), len(parts.workers.live())
+            pools = [
+                PoolState(pool=pool, present=len(parts.workers_of(pool.name).live()))
+                for pool in parts.settings.pools
+            ]
         except CrawlfleetError as error:
             parts.warn("the workers could not be counted", error)
             return None
-        return headcount(pulses, parts.config.current().stage.detector, present=present)
+        limits = parts.config.current().stage.detector
+        return headcount(pulses, limits, present=present, pools=pools)
 
     def _ticked(self) -> "Ticked | None":
         from crawlfleet.adapters.redis_queue.ticks import RedisTicks

@@ -9,6 +9,7 @@ from aws_lambda_powertools import Logger
 from crawlfleet.adapters.aws import client
 from crawlfleet.adapters.secrets import Secrets
 from crawlfleet.adapters.ssm_config import SsmConfig
+from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.names import PRODUCT
 from crawlfleet.policy.document_checks import ReaderCheck, unchecked
 from crawlfleet.settings import Settings
@@ -87,10 +88,14 @@ class Parts:
 
     @cached_property
     def workers(self) -> "RedisWorkers":
-        """Which workers live."""
+        """Which workers of the usual pool live."""
+        return self.workers_of(MAIN_POOL)
+
+    def workers_of(self, pool: str) -> "RedisWorkers":
+        """Which workers of a pool live."""
         from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 
-        return RedisWorkers(self.redis)
+        return RedisWorkers(self.redis, pool=pool)
 
     @cached_property
     def staffing(self) -> "RedisStaffing":
@@ -139,15 +144,23 @@ class Parts:
 
     @cached_property
     def waker(self) -> "LambdaWaker":
-        """Starts consumers."""
+        """Starts consumers of the usual pool."""
+        return self.waker_of(self.settings.consumer_function)
+
+    def waker_of(self, function: str) -> "LambdaWaker":
+        """Starts consumers of the pool whose function that is."""
         from crawlfleet.adapters.lambda_functions import LambdaWaker
 
-        return LambdaWaker(self.settings.consumer_function)
+        return LambdaWaker(function)
 
     @cached_property
     def limit(self) -> "ConcurrencyLimit":
-        """How many consumers there may be."""
+        """How many consumers of the usual pool there may be."""
+        settings = self.settings
+        return self.limit_of(settings.consumer_function, settings.consumer_ceiling)
+
+    def limit_of(self, function: str, ceiling: int) -> "ConcurrencyLimit":
+        """How many consumers there may be of the pool whose function that is."""
         from crawlfleet.adapters.lambda_concurrency import LambdaConcurrency
 
-        settings = self.settings
-        return LambdaConcurrency(settings.consumer_function, settings.consumer_ceiling)
+        return LambdaConcurrency(function, ceiling)

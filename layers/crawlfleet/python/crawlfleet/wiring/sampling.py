@@ -14,6 +14,7 @@ from crawlfleet.flows.sampling import SamplingPorts
 from crawlfleet.flows.staffing import decided
 from crawlfleet.flows.strays import count_strays, lanes_by_tenant
 from crawlfleet.model.biz import Tree
+from crawlfleet.model.sample import PoolState
 from crawlfleet.wiring.parts import Parts
 
 
@@ -56,4 +57,17 @@ def sampling_ports(parts: Parts) -> SamplingPorts:
         strays=strays,
         ticked=RedisTicks(parts.redis).last,
         warn=parts.warn,
+        pools=lambda: pool_states(parts),
     )
+
+
+def pool_states(parts: Parts) -> list[PoolState]:
+    """What is known of the pools beside the usual one."""
+    return [
+        PoolState(
+            pool=pool,
+            present=len(parts.workers_of(pool.name).live()),
+            staff=decided(parts.staffing, pool.name),
+        )
+        for pool in parts.settings.pools
+    ]

@@ -29,7 +29,7 @@ from crawlfleet.flows.firing import FiringPorts
 from crawlfleet.flows.outlooking import OutlookPorts
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.recrawling import RecrawlPorts, resubmit_due
-from crawlfleet.flows.scaling import Scaled, ScalingPorts, scale
+from crawlfleet.flows.scaling import PoolPorts, Scaled, ScalingPorts, scale_all
 from crawlfleet.flows.scheduling import run_due
 from crawlfleet.flows.sowing import tend_seeds
 from crawlfleet.flows.starting import StartingPorts
@@ -37,6 +37,7 @@ from crawlfleet.flows.strays import StrayPorts, tell_bizs
 from crawlfleet.flows.ticking import Faults, TickPorts, tell_tick
 from crawlfleet.flows.watching import stand_watch
 from crawlfleet.model.biz import Tree
+from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.tick import TickPart
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.cancelling import cancelling_ports
@@ -116,6 +117,14 @@ class Scheduler:
             waker=parts.waker,
             limit=parts.limit,
             warn=warn,
+            pools={
+                pool.name: PoolPorts(
+                    workers=parts.workers_of(pool.name),
+                    waker=parts.waker_of(pool.function),
+                    limit=parts.limit_of(pool.function, pool.ceiling),
+                )
+                for pool in parts.settings.pools
+            },
         )
         self._starts = EventStarts(parts, self._submission.rules, self._telling)
         # Leases are judged by the clock that workers go by.
@@ -150,8 +159,11 @@ class Scheduler:
         self._parts.log.info("scaled", extra={**done, **said})
         return done
 
-    def _scale(self) -> Scaled:
-        return scale(self._scaling, self._parts.config.current(), self._clock)
+    def _scale(self) -> Mapping[str, Scaled]:
+        tree = self._parts.config.current()
+        if unknown := sorted(tree.stage.pools.keys() - self._scaling.pools.keys()):
+            self._parts.log.warning("pools that are not deployed", extra={"pools": unknown})
+        return scale_all(self._scaling, tree, self._clock)
 
     def tick(self, name: str, time_left: Callable[[], float]) -> dict[str, int]:
         """Do all of it, and tell of it; a part that fails does not keep the others from running.
@@ -215,20 +227,26 @@ class Scheduler:
     def _staff(self, done: dict[str, int]) -> None:
         """Have as many workers as there should be; ``done`` is told what came of it."""
         with self._faults.within(TickPart.SCALING, "consumers could not be started"):
-            before = done.get("started", 0)
+            before = dict(done)
             done |= _told(self._scale())
-            done["started"] += before
+            for key in [key for key in done if key.startswith("started")]:
+                done[key] += before.get(key, 0)
 
     def _tell(self, began: float) -> None:
         tell_tick(self._telling, self._faults.counts, time.monotonic() - began, now())
 
 
-def _told(scaled: Scaled) -> dict[str, int]:
-    """What came of scaling, for the answer and the log."""
-    told = {"wanted": scaled.staff.needed, "kept": scaled.staff.kept, "live": scaled.live}
-    if scaled.limit is not None:
-        told["limit"] = scaled.limit
-    return {**told, "started": scaled.started}
+def _told(found: Mapping[str, Scaled]) -> dict[str, int]:
+    """What came of scaling, for the answer and the log; of further pools as ``wanted@large``."""
+    told: dict[str, int] = {}
+    for pool, scaled in found.items():
+        at = "" if pool == MAIN_POOL else f"@{pool}"
+        told |= {f"wanted{at}": scaled.staff.needed, f"kept{at}": scaled.staff.kept}
+        told[f"live{at}"] = scaled.live
+        if scaled.limit is not None:
+            told[f"limit{at}"] = scaled.limit
+        told[f"started{at}"] = scaled.started
+    return told
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,6 @@
 """How many workers there are to be, in memory: what :mod:`..redis_queue.staffing` does."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from threading import RLock
 from types import MappingProxyType
@@ -12,8 +12,9 @@ from crawlfleet.adapters.memory.queue import MemoryQueue
 from crawlfleet.adapters.memory.workers import MemoryWorkers
 from crawlfleet.errors import LimitRefusedError
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.request import Entry
-from crawlfleet.model.staff import LaneWork, Mustered, Shown, Staff, Staffed
+from crawlfleet.model.staff import FLEET_POOL, LaneWork, Mustered, Shown, Staff, Staffed
 from crawlfleet.model.times import to_ms
 from crawlfleet.policy.scaling import MOST_PACES, is_fresh, learnt
 
@@ -28,12 +29,26 @@ class MemoryStaffing:
         self._workers = workers
         self._pools: dict[str, Staffed] = {}
         self._paces: dict[str, dict[str, float]] = {}
+        self._needs: dict[str, int] = {}
+
+    def _workers_of(self, pool: str) -> MemoryWorkers:
+        return self._workers.pool(MAIN_POOL if pool == FLEET_POOL else pool)
+
+    def idle(self, stated: Sequence[str], active: Collection[str]) -> dict[str, float]:
+        """Seconds since those that state needs were at work."""
+        with self._lock, self._workers.opened() as (_, now_ms):
+            before = self._needs
+            self._needs = {
+                name: now_ms if name in active else min(before.get(name, now_ms), now_ms)
+                for name in stated
+            }
+            return {name: (now_ms - at) / 1_000 for name, at in self._needs.items()}
 
     def read(self, pool: str) -> Staffed:
         """What stands."""
         with self._lock, self._workers.opened() as (_, now_ms):
             found = self._pools.get(pool, Staffed())
-            return replace(found, now_ms=now_ms, leaving=self._workers.leaving)
+            return replace(found, now_ms=now_ms, leaving=self._workers_of(pool).leaving)
 
     def settle(self, pool: str, read: Staffed, staff: Staff) -> bool:
         """Make it the decision that stands, unless another was made since ``read``."""
@@ -70,8 +85,10 @@ class MemoryStaffing:
             for lane in list(kept_paces)[: max(0, len(kept_paces) - MOST_PACES)]:
                 del kept_paces[lane]
             standing = self.read(pool)
-            kept = standing.staff.kept if is_fresh(standing) else None
-            return self._workers.mustered(worker, now, kept)
+            workers = self._workers_of(pool)
+            if not is_fresh(standing):
+                return workers.mustered(worker, now, None)
+            return workers.mustered(worker, now, standing.staff.kept, standing.staff.floor)
 
 
 class MemoryOutlook:

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Final
 
 from crawlfleet.adapters.memory.workers import MemoryWorkers
+from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.worker import Pulse
 from crawlfleet.policy.liveness import WATCH_LAPSE
 
@@ -60,6 +61,6 @@ class MemoryWatch:
         with self._workers.opened() as (fleet, now_ms):
             return (now_ms - fleet.watched_since(now_ms, self._lapse)) * _MILLISECOND
 
-    def bury(self, worker: str) -> bool:
+    def bury(self, worker: str, pool: str = MAIN_POOL) -> bool:
         """The worker is dead, and counted as live no more; False if it was not known any more."""
-        return self._workers.forget(worker)
+        return self._workers.pool(pool).forget(worker)

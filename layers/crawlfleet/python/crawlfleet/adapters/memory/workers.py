@@ -7,6 +7,7 @@ from threading import RLock
 from typing import Final
 from uuid import uuid4
 
+from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.staff import Mustered
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.worker import Card
@@ -63,6 +64,16 @@ class MemoryWorkers:
         self._beats: dict[str, int] = {}
         self._wakes: dict[str, int] = {}
         self._leaving: set[str] = set()
+        self._pools = {MAIN_POOL: self}
+
+    def pool(self, name: str) -> "MemoryWorkers":
+        """The workers of another pool, which the same watch looks at."""
+        with self._lock:
+            if name not in self._pools:
+                other = MemoryWorkers(liveness=self._liveness, clock=self._clock)
+                other._lock, other._fleet, other._pools = self._lock, self._fleet, self._pools
+                self._pools[name] = other
+            return self._pools[name]
 
     @contextmanager
     def opened(self) -> Iterator[tuple[Fleet, int]]:
@@ -127,7 +138,7 @@ class MemoryWorkers:
             self._wakes.update({f"wake:{uuid4().hex}": presence.now_ms for _ in range(missing)})
             return missing
 
-    def mustered(self, worker: str, now: datetime, kept: int | None) -> Mustered:
+    def mustered(self, worker: str, now: datetime, kept: int | None, floor: int = 0) -> Mustered:
         """What the worker is told, where so many are kept; None tells nobody to leave."""
         with self._lock:
             presence = Presence.at(now, self._liveness)
@@ -138,7 +149,7 @@ class MemoryWorkers:
                 return Mustered(leaves=True, others=others)
             known = kept is not None and worker in self._beats
             if not known or len(staying) <= max(1, kept or 0):
-                return Mustered(leaves=False, others=others)
+                return Mustered(leaves=False, others=others, floor=floor)
             self._leaving.add(worker)
             return Mustered(leaves=True, others=others)
 

@@ -41,6 +41,7 @@ key                                       type    TTL   holds
 ``cf:{fleet}:staff``                      HASH    no    pool -> how many workers; ``pool pace``
 ``cf:{fleet}:paces``                      HASH    no    ``pool tenant/biz`` -> ``pace at``
 ``cf:{fleet}:leaving``                    ZSET    no    worker told to leave, by the server's ms
+``cf:{fleet}:needs``                      HASH    no    ``tenant/biz`` -> last at work, server's ms
 ``cf:{fleet}:tick``                       STRING  no    ``at took part count ...`` of the last tick
 ``cf:{fleet}:between_ticks``              ZSET    no    ``part what`` that failed between ticks, ms
 ========================================  ======  ====  ===========================================
@@ -72,13 +73,18 @@ tell what it said; what a lost list held is found by recovery.
 has come so far, ``:nonce`` when it is filled, no key when Redis has lost it. ``workers`` is by the
 clock of whoever beats, and counts the living; ``pulses`` is by the server's, and finds the dead. Of
 each worker there are at most 32 intervals and one card, forgotten with it. ``staff`` has of each
-pool ``version needed kept at quiet peak`` (model.staff) and what its workers can do in a second.
+pool ``version needed kept at quiet peak allowed`` (model.staff), ``floor stated`` behind it where
+capacity is stated, and what its workers can do in a second; of the usual pool under ``fleet``.
+Who is to be counted, started or sent away is each pool's own: of a further one the keys are
+``workers:<pool>``, ``wakes:<pool>`` and ``leaving:<pool>``. Pulses and cards are of all workers.
+``needs`` is of those that state needs, and of nobody else.
 """
 
 from functools import lru_cache
 from typing import NamedTuple
 
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.pool import MAIN_POOL
 
 
 class LaneKeys(NamedTuple):
@@ -120,6 +126,7 @@ class FleetKeys(NamedTuple):
     staff: str
     paces: str
     leaving: str
+    needs: str
     tick: str
     between_ticks: str
     cancelled: str
@@ -173,13 +180,24 @@ def filter_keys(lane: Lane, segment: str, parts: int) -> list[str]:
     return [f"{stem}:seeds:{segment}", *(f"{stem}:bits{n}:{segment}" for n in range(parts))]
 
 
-def fleet_keys(fleet: str = "fleet") -> FleetKeys:
+def fleet_keys(fleet: str = "fleet", pool: str = MAIN_POOL) -> FleetKeys:
     """The stage-wide keys; another name keeps a second fleet apart on the same Redis.
+
+    Those by which workers are counted and started are each pool's own.
 
     >>> fleet_keys().workers
     'cf:{fleet}:workers'
+    >>> fleet_keys(pool="large").workers, fleet_keys(pool="large").pulses
+    ('cf:{fleet}:workers:large', 'cf:{fleet}:pulses')
     """
-    return FleetKeys(*(f"cf:{{{fleet}}}:{name}" for name in FleetKeys._fields))
+    keys = FleetKeys(*(f"cf:{{{fleet}}}:{name}" for name in FleetKeys._fields))
+    if pool == MAIN_POOL:
+        return keys
+    return keys._replace(
+        workers=f"{keys.workers}:{pool}",
+        wakes=f"{keys.wakes}:{pool}",
+        leaving=f"{keys.leaving}:{pool}",
+    )
 
 
 def host_list(lane: Lane, host: str) -> str:

@@ -14,6 +14,7 @@ from crawlfleet.adapters.redis_queue.connection import (
 )
 from crawlfleet.adapters.redis_queue.keys import fleet_keys
 from crawlfleet.adapters.redis_queue.workers import mortal_keys
+from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.worker import Card, Pulse
 from crawlfleet.policy.liveness import WATCH_LAPSE
 
@@ -49,6 +50,7 @@ class RedisWatch:
     ) -> None:
         self._redis = connection
         self._lapse_ms = lapse // _MILLISECOND
+        self._fleet = fleet
         self._keys = fleet_keys(fleet)
 
     def take_turn(self, name: str, holder: str, every: timedelta, term: timedelta) -> bool:
@@ -92,12 +94,13 @@ class RedisWatch:
         found = several(self._redis.again(_PULSES, shape, _FOR_EVER_MS, self._lapse_ms), 1)
         return whole(found[0]) * _MILLISECOND
 
-    def bury(self, worker: str) -> bool:
+    def bury(self, worker: str, pool: str = MAIN_POOL) -> bool:
         """The worker is dead, and counted as live no more; False if it was not known any more.
 
         Not repeated when the answer is lost: it says whether it was this call that buried it.
         """
-        return whole(self._redis.once(_BURY, mortal_keys(self._keys), worker)) == 1
+        keys = mortal_keys(fleet_keys(self._fleet, pool))
+        return whole(self._redis.once(_BURY, keys, worker)) == 1
 
 
 def _pulse(answer: list[object]) -> Pulse:

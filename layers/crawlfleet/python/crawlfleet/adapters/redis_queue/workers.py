@@ -15,6 +15,7 @@ from crawlfleet.adapters.redis_queue.connection import (
     whole,
 )
 from crawlfleet.adapters.redis_queue.keys import FleetKeys, fleet_keys
+from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.worker import Card
 from crawlfleet.policy.liveness import WATCH_LAPSE, WINDOW
@@ -37,6 +38,7 @@ class RedisWorkers:
         connection: The stage's Redis.
         liveness: How long after its last beat a worker is taken to live.
         fleet: Keeps fleets apart that share a Redis.
+        pool: Whose workers these are.
     """
 
     def __init__(
@@ -45,10 +47,11 @@ class RedisWorkers:
         *,
         liveness: timedelta = LIVENESS,
         fleet: str = "fleet",
+        pool: str = MAIN_POOL,
     ) -> None:
         self._redis = connection
         self._liveness = liveness
-        self._keys = fleet_keys(fleet)
+        self._keys = fleet_keys(fleet, pool)
 
     def beat(self, worker: str, now: datetime, card: Card = _NO_CARD) -> bool:
         """The worker lives; True if it was known.

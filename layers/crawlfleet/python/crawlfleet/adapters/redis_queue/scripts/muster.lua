@@ -1,5 +1,6 @@
 -- muster: a worker says how much it can do, and is told whether it is to leave.
--- KEYS[1] staff       HASH  pool -> 'version needed kept at quiet peak', 'pool pace' -> pace
+-- KEYS[1] staff       HASH  pool -> 'version needed kept at quiet peak allowed floor stated', of
+--                           which the last two may be missing; 'pool pace' -> pace
 -- KEYS[2] leaving     ZSET  worker that is told to leave -> server's epoch ms
 -- KEYS[3] workers     ZSET  worker id -> epoch ms of its last beat, by the callers' clocks
 -- KEYS[4] paces       HASH  'pool tenant/biz' -> 'pace at', server's epoch ms
@@ -12,7 +13,8 @@
 -- ARGV[6] fresh       ms for which a decision is one
 -- ARGV[7] most        paces of lanes that are kept
 -- ARGV[8..]           tenant/biz, pace, tenant/biz, pace...
--- reply   {1 if it is to leave, how many others live that are not told to}
+-- reply   {1 if it is to leave, how many others live that are not told to, how many are to be there
+--          though there is nothing to do}
 even_when_full(KEYS[1])
 local now = server_ms()
 -- What is known then, or nil; as policy.scaling.learnt.
@@ -61,14 +63,15 @@ end
 local live = redis.call('ZCOUNT', KEYS[3], '(' .. ARGV[5], '+inf')
 local beaten = redis.call('ZSCORE', KEYS[3], ARGV[2])
 local others = live - going
-if redis.call('ZSCORE', KEYS[2], ARGV[2]) then return { 1, others } end
+if redis.call('ZSCORE', KEYS[2], ARGV[2]) then return { 1, others, 0 } end
 if beaten and tonumber(beaten) > tonumber(ARGV[5]) then others = others - 1 end
 
-local kept, at = string.match(
-  redis.call('HGET', KEYS[1], ARGV[1]) or '', '^%d+ %d+ (%d+) (%d+) '
-)
-if not kept or math.abs(now - at) > tonumber(ARGV[6]) then return { 0, others } end
-if not beaten then return { 0, others } end
-if live - going <= math.max(1, tonumber(kept)) then return { 0, others } end
+local standing = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+local kept, at = string.match(standing, '^%d+ %d+ (%d+) (%d+) ')
+if not kept or math.abs(now - at) > tonumber(ARGV[6]) then return { 0, others, 0 } end
+local floor = string.match(standing, '^%d+ %d+ %d+ %d+ %d+ %d+ %-?%d+ (%d+)') or 0
+floor = tonumber(floor)
+if not beaten then return { 0, others, floor } end
+if live - going <= math.max(1, tonumber(kept)) then return { 0, others, floor } end
 redis.call('ZADD', KEYS[2], now, ARGV[2])
-return { 1, others }
+return { 1, others, 0 }

@@ -1,5 +1,6 @@
 -- staffing: how many workers a pool is to have: read, or decided anew if nobody else has meanwhile.
--- KEYS[1] staff    HASH  pool -> 'version needed kept at quiet peak allowed', 'pool pace' -> pace
+-- KEYS[1] staff    HASH  pool -> 'version needed kept at quiet peak allowed', 'pool pace' -> pace;
+--                        'floor stated' follow where anybody states needs
 -- KEYS[2] leaving  ZSET  worker that is told to leave -> server's epoch ms
 -- ARGV[1] pool
 -- ARGV[2] read     the version that the caller has read; -1 to read only

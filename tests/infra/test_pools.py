@@ -1,0 +1,129 @@
+"""Pools: what a stage with them has more, and that one without them has nothing of it."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App
+
+from crawlfleet import names
+from crawlfleet.model.pool import MAIN_POOL, TAKEN_NAMES
+from crawlfleet.settings import Settings
+from infra.app import add_stacks
+from infra.fleet import FLEET
+from infra.pools import Egress, PoolKind, fleet_of
+from infra.stages import AWS_LARGE, LOCALSTACK, STAGES, Stage, StageError
+from tests.infra.assembly import Assembly
+
+FAR = PoolKind(name="far", memory_mb=512, concurrency=3, network=Egress.NAT)
+
+
+def templates(stage: Stage, folder: Path) -> dict[str, dict[str, Any]]:
+    """Every template of a stage, by the stack."""
+    app = App(outdir=str(folder))
+    add_stacks(app, stage)
+    return {stack.stack_name: stack.template for stack in app.synth().stacks}
+
+
+def test_a_stage_without_pools_has_the_fleet_of_five():
+    assert fleet_of(()) is FLEET
+    assert [stage.name for stage in STAGES.values() if not stage.pools] == [
+        "aws-small",
+        "localstack",
+    ]
+
+
+def test_at_least_one_stage_has_two_kinds_of_worker():
+    fleet = fleet_of(AWS_LARGE.pools)
+
+    workers = {spec.name: spec.memory_mb for spec in fleet.functions if spec.is_worker}
+    assert workers == {"consumer": 1024, "consumer-large": 3008}
+
+
+def test_no_template_of_a_stage_without_pools_knows_of_any(each_stage: Assembly):
+    text = "".join(json.dumps(each_stage.template(stack)) for stack in each_stage.stacks())
+
+    has_pools = bool(STAGES[each_stage.stage].pools)
+    assert (names.ENV_POOLS in text) == (f'"{names.ENV_POOL}"' in text) == has_pools
+    assert any("-consumer-" in one for one in each_stage.functions()) == has_pools
+
+
+@pytest.mark.usefixtures("empty_bundle")
+def test_a_pool_adds_to_a_stage_and_changes_only_who_starts_workers(tmp_path: Path):
+    without = templates(dataclasses.replace(AWS_LARGE, pools=()), tmp_path / "without")
+    having = templates(dataclasses.replace(AWS_LARGE, pools=(FAR,)), tmp_path / "having")
+
+    changed = set()
+    for stack, template in without.items():
+        for key, resource in template["Resources"].items():
+            if having[stack]["Resources"][key] != resource:
+                changed.add((resource["Type"], key.split("Function")[0].split("Role")[0]))
+    assert changed == {
+        ("AWS::Lambda::Function", "consumer"),
+        ("AWS::Lambda::Function", "router"),
+        ("AWS::Lambda::Function", "scheduler"),
+        ("AWS::Lambda::Function", "monitor"),
+        ("AWS::IAM::Policy", "consumer"),
+        ("AWS::IAM::Policy", "scheduler"),
+        ("AWS::CloudWatch::Dashboard", next(k for t, k in changed if t.endswith("Dashboard"))),
+    }
+
+
+@pytest.mark.usefixtures("empty_bundle")
+def test_a_pool_leaves_as_it_is_told_and_knows_what_it_is(tmp_path: Path):
+    made = templates(dataclasses.replace(AWS_LARGE, pools=(FAR,)), tmp_path / "cdk.out")
+    functions = {
+        one["Properties"]["FunctionName"]: one["Properties"]
+        for one in made["crawlfleet-aws-large-compute"]["Resources"].values()
+        if one["Type"] == "AWS::Lambda::Function"
+    }
+
+    far = functions["crawlfleet-aws-large-consumer-far"]
+    assert (far["MemorySize"], far["ReservedConcurrentExecutions"]) == (512, 3)
+    assert far["VpcConfig"]["Ipv6AllowedForDualStack"] is False
+    assert far["Environment"]["Variables"][names.ENV_POOL] == "far"
+    assert far["Handler"] == functions["crawlfleet-aws-large-consumer"]["Handler"]
+    assert far["Code"] == functions["crawlfleet-aws-large-consumer"]["Code"]
+    # The runtime reads what the infrastructure says, once CloudFormation has put in the region.
+    said = far["Environment"]["Variables"][names.ENV_POOLS]
+    said = "".join(part if isinstance(part, str) else "eu-west-1" for part in said["Fn::Join"][1])
+    environment = {names.ENV_STAGE: "aws-large", names.ENV_POOLS: said, names.ENV_POOL: "far"}
+    settings = Settings.from_environment(environment)
+    (pool,) = settings.pools
+    assert (pool.name, pool.memory_mb, pool.region) == ("far", 512, "eu-west-1")
+    assert (pool.network, pool.ceiling) == ("nat", 3)
+    assert pool.function == "crawlfleet-aws-large-consumer-far"
+    assert settings.pool == "far"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"name": "main"}, "no name of a pool"),
+        ({"name": "fleet"}, "no name of a pool"),
+        ({"name": "Far"}, "no name of a pool"),
+        ({"name": "f" * 32}, "longer than 64 characters"),
+        ({"memory_mb": 64}, "not within 128 to 10,240"),
+        ({"concurrency": 0}, "below 1"),
+        ({"region": "eu-west-1"}, "stands in its stage's region"),
+    ],
+)
+def test_a_pool_that_cannot_be_is_refused_with_the_reason(changes: dict[str, Any], said: str):
+    stage = dataclasses.replace(AWS_LARGE, name="a-stage-of-a-long-name", pools=())
+    with pytest.raises(StageError, match=said):
+        dataclasses.replace(stage, pools=(dataclasses.replace(FAR, **changes),))
+
+
+def test_a_network_needs_a_vpc_and_a_name_is_one_pools_alone():
+    with pytest.raises(StageError, match="network nat needs a vpc"):
+        dataclasses.replace(LOCALSTACK, pools=(FAR,))
+    with pytest.raises(StageError, match="named twice"):
+        dataclasses.replace(AWS_LARGE, pools=(FAR, FAR))
+
+
+def test_the_names_that_are_taken_are_those_that_the_runtime_refuses():
+    for name in TAKEN_NAMES:
+        assert list(dataclasses.replace(FAR, name=name).mistakes("local", has_vpc=True))
+    assert MAIN_POOL in TAKEN_NAMES

@@ -1,0 +1,159 @@
+"""Kinds of worker on one machine: how they are said, what they are told, that they run."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import boto3
+import pytest
+import requests
+import yaml
+
+from crawlfleet import names
+from crawlfleet.cli.config import push_folder
+from crawlfleet.settings import Settings
+from infra.local.__main__ import main
+from infra.local.aws_server import REGION
+from infra.local.cloud import LocalCloud
+from infra.local.parts import PartError
+from infra.local.pools import local_fleet, parse_pools, told
+from infra.local.seeding import SAMPLES
+from infra.local.server import Options, local_function
+from infra.local.state import STAGE
+from tests.infra_local.sample_functions import function, holding
+from tests.infra_local.test_lambda_service import run
+from tests.waiting import eventually
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc and 127.0.0.2 are Linux's")
+
+
+def test_a_pool_is_said_in_one_word():
+    far, big = parse_pools(
+        ["far:memory=512,consumers=3,address=127.0.0.2,network=slow,region=eu-west-1", "big"]
+    )
+
+    assert (far.kind.name, far.kind.memory_mb, far.kind.concurrency) == ("far", 512, 3)
+    assert str(far) == "far (512 MB, slow, eu-west-1, leaves by 127.0.0.2)"
+    assert (big.kind.memory_mb, big.kind.concurrency, big.address) == (1024, 2, "")
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("main", "no name of a pool"),
+        ("Far", "no name of a pool"),
+        ("far:memory=lots", "memory is no number: 'lots'"),
+        ("far:memory=64", "not within 128"),
+        ("far:consumers=0", "concurrency is below 1"),
+        ("far:address=here", "'here' is no IP address"),
+        ("far:colour=blue", "which is none of memory"),
+        ("far:memory=512,memory=1024", "said once"),
+        ("far:network=" + "x" * 41, "longer than 40"),
+    ],
+)
+def test_a_pool_that_is_said_wrongly_is_refused_with_the_reason(said, why):
+    with pytest.raises(PartError, match=why):
+        parse_pools([said])
+
+
+def test_two_pools_of_one_name_are_refused_before_anything_starts(tmp_path, capsys):
+    assert main(["up", "--state", str(tmp_path), "--pool", "far", "--pool", "far"]) == 1
+
+    assert "named twice" in capsys.readouterr().err
+    assert not (tmp_path / "logs").exists()
+
+
+def test_workers_of_a_pool_are_told_what_they_are_and_by_which_address_they_leave(tmp_path):
+    pools = parse_pools(["far:memory=512,consumers=3,address=127.0.0.2"])
+    fleet = local_fleet(pools)
+    known = dict.fromkeys([v for spec in fleet.functions for v in spec.environment], "x")
+    known |= {"aws": "a", "lambda": "l", "spiders": "", names.ENV_SCRAPY_PACKAGES: ""}
+    made = {
+        spec.name: local_function(spec, Options(state=tmp_path), known, pools)
+        for spec in fleet.functions
+    }
+
+    far, usual = made["consumer-far"], made["consumer"]
+    assert (far.memory_mb, far.limit, far.ceiling, far.holds_memory) == (512, 3, 3, True)
+    assert far.variables["AWS_LAMBDA_FUNCTION_MEMORY_SIZE"] == "512"
+    assert far.variables[names.ENV_POOL] == "far"
+    assert far.variables[names.ENV_SOURCE_ADDRESS] == "127.0.0.2"
+    assert far.handler == usual.handler
+    assert not usual.holds_memory
+    assert not {names.ENV_POOL, names.ENV_SOURCE_ADDRESS} & usual.variables.keys()
+    said = usual.variables[names.ENV_POOLS]
+    assert said == told(pools, REGION)
+    [pool] = Settings.from_environment({names.ENV_STAGE: "local", names.ENV_POOLS: said}).pools
+    assert (pool.name, pool.function, pool.ceiling) == ("far", far.name, 3)
+    assert names.ENV_POOLS not in made["id-issuer"].variables
+
+
+@LINUX
+def test_a_worker_that_takes_more_memory_than_its_pool_has_is_ended_and_the_next_runs(tmp_path):
+    async def scenario(service):
+        event = {"mb": 200, "pipe": holding(tmp_path, "never")["pipe"]}
+        ended = await service.invoke("local-swell", json.dumps(event))
+        return ended, await service.invoke("local-swell", '{"mb": 1}')
+
+    swell = function("swell", memory_mb=128, holds_memory=True)
+    ended, after = run(tmp_path, scenario, swell)
+
+    assert ended.failed
+    assert json.loads(ended.payload)["errorType"] == "Runtime.ExitError"
+    assert "signal: 9" in json.loads(ended.payload)["errorMessage"]
+    assert (after.failed, json.loads(after.payload)) == (False, 1024 * 1024)
+
+
+def pushed(cloud: LocalCloud, folder: Path, **stage: object) -> None:
+    """Push the samples with these fields of the stage document."""
+    shutil.copytree(SAMPLES, folder, dirs_exist_ok=True)
+    document = yaml.safe_load((SAMPLES / "stage.yaml").read_text())
+    (folder / "stage.yaml").write_text(yaml.safe_dump({**document, **stage}))
+    ssm = boto3.client(
+        "ssm",
+        endpoint_url=cloud.aws_endpoint_url,
+        region_name=REGION,
+        aws_access_key_id="local",
+        aws_secret_access_key="local",
+    )
+    push_folder(folder, STAGE, ssm)
+
+
+def pools_of(cloud: LocalCloud) -> dict[str, dict[str, object]]:
+    """The pools, as operators see them."""
+    answer = requests.get(
+        f"{cloud.api_url}/v1/fleet", headers={"x-api-key": cloud.api_key}, timeout=30
+    )
+    return {pool["name"]: pool for pool in answer.json()["pools"]}
+
+
+def environments(cloud: LocalCloud, name: str) -> list[int]:
+    """Process ids of a function."""
+    found: list[int] = cloud.status()["functions"][name]["environments"]
+    return found
+
+
+@LINUX
+def test_a_pool_of_the_local_cloud_has_its_workers_and_replaces_the_dead(tmp_path):
+    with LocalCloud(
+        tmp_path / "state", ticking=False, pools=["far:memory=512,network=slow"]
+    ) as cloud:
+        pushed(cloud, tmp_path / "config", pools={"far": {"min_consumers": 1, "max_consumers": 2}})
+        assert cloud.addresses.pools == ("far (512 MB, slow)",)
+
+        def ticked() -> bool:
+            assert not cloud.fire("scheduler-tick")["failed"]
+            return pools_of(cloud)["far"]["alive"] == 1
+
+        eventually(ticked, 60, "no worker of the pool came to live")
+        far = pools_of(cloud)["far"]
+        assert (far["memory_mb"], far["network"], far["idle"], far["wanted"]) == (512, "slow", 1, 1)
+        assert pools_of(cloud)["main"]["alive"] == 0
+        # One that is killed is found dead, and its place is filled.
+        name = names.function_name(STAGE, names.consumer("far"))
+        [pid] = environments(cloud, name)
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: ticked() and pid not in environments(cloud, name), 60, "nobody came")

@@ -1,0 +1,79 @@
+"""Pools in the environment: what infrastructure says of them, and all that may be wrong with it."""
+
+import json
+
+import pytest
+
+from crawlfleet import names
+from crawlfleet.errors import ConfigError
+from crawlfleet.model.pool import MOST_POOLS
+from crawlfleet.settings import Settings
+
+LARGE = {"name": "large", "memory_mb": 3008, "function": "consumer-large", "ceiling": 4}
+
+
+def read(**variables: str) -> Settings:
+    return Settings.from_environment({names.ENV_STAGE: "local", **variables})
+
+
+def test_without_pools_there_is_the_usual_one():
+    settings = read(**{names.ENV_CONSUMER_FUNCTION: "c", names.ENV_CONSUMER_CEILING: "5"})
+
+    assert (settings.pools, settings.pool, settings.source_address) == ((), "main", None)
+    [main] = settings.every_pool
+    assert (main.name, main.function, main.ceiling) == ("main", "c", 5)
+
+
+def test_pools_are_read_with_the_one_that_this_worker_is_of():
+    settings = read(
+        **{
+            names.ENV_POOLS: json.dumps([LARGE, {**LARGE, "name": "far", "region": "eu"}]),
+            names.ENV_POOL: "far",
+            names.ENV_SOURCE_ADDRESS: "127.0.0.2",
+        }
+    )
+
+    assert [pool.name for pool in settings.every_pool] == ["main", "large", "far"]
+    assert (settings.pool, settings.source_address) == ("far", "127.0.0.2")
+    assert settings.pools[0].memory_mb == 3008
+
+
+@pytest.mark.parametrize(
+    ("pools", "said"),
+    [
+        ("{", "no JSON list of pools"),
+        ("{}", "no JSON list of pools"),
+        ([{"nmae": "far"}], "nmae"),
+        ([{**LARGE, "name": "main"}], "no name of a pool: 'main'"),
+        ([{**LARGE, "name": "fleet"}], "no name of a pool: 'fleet'"),
+        ([{**LARGE, "name": "No"}], "no name of a pool: 'No'"),
+        ([LARGE, LARGE], "large a second time"),
+        ([{**LARGE, "function": "a b"}], "no function name or ARN"),
+        ([{**LARGE, "ceiling": 0}], "not within 1 to"),
+        ([{**LARGE, "memory_mb": 0}], "below 1"),
+        ([{**LARGE, "name": f"p{n}"} for n in range(MOST_POOLS + 1)], "the most is 16"),
+    ],
+)
+def test_pools_that_cannot_be_are_refused_with_the_reason(pools, said):
+    with pytest.raises(ConfigError) as refused:
+        read(**{names.ENV_POOLS: pools if isinstance(pools, str) else json.dumps(pools)})
+
+    [problem] = refused.value.problems
+    assert problem.field == names.ENV_POOLS
+    assert said in problem.message
+
+
+def test_all_mistakes_are_told_at_once():
+    wrong = [{**LARGE, "name": "main", "ceiling": 0}, {**LARGE, "function": ""}]
+    with pytest.raises(ConfigError) as refused:
+        read(
+            **{
+                names.ENV_POOLS: json.dumps(wrong),
+                names.ENV_POOL: "fleet",
+                names.ENV_SOURCE_ADDRESS: "here",
+            }
+        )
+
+    found = {problem.field: problem.message for problem in refused.value.problems}
+    assert set(found) == {names.ENV_POOLS, names.ENV_POOL, names.ENV_SOURCE_ADDRESS}
+    assert found[names.ENV_POOLS].count(";") == 2
