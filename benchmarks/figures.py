@@ -120,6 +120,16 @@ FIGURES: Final = (
         most=2,
     ),
     Figure(key="redis_bytes_per_request", meaning="Redis memory of a queued request", most=80),
+    Figure(
+        key="lease_vs_fifo",
+        meaning="leasing 100: time with entries of eleven priorities / the plain list's",
+        most=8,
+    ),
+    Figure(
+        key="lease_growth",
+        meaning="leasing 100 of eleven priorities: time with the longest queue / the shortest",
+        most=2,
+    ),
     Figure(key="lookup_p99_ms", meaning="a request by its id, 99th percentile", below=10),
     Figure(
         key="recovery_leases_s",

@@ -26,6 +26,8 @@ def test_the_flat_object_has_exactly_the_agreed_keys():
         "dedupe_checks_per_s",
         "dedupe_bytes_per_url",
         "redis_bytes_per_request",
+        "lease_vs_fifo",
+        "lease_growth",
         "lookup_p99_ms",
         "recovery_leases_s",
         "recovery_leases_worst_s",

@@ -1,6 +1,7 @@
 """The queue of a lane on Redis: submissions enter it, workers lease from it (SPEC.md A6, A7)."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -39,7 +40,7 @@ _NO_LOAD: Final = Load(ready=0, leased=0, away=True)
 _log = logging.getLogger(__name__)
 
 _ENQUEUE: Final = Script("enqueue", "levels_prelude")
-_REQUEUE: Final = Script("requeue", "levels_prelude")
+_REQUEUE: Final = Script("requeue")
 _LEASE: Final = Script("lease", "ageing_prelude")
 _MEND: Final = Script("mend")
 _RENEW: Final = Script("renew")
@@ -88,8 +89,12 @@ class RedisQueue:
 
     def requeue(self, lane: Lane, entries: Sequence[Entry]) -> None:
         """Put recovered entries where they are served next, the first one first."""
-        if entries:
-            self._redis.once(_REQUEUE, level_keys(lane), spell(entries))
+        by_level: dict[int, list[Entry]] = defaultdict(list)
+        for entry in entries:
+            by_level[entry.priority].append(entry)
+        # One key a call: of a slot that is moved between nodes several cannot be had.
+        for level, part in by_level.items():
+            self._redis.once(_REQUEUE, (level_keys(lane)[level],), spell(part))
 
     def lease(
         self,
