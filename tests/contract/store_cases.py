@@ -91,7 +91,7 @@ def a_request(lane: Lane, request_id: RequestId, at: datetime = NOW, **changes: 
 
 
 def entries_of(requests: Sequence[Request]) -> list[Entry]:
-    return [Entry(r.id, r.biz, to_ms(r.queued_at)) for r in requests]
+    return [request.entry for request in requests]
 
 
 def a_record(claim: Claim, index: int = 0, at: datetime = NOW, **fields: object) -> Record:
