@@ -157,6 +157,16 @@ FIGURES: Final = (
         meaning="memory after a job of 1,000,000 tasks / after a tenth of it",
         most=1.1,
     ),
+    Figure(
+        key="lease_vs_fifo",
+        meaning="leasing 100: time with entries of eleven priorities / the plain list's",
+        most=8,
+    ),
+    Figure(
+        key="lease_growth",
+        meaning="leasing 100 of eleven priorities: time with the longest queue / the shortest",
+        most=2,
+    ),
     Figure(key="lookup_p99_ms", meaning="a request by its id, 99th percentile", below=10),
     Figure(
         key="recovery_leases_s",

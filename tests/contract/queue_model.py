@@ -1,14 +1,17 @@
 """What a lane's queue is, in plain words of Python: the model that both twins are held against.
 
-Times are whole seconds. Nothing here is quick, locked or spelled in any way; what decides between
-equal times is the order of a sorted set's members, and that is the only thing borrowed.
+Times are whole seconds, but for those that priorities age by. Nothing here is quick, locked or
+spelled in any way; what decides between equal times is the order of a sorted set's members, and
+that, and how urgent an entry is, are the only things borrowed.
 """
 
 from dataclasses import dataclass, field
+from math import log2
 
 import msgspec
 
 from crawlfleet.model.request import Entry
+from crawlfleet.policy.ageing import next_level
 from crawlfleet.policy.parking import READY_EACH
 from crawlfleet.policy.tokens import worker_of
 
@@ -32,7 +35,10 @@ class Filling:
 
 @dataclass
 class Model:
-    """``queued`` is in the order of serving, and so is what is parked for each host."""
+    """``queued`` is in the order of serving of each priority, and so is what is parked for a host.
+
+    ``ticks`` are all that ever were, each with the oldest entry's ``ts`` then, in epoch ms.
+    """
 
     queued: list[Entry] = field(default_factory=list)
     leases: dict[tuple[str, Entry], int] = field(default_factory=dict)
@@ -40,6 +46,7 @@ class Model:
     parked_for: dict[str, list[Entry]] = field(default_factory=dict)
     looked_at: dict[str, int] = field(default_factory=dict)
     filling: Filling | None = None
+    ticks: list[tuple[float, float]] = field(default_factory=list)
 
     # ---- the queue
 
@@ -50,7 +57,28 @@ class Model:
     def requeue(self, entries):
         self.queued = [*entries, *self.queued]
 
-    def lease(self, token, count, now, until):
+    def heads(self):
+        first_last = reversed(self.queued)
+        return {entry.priority: entry for entry in first_last}
+
+    def settle(self, clock_ms, ageing):
+        """Every tick that has come, one after the other, from the oldest entry's time on."""
+        oldest = min(entry.ts for entry in self.heads().values())
+        last = max([oldest, *(time for time, _ in self.ticks[-1:])])
+        tick = (last // ageing.interval_ms + 1) * ageing.interval_ms
+        while tick <= clock_ms:
+            self.ticks.append((tick, oldest))
+            tick += ageing.interval_ms
+
+    def next_entry(self, ageing):
+        heads = self.heads()
+        each = [heads[level].ts if level in heads else None for level in range(11)]
+        times, oldests = ([one[n] for one in self.ticks] for n in (0, 1))
+        level = next_level(each, times, oldests, ageing.beta, log2(ageing.clamp))
+        self.queued.remove(heads[level])
+        return heads[level]
+
+    def lease(self, token, count, now, until, clock_ms, ageing):
         handed = []
 
         def hand_out(entry):
@@ -69,8 +97,10 @@ class Model:
             del self.leases[held]
         for _, entry in ended[: count - len(handed)]:
             hand_out(entry)
+        if self.queued and len(handed) < count:
+            self.settle(clock_ms, ageing)
         while self.queued and len(handed) < count:
-            hand_out(self.queued.pop(0))
+            hand_out(self.next_entry(ageing))
         return handed
 
     def renew(self, token, entries, until):
@@ -108,7 +138,7 @@ class Model:
     def oldest(self):
         """What recovery may rely on: the next one of the queue, and the oldest that is parked."""
         ages = [one.ts for entries in self.parked_for.values() for one in entries]
-        return min([*ages, *(one.ts for one in self.queued[:1])], default=None)
+        return min([*ages, *(one.ts for one in self.heads().values())], default=None)
 
     def load(self, now):
         due = [host for host, at in self.looked_at.items() if at <= now]
@@ -166,7 +196,7 @@ class Model:
         self.__init__()
 
     def clear(self, nonce):
-        self.queued, self.delayed = [], {}
+        self.queued, self.delayed, self.ticks = [], {}, []
         self.parked_for, self.looked_at = {}, {}
         self.filling = Filling(nonce)
 

@@ -122,7 +122,7 @@ class Process:
         hand_out(self.ports, TREE, self.lane, BIZ, now)
         tell("recover")
         lost = self.store.unqueued(
-            self.lane, BIZ, before=now - timedelta(seconds=1), now=now, limit=1_000
+            self.lane, BIZ, before=[now - timedelta(seconds=1)] * 11, now=now, limit=1_000
         )
         self.queue.requeue(self.lane, lost)
         tell("lease")

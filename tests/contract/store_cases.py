@@ -23,6 +23,7 @@ from crawlfleet.model.record import Record
 from crawlfleet.model.request import Body, Claim, Entry, Request, State
 from crawlfleet.model.rule import Field, Rule
 from crawlfleet.model.times import to_ms
+from crawlfleet.policy.ageing import LEVELS
 from crawlfleet.policy.snowflake import Allot, position, runs
 from crawlfleet.ports import Disowning, Ledgers, RequestStore
 
@@ -90,7 +91,7 @@ def a_request(lane: Lane, request_id: RequestId, at: datetime = NOW, **changes: 
 
 
 def entries_of(requests: Sequence[Request]) -> list[Entry]:
-    return [Entry(r.id, r.biz, to_ms(r.queued_at)) for r in requests]
+    return [request.entry for request in requests]
 
 
 def a_record(claim: Claim, index: int = 0, at: datetime = NOW, **fields: object) -> Record:
@@ -186,6 +187,8 @@ class Fleet:
         return self.ledgers.reconcile(self.lane, self.biz, now)
 
     def unqueued(self, *, before=NOW, now=NOW, limit=1000):
+        """``before`` is that of all priorities, or of each."""
+        before = (before,) * LEVELS if isinstance(before, datetime) else before
         return self.store.unqueued(self.lane, self.biz, before=before, now=now, limit=limit)
 
     def expire(self, now: datetime):

@@ -53,7 +53,9 @@ def test_what_is_parked_is_no_longer_served_by_the_queue(queue, lane):
     parked(queue, lane, [(A, SOON, 3)])
 
     assert queue.lease(lane, "x.n.1", 10, UNTIL + LATER.resolution, UNTIL) == []
-    assert queue.depth(lane) == Depth(queued=3, parked=3, leased=0, delayed=0, oldest_ts=1_000)
+    assert queue.depth(lane) == Depth(
+        queued=3, parked=3, leased=0, delayed=0, oldest_ts=1_000, parked_ts=1_000
+    )
 
 
 def test_a_host_is_told_when_its_time_has_come_the_longest_due_first(queue, lane):
@@ -263,7 +265,8 @@ def test_serving_the_last_leaves_no_key_of_what_was_parked(redis_connection, lan
     queue.lease_parked(lane, "x.n.1", [(A, 5, LATER), (B, 5, LATER)], UNTIL)
 
     left = redis_connection.client.keys(f"cf:{{{lane.tenant}:*")
-    assert set(left) == {lane_keys(lane).leases.encode(), lane_keys(lane).submitted.encode()}
+    keys = lane_keys(lane)
+    assert set(left) == {key.encode() for key in (keys.leases, keys.submitted, keys.ticks)}
 
 
 # ---- what Redis has lost ------------------------------------------------------------------------
@@ -315,7 +318,8 @@ def test_what_waits_is_served_whichever_of_its_figures_are_lost(
     assert served(on_redis, lane) == {A: entries(3), B: entries(2, first=3)}
     assert on_redis.depth(lane) == Depth(queued=0, leased=5, delayed=0)
     left = redis_connection.client.keys(f"cf:{{{lane.tenant}:*")
-    assert set(left) == {lane_keys(lane).leases.encode(), lane_keys(lane).submitted.encode()}
+    keys = lane_keys(lane)
+    assert set(left) == {key.encode() for key in (keys.leases, keys.submitted, keys.ticks)}
 
 
 def test_a_lost_list_is_forgotten_so_that_recovery_looks_for_what_it_held(

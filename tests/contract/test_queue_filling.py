@@ -167,7 +167,9 @@ def test_a_part_of_any_size_is_filled(both, lane, count):
     filling.fill(lane, "one", entries(count), count)
     filling.fill_delayed(lane, "one", [(one, SOON) for one in entries(count, first=count)])
 
-    assert queue.depth(lane) == Depth(queued=count, leased=0, delayed=count, oldest_ts=0)
+    assert queue.depth(lane) == Depth(
+        queued=count, leased=0, delayed=count, oldest_ts=0, heads={5: 0}
+    )
 
 
 def test_one_lane_cannot_see_another(both, lane):

@@ -25,22 +25,29 @@ from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
 from crawlfleet.adapters.memory.queue import MemoryQueue
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.adapters.redis_queue.filling import RedisFilling
-from crawlfleet.adapters.redis_queue.keys import lane_keys
+from crawlfleet.adapters.redis_queue.keys import lane_keys, level_keys
 from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.model.lane import Lane
+from crawlfleet.model.priority import Ageing
 from crawlfleet.model.request import Entry
+from crawlfleet.model.times import to_ms
 from crawlfleet.policy.tokens import new_token
 from tests.contract.queue_model import Model
 
 BEGINNING = datetime(2026, 3, 1, 12, tzinfo=UTC)
 # Few, so that they repeat; of all kinds, so that they sort in unlike ways; two of one millisecond.
+# Of the usual priority, and of others.
 KNOWN = [
-    Entry(one, "docs", ts)
-    for one, ts in [(7, 1), (10, 2), (2**62, 2), ("0a" * 12, 4), ("f" * 32, 5), (8, 6), (9, 7)]
+    Entry(one, "docs", to_ms(BEGINNING) + ts, *priority)
+    for one, ts, *priority in [
+        *[(7, 1), (10, 2), (2**62, 2), ("0a" * 12, 4), ("f" * 32, 5), (8, 6), (9, 7)],
+        *[(11, 1, 0), (12, 9_000, 0), ("1" * 32, 9_000, 10), (13, 20_000, 10), (14, 3, 4)],
+    ]
 ]
+AGEING = Ageing(interval_seconds=4, beta=0.5, clamp=64)
 ENTRIES = st.lists(st.sampled_from(KNOWN), max_size=5)
-WHICH = st.lists(st.integers(0, 6), min_size=1, max_size=6)
+WHICH = st.lists(st.integers(0, 11), min_size=1, max_size=6)
 WORKERS = st.sampled_from(["w1", "w11", "eu.w1", "w*"])
 LATE = st.sampled_from([0, 0, 0, 1, 2, 3])
 TERMS = st.integers(1, 20)
@@ -70,7 +77,7 @@ class Twin:
         return self.queue.requeue(self.lane, entries)
 
     def lease(self, token, many, now, until):
-        return self.queue.lease(self.lane, token, many, at(now), at(until))
+        return self.queue.lease(self.lane, token, many, at(now), at(until), AGEING)
 
     def renew(self, token, entries, until):
         return self.queue.renew(self.lane, token, entries, at(until))
@@ -134,18 +141,18 @@ class Twin:
         return (found.nonce, found.reached)
 
 
-def in_memory(lane):
-    queue = MemoryQueue()
+def in_memory(lane, clock):
+    queue = MemoryQueue(clock=clock)
     return Twin(lane, queue, MemoryLeaseBook(queue), MemoryFilling(queue), queue.flush)
 
 
-def on_redis(connection: RedisConnection, lane):
+def on_redis(connection: RedisConnection, lane, clock):
     def lose():
         lists = connection.client.scan_iter(f"cf:{{{lane.tenant}:{lane.biz}}}:at_host:*")
-        connection.client.delete(*lane_keys(lane), *lists)
+        connection.client.delete(*lane_keys(lane), *level_keys(lane), *lists)
 
     book, filling = RedisLeaseBook(connection), RedisFilling(connection)
-    return Twin(lane, RedisQueue(connection), book, filling, lose)
+    return Twin(lane, RedisQueue(connection, clock=clock), book, filling, lose)
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -154,18 +161,22 @@ class QueueMachine(RuleBasedStateMachine):
     def __init__(self, connection: RedisConnection, lane: Lane) -> None:
         super().__init__()
         self.model = Model()
-        self.twins = [in_memory(lane), on_redis(connection, lane)]
         self.now = 0
+        self.twins = [in_memory(lane, self.clock), on_redis(connection, lane, self.clock)]
         self.owed: dict[Entry, int | None] = {}
         self.batches = [(new_token("nobody", "n", 0), list(KNOWN))]
         self.fillings: list[tuple[str, list[Entry], list[tuple[Entry, int]]]] = []
         self.numbers = count(1)
 
+    def clock(self):
+        return at(self.now)
+
     def ask(self, method, *arguments, twice=False):
         """The same of all three, perhaps once more; returns what the first time was answered."""
         answers = []
         for _ in range(1 + twice):
-            expected = getattr(self.model, method)(*arguments)
+            more = (to_ms(at(self.now)), AGEING) if method == "lease" else ()
+            expected = getattr(self.model, method)(*arguments, *more)
             answers.append(expected)
             for twin in self.twins:
                 assert getattr(twin, method)(*arguments) == expected, (method, twin)

@@ -237,7 +237,9 @@ def test_depth_tells_what_is_queued_leased_and_delayed(queue, lane):
     batch = lease(queue, lane, "a", 3)
     queue.delay(lane, "a", [(batch[0], LATER)])
 
-    assert queue.depth(lane) == Depth(queued=3, leased=2, delayed=1, oldest_ts=to_ms(NOW) + 3)
+    assert queue.depth(lane) == Depth(
+        queued=3, leased=2, delayed=1, oldest_ts=to_ms(NOW) + 3, heads={5: to_ms(NOW) + 3}
+    )
 
 
 def test_depths_of_many_lanes_come_in_their_order(queue, tenant):
@@ -306,7 +308,9 @@ def test_one_lane_cannot_see_another(queue, tenant, other):
     assert queue.depth(theirs) == Depth(queued=0, leased=0, delayed=0)
     assert queue.per_second(theirs, NOW + timedelta(seconds=1)) == ({}, {})
     assert queue.phases(theirs) == {}
-    assert queue.depth(ours) == Depth(queued=1, leased=1, delayed=0, oldest_ts=to_ms(NOW) + 1)
+    assert queue.depth(ours) == Depth(
+        queued=1, leased=1, delayed=0, oldest_ts=to_ms(NOW) + 1, heads={5: to_ms(NOW) + 1}
+    )
 
 
 def test_a_queue_of_another_name_holds_its_own_entries_and_shares_the_biz_rates(queue, tenant):

@@ -1,6 +1,7 @@
 """From a submission to its records: router, consumer, router, on a site of a few pages."""
 
 import json
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from crawlfleet import names
 from tests.functions.http import ask, submit
 from tests.functions.world import Context, biz
+from tests.waiting import eventually
 
 WAKE_UP = json.loads(
     (Path(__file__).parents[2] / "events" / "consumer" / "wake-up.json").read_text()
@@ -152,3 +154,50 @@ def test_ids_of_every_kind_go_the_whole_way(world, site, kind):
         records += [record["request_id"] for record in answer["records"]]
         cursor = answer["cursor"]
     assert sorted(records) == sorted(ids)
+
+
+# ---- priorities -------------------------------------------------------------------------------
+
+#: One at a time, so that pages are asked for in the order in which they are served.
+ONE_BY_ONE = {"fleet": {"batch": 1, "concurrency": 1}}
+
+
+def served(world, ids: dict[str, str]) -> list[str]:
+    """The names of these in the order in which they were claimed."""
+    begun = {name: get(world, an_id)["timeline"][1]["at"] for name, an_id in ids.items()}
+    return sorted(begun, key=lambda name: begun[name])
+
+
+def test_a_submission_of_priority_ten_overtakes_those_of_zero(world, site):
+    world.fresh({"acme": {"docs": biz()}}, stage=ONE_BY_ONE)
+    zeros = submit(world, *(f"{site}/{n}" for n in range(5)), priority=0)
+    [ten] = submit(world, f"{site}/ten", priority=10)
+    [usual] = submit(world, f"{site}/usual")
+
+    assert world.work()["done"] == 7
+
+    each = {"ten": ten, "usual": usual, **{f"{n}": one for n, one in enumerate(zeros)}}
+    assert served(world, each) == ["ten", "usual", "0", "1", "2", "3", "4"]
+    assert [get(world, one)["priority"] for one in (ten, usual, zeros[0])] == [10, 5, 0]
+
+
+def test_one_of_priority_zero_that_has_aged_is_served_before_a_newcomer_of_ten(world, site):
+    world.fresh({"acme": {"docs": biz(ageing={"interval_seconds": 0.05})}}, stage=ONE_BY_ONE)
+    [old] = submit(world, f"{site}/old", priority=0)
+    then = time.time() + 5 * 0.05
+    eventually(lambda: time.time() > then)
+    [ten] = submit(world, f"{site}/ten", priority=10)
+
+    assert world.work()["done"] == 2
+
+    assert served(world, {"ten": ten, "old": old}) == ["old", "ten"]
+
+
+@pytest.mark.parametrize("priority", [-1, 11, 2.5, "high"])
+def test_a_priority_that_is_none_is_refused_by_its_name(world, priority):
+    entry = {"url": "https://example.org/", "priority": priority}
+    answer = ask(world, "POST", "/v1/docs/requests", entry)
+
+    assert answer.status == 400
+    assert [error["field"] for error in answer.json["errors"]] == ["priority"]
+    assert world.queued() == 0

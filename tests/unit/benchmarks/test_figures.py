@@ -30,6 +30,8 @@ def test_the_flat_object_has_exactly_the_agreed_keys():
         "expansion_tasks_per_s",
         "expansion_tasks_per_cpu_s",
         "expansion_memory",
+        "lease_vs_fifo",
+        "lease_growth",
         "lookup_p99_ms",
         "recovery_leases_s",
         "recovery_leases_worst_s",

@@ -317,3 +317,16 @@ def test_progress_is_drawn_on_a_terminal_only(capfdbinary, monkeypatch):
     with progress("pages") as advance:
         advance(2, 2)
     assert b"2/2" in capfdbinary.readouterr().err
+
+
+def test_a_priority_goes_to_entries_that_have_none_and_is_one(crawlfleet, api, tmp_path):
+    file = tmp_path / "entries"
+    file.write_text(f'{{"url": "{URL}", "priority": 0}}\n{URL}\n')
+
+    crawlfleet("submit", BIZ, "-f", str(file), "--priority", "10")
+    wrong = crawlfleet("submit", BIZ, URL, "--priority", "11")
+
+    sent = json.loads(api.calls[0].body)["requests"]
+    assert sent == [{"url": URL, "priority": 0}, {"url": URL, "priority": 10}]
+    assert "--priority" in wrong.err
+    assert len(api.calls) == 1

@@ -94,7 +94,7 @@ class SeedWorld(World):
     def requeue_pending(self) -> None:
         """What recovery does for requests that are stored and not queued."""
         entries = self.store.unqueued(
-            DOCS, self.biz, before=self.now.replace(year=9_000), now=self.now, limit=999
+            DOCS, self.biz, before=[self.now.replace(year=9_000)] * 11, now=self.now, limit=999
         )
         self.queue.requeue(DOCS, entries)
 

@@ -69,7 +69,7 @@ def test_without_redis_letters_are_replayed_and_recovery_queues_them(world):
     assert changed.count == 3
     assert world.warnings == ["replayed, to be queued by recovery: test: requeue: no answer"]
     later = world.now + timedelta(minutes=5)
-    found = world.store.unqueued(DOCS, world.biz, before=later, now=later, limit=10)
+    found = world.store.unqueued(DOCS, world.biz, before=[later] * 11, now=later, limit=10)
     assert sorted(entry.id for entry in found) == ids
 
 

@@ -128,7 +128,7 @@ def test_what_befell_the_lane_stands_in_its_place_and_only_during_the_requests_l
 def test_a_pending_request_is_told_how_long_it_waits_who_is_before_it_and_who_works(
     seconds, about, before
 ):
-    depth = Depth(queued=101, leased=0, delayed=0, oldest_ts=to_ms(at(-5)))
+    depth = Depth(queued=101, leased=0, delayed=0, heads={5: to_ms(at(-5))})
     second = to_ms(START) // 1_000
     came = {second - 1: 999, second: 40, second + 3: 20} if seconds > 3 else {second: 40}
 

@@ -72,3 +72,19 @@ def test_leases_that_the_index_has_lost_are_listed_anew(world):
     assert mine.keep(held).gone == []
 
     assert world.queue.depth(DOCS).leased == 1
+
+
+def test_bizs_take_turns_by_their_weight(world):
+    heavy, light = replace(world.biz, weight=3), world.biz
+    world.tree = replace(world.tree, bizs={"default": {"heavy": heavy, "idle": light, "z": light}})
+    for biz in ("heavy", "z"):
+        pages = [Submission(url=f"https://example.org/{n}") for n in range(40)]
+        submit(world.submission(), world.tree, "default", biz, pages, world.now)
+    limits = replace(world.tree.stage.fleet, batch=1)
+    world.tree = replace(world.tree, stage=replace(world.tree.stage, fleet=limits))
+    mine = Worker(world.work({}), "w")._leasing
+
+    served = [mine.take().held[0].lane.biz for _ in range(40)]
+
+    assert served.count("heavy") == 30
+    assert served.count("z") == 10

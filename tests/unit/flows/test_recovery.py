@@ -328,3 +328,31 @@ def test_right_after_redis_was_emptied_nobodys_work_is_taken(world):
 
     assert run(world).orphans == 0
     assert world.queue.depth(DOCS).leased == 3
+
+
+def test_what_is_lost_of_a_priority_is_found_although_older_ones_of_another_wait(world):
+    pages = [Submission(url=f"https://example.org/{n}", priority=0) for n in range(3)]
+    submit(world.submission(), world.tree, "default", "docs", pages, world.now)
+    world.now += timedelta(seconds=30)
+    urgent = [Submission(url="https://example.org/now", priority=10)]
+    ports = world.submission(queue=Broken())
+    [receipt] = submit(ports, world.tree, "default", "docs", urgent, world.now)
+    world.now += timedelta(seconds=30)
+
+    assert [run(world).requeued for _ in range(2)] == [1, 0]
+
+    [first] = world.queue.lease(DOCS, "t", 1, world.now, world.now + timedelta(seconds=9))
+    assert (first.id, first.priority) == (receipt.id, 10)
+    assert world.queue.depth(DOCS).queued == 3
+
+
+def test_a_queue_that_was_lost_is_filled_again_with_every_priority(world):
+    pages = [Submission(url=f"https://example.org/{n}", priority=n % 11) for n in range(22)]
+    submit(world.submission(), world.tree, "default", "docs", pages, world.now)
+    world.queue.flush()
+
+    assert run(world).requeued == 22
+
+    until = world.now + timedelta(seconds=9)
+    leased = world.queue.lease(DOCS, "t", 99, world.now, until)
+    assert [entry.priority for entry in leased] == [n // 2 for n in range(21, -1, -1)]

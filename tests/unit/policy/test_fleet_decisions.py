@@ -1,12 +1,14 @@
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from crawlfleet.errors import UnknownTenantError
 from crawlfleet.model.biz import Stage, Tenant, Tree
+from crawlfleet.model.times import to_ms
 from crawlfleet.model.totals import Depth
 from crawlfleet.policy.health import is_late
-from crawlfleet.policy.queue_order import queued_before
+from crawlfleet.policy.queue_order import each_queued_before, queued_before
 from crawlfleet.policy.tenancy import tenant_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -20,16 +22,28 @@ TREE = Tree(
 
 def test_what_is_older_than_the_oldest_entry_is_not_queued():
     oldest_ms = int(NOW.timestamp() * 1000) - 60_000
-    depth = Depth(queued=5, leased=0, delayed=0, oldest_ts=oldest_ms)
+    depth = Depth(queued=5, leased=0, delayed=0, heads={5: oldest_ms})
 
-    assert queued_before(depth, NOW, 5) == oldest_ms / 1000
-    assert queued_before(Depth(queued=0, leased=0, delayed=0), NOW, 5) == NOW.timestamp() - 5
+    assert queued_before(depth, NOW, 5) == oldest_ms
+    assert queued_before(Depth(queued=0, leased=0, delayed=0), NOW, 5) == to_ms(NOW) - 5_000
+
+
+def test_what_is_queued_of_one_priority_says_nothing_of_another_and_what_is_parked_of_all():
+    now_ms = to_ms(NOW)
+    depth = Depth(queued=5, leased=0, delayed=0, heads={0: now_ms - 90_000, 10: now_ms - 20_000})
+    parked = msgspec.structs.replace(depth, parked_ts=now_ms - 60_000)
+
+    bounds = each_queued_before(depth, NOW, 5)
+    below_parked = each_queued_before(parked, NOW, 5)
+
+    assert bounds == (now_ms - 90_000, *[now_ms - 5_000] * 9, now_ms - 20_000)
+    assert below_parked == (now_ms - 90_000, *[now_ms - 60_000] * 10)
 
 
 def test_the_slack_holds_for_a_young_queue_too():
-    young = Depth(queued=1, leased=0, delayed=0, oldest_ts=int(NOW.timestamp() * 1000))
+    young = Depth(queued=1, leased=0, delayed=0, heads={5: to_ms(NOW)})
 
-    assert queued_before(young, NOW, 5) == NOW.timestamp() - 5
+    assert queued_before(young, NOW, 5) == to_ms(NOW) - 5_000
 
 
 def test_the_tenant_is_the_one_that_claims_the_key():

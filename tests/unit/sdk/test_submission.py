@@ -350,3 +350,12 @@ def test_a_call_that_is_wrong_as_a_whole_is_not_taken_for_wrong_entries(client, 
 
     with pytest.raises(InvalidRequestError, match="requests: too many"):
         client.submit(BIZ, [URL])
+
+
+def test_a_priority_is_for_entries_that_have_none_and_zero_is_one(client, api):
+    client.submit(BIZ, [URL, Entry(url=URL, priority=0)], priority=7)
+
+    assert json.loads(api.calls[0].body)["requests"] == [
+        {"url": URL, "priority": 7},
+        {"url": URL, "priority": 0},
+    ]

@@ -135,6 +135,12 @@ class Report:
 )
 @click.option("--rule", help="Rule for the entries that name none.")
 @click.option("--job", help="Job for the entries that name none: what they are counted under.")
+@click.option(
+    "--priority",
+    type=click.IntRange(0, 10),
+    help="Priority of the entries that name none, 0 to 10: higher ones are served earlier "
+    "(default: 5).",
+)
 @click.option("--client-id", help="Your id of the one page: under it one request is stored.")
 @click.option(
     "--idempotency-key",
@@ -156,6 +162,7 @@ def submit(
     source: IO[bytes] | None,
     rule: str | None,
     job: str | None,
+    priority: int | None,
     client_id: str | None,
     idempotency_key: str | None,
     waits: bool,
@@ -188,6 +195,7 @@ def submit(
     options = {
         "rule": rule,
         "job": job,
+        "priority": priority,
         "client_ids": client_id,
         "idempotency_key": idempotency_key,
         "timeout": None if source is None else math.inf if timeout is None else timeout,

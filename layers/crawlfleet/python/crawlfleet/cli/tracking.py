@@ -103,6 +103,7 @@ def _show(found: "RequestStatus") -> None:
         ("url", found.url),
         ("rule", f"{found.rule} ({found.rule_version})"),
         ("job", found.job),
+        ("priority", found.priority),
         ("queued", moment(found.queued_at)),
         ("attempts", found.attempts),
         ("records", found.records),

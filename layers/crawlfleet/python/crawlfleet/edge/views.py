@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.edge.problems import ProblemDocument, document_of
+from crawlfleet.model.priority import DEFAULT_PRIORITY
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import Event, State, Tracked
 from crawlfleet.model.submission import Accepted, Receipt
@@ -88,6 +89,7 @@ class RequestView(View, frozen=True, kw_only=True):
     due_at: str | None
     timeline: list[EventView]
     job: str | None = None
+    priority: int = DEFAULT_PRIORITY
 
 
 class RequestsView(View, frozen=True, kw_only=True):
@@ -203,6 +205,7 @@ def request_view(tracked: Tracked, label: Callable[[int], str]) -> RequestView:
         due_at=maybe_at(tracked.due_at),
         timeline=[event_view(event) for event in tracked.timeline],
         job=request.job,
+        priority=request.priority,
     )
 
 

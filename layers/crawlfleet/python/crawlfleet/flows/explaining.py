@@ -187,8 +187,13 @@ def _place(case: _Case) -> tuple[str, dict[str, Fact]]:
     """
     depth = case.ports.queue.depth(case.lane)
     own = to_ms(case.tracked.request.queued_at)
-    if depth.oldest_ts is None or own < depth.oldest_ts:
-        words = "it is next, or not queued: then recovery queues it within a minute"
+    bounds = (depth.heads.get(case.tracked.request.priority), depth.parked_ts)
+    oldest = min((bound for bound in bounds if bound is not None), default=None)
+    if oldest is None or own < oldest:
+        words = "it is next"
+        if depth.heads.keys() - {case.tracked.request.priority}:
+            words += " of its priority"
+        words += ", or not queued: then recovery queues it within a minute"
         return words, {"queued": depth.queued, "before": 0}
     came, _ = case.ports.queue.per_second(case.lane, case.now)
     second, into = divmod(own, 1_000)

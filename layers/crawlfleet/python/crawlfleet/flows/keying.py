@@ -60,13 +60,13 @@ class Keying:
         self._fields = fields
         self._standing: dict[KeyName, Keyed] = {}
         self._names: dict[int, KeyName] = {}
-        self._jobs: dict[int, str | None] = {}
+        self._of_entry: dict[int, Submission] = {}
         for index, submission in enumerate(submissions):
             if isinstance(submission, Submission):
                 self._take_in(index, submission)
 
     def _take_in(self, index: int, submission: Submission) -> None:
-        self._jobs[index] = submission.job
+        self._of_entry[index] = submission
         if submission.client_id is None:
             if self._call is not None:
                 self._names[index] = self._call
@@ -212,7 +212,8 @@ class Keying:
             biz=self._lane.biz,
             queued_at=queued_at,
             body=body,
-            job=self._jobs[index],
+            job=self._of_entry[index].job,
+            priority=self._of_entry[index].priority,
         )
 
     def keyed(self, indices: Collection[int]) -> list[int]:

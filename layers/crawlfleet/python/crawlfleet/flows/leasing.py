@@ -32,6 +32,7 @@ from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.policy.pools import served_lanes
 from crawlfleet.policy.tokens import new_token
+from crawlfleet.policy.turn_order import Turns
 
 #: How long what the truth said of a lease is taken to hold.
 TRUE_SECONDS: Final = 2.0
@@ -102,11 +103,11 @@ class Leasing:
         # Lambda may run one invocation twice, under one id; their leases must not be one.
         self._nonce = secrets.token_hex(4)
         self._leases = 0
-        self._turn = 0
+        self._turns = Turns[Lane]()
         self._resting: dict[Lane, float] = {}
 
     def take(self) -> Taken:
-        """Lease and claim one batch from the next lane that has any.
+        """Lease and claim one batch from the lane whose turn it is of those that have any.
 
         What comes has a turn at its host, or needs none yet because the site's rules are to be
         learnt first; all else was put aside.
@@ -117,12 +118,12 @@ class Leasing:
             return NOTHING
         started = time.perf_counter()
         loads = self._ports.queue.loads(lanes, self._ports.clock())
-        self._turn += 1
-        for step in range(len(lanes)):
-            place = (self._turn + step) % len(lanes)
-            if not loads[place].ready or self.rests(lanes[place]):
-                continue
-            lane = lanes[place]
+        weights = {
+            lane: biz_of(tree, lane.tenant, lane.biz)[1].weight
+            for lane, load in zip(lanes, loads, strict=True)
+            if load.ready and not self.rests(lane)
+        }
+        for lane in self._turns.order(weights):
             _, biz = biz_of(tree, lane.tenant, lane.biz)
             self._leases += 1
             token = new_token(self._id, self._nonce, self._leases)
@@ -137,8 +138,9 @@ class Leasing:
                 self.rest(lane)
                 raise
             if taken.entries:
-                self._turn = place
+                self._turns.taken(lane, weights)
                 return taken
+            del weights[lane]
             started = time.perf_counter()
         return NOTHING
 
@@ -155,7 +157,7 @@ class Leasing:
         """From the lane's queue, whatever comes; hosts that have no turn are put aside."""
         started = time.perf_counter()
         now, until = self._term()
-        entries = self._ports.queue.lease(lane, token, count, now, until)
+        entries = self._ports.queue.lease(lane, token, count, now, until, biz.ageing)
         leased = time.perf_counter()
         self._phases.add(lane, "lease", leased - started)
         if not entries:

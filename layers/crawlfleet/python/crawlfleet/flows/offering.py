@@ -147,6 +147,7 @@ def offer_of(claim: Claim, link: Link) -> Offer:
         meta=link.meta,
         headers=link.headers,
         job=claim.request.job,
+        priority=claim.request.priority,
         found_by=claim.request.id,
     )
 

@@ -23,9 +23,9 @@ from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.journal import JournalLine
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
-from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.model.times import from_ms
 from crawlfleet.policy.liveness import worth_a_look
-from crawlfleet.policy.queue_order import queued_before
+from crawlfleet.policy.queue_order import each_queued_before
 from crawlfleet.policy.rounds import from_elsewhere
 from crawlfleet.policy.tokens import worker_of
 
@@ -126,13 +126,14 @@ def _reconcile(ports: RecoveryPorts, lane: Lane, biz: Biz, by: str, now: datetim
 
 
 def _requeue(ports: RecoveryPorts, lane: Lane, biz: Biz, now: datetime) -> int:
-    """Queue what is persisted, and older than all that is queued, or overdue."""
+    """Queue what is persisted, and older than all of its priority that is queued, or overdue."""
     depth = ports.queue.depth(lane)
-    before = from_ms(int(queued_before(depth, now, SLACK_SECONDS) * 1000))
+    bounds = each_queued_before(depth, now, SLACK_SECONDS)
+    before = tuple(map(from_ms, bounds))
     entries = ports.store.unqueued(lane, biz, before=before, now=now - OVERDUE, limit=BATCH)
     # Those overdue may be in the queue since an earlier round, where nobody works: the same bound
     # keeps them from being queued in every round.
-    missing = [entry for entry in entries if entry.ts < to_ms(before)]
+    missing = [entry for entry in entries if entry.ts < bounds[entry.priority]]
     # Each call puts its entries before all others, so the oldest go last; whoever dies on the way
     # leaves the oldest out, and those are what the next round looks for.
     for start in reversed(range(0, len(missing), CHUNK)):

@@ -197,6 +197,7 @@ def _request(lane: Lane, biz: Biz, seed: Seed) -> Request | str:
             seed=seed.id,
         ),
         job=seed.offer.job,
+        priority=seed.offer.priority,
     )
 
 

@@ -96,6 +96,7 @@ class Sower:
                 rule=claim.request.body.rule,
                 depth=claim.request.body.depth,
                 job=claim.request.job,
+                priority=claim.request.priority,
                 found_by=claim.request.id,
             )
             for claim, outcome in outcomes

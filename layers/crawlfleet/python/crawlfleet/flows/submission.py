@@ -20,9 +20,8 @@ from crawlfleet.flows.keying import Keying
 from crawlfleet.model.biz import Biz, IntakeLimits, Tree
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import Body, Entry, Inserted, Request
+from crawlfleet.model.request import Body, Inserted, Request
 from crawlfleet.model.submission import Accepted, Receipt, Refused, Submission
-from crawlfleet.model.times import to_ms
 from crawlfleet.policy.admission import Admission
 from crawlfleet.policy.back_pressure import refusal, retry_after
 from crawlfleet.ports import (
@@ -189,7 +188,7 @@ def persist_and_enqueue(
 
     taken = inserted.existing - repeatable
     stored = [r for r in requests if r.id not in inserted.refused and r.id not in taken]
-    entries = [Entry(r.id, r.biz, to_ms(r.queued_at)) for r in stored]
+    entries = [request.entry for request in stored]
     try:
         waiting = ports.queue.enqueue(lane, entries, now)
         if entries and waiting <= len(entries):

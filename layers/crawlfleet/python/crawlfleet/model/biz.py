@@ -23,6 +23,7 @@ from crawlfleet.model.lane import Lane, bound
 from crawlfleet.model.needs import CapacityLimits, Needs
 from crawlfleet.model.politeness import HostLimits, Politeness
 from crawlfleet.model.pool import MAIN_POOL, MOST_POOLS
+from crawlfleet.model.priority import Ageing
 from crawlfleet.model.proxy import ProxyPool
 from crawlfleet.model.recrawl import RecrawlPolicy
 from crawlfleet.model.rule import Rule
@@ -130,6 +131,8 @@ class Biz(Document, frozen=True, kw_only=True):
     will take longer than ``planned_seconds`` at the present rate is reported as late.
     ``thresholds`` are those of the stage that this biz has its own of.
 
+    Of the bizs that have work, each is turned to in proportion to its ``weight``.
+
     A request names one of the ``rules`` or ``spiders``, whose names differ from each other.
     ``open_jobs`` is how many jobs may be started and not ended at once.
     ``needs`` is capacity that is kept available for it.
@@ -153,6 +156,8 @@ class Biz(Document, frozen=True, kw_only=True):
     recrawl: RecrawlPolicy | None = None
     retry: RetryLimits = RetryLimits()
     intake: IntakeLimits = IntakeLimits()
+    ageing: Ageing = Ageing()
+    weight: Annotated[int, Meta(ge=1, le=100)] = 1
     states: dict[Slug, Annotated[int, Meta(ge=100, le=2**31 - 1)]] = {}
     open_jobs: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
     needs: Needs | None = None

@@ -8,13 +8,23 @@ import msgspec
 from msgspec import Meta
 
 from crawlfleet.model.document import Count, Document, RuleName, Seconds, Slug
+from crawlfleet.model.priority import DEFAULT_PRIORITY, Priority
 from crawlfleet.model.start import Start
 from crawlfleet.model.submission import Url
 from crawlfleet.model.words import Words
 
-#: From 0 to 10; what waits gains on what is above it (policy.ageing).
-Priority = Annotated[int, Meta(ge=0, le=10)]
-DEFAULT_PRIORITY = 5
+__all__ = [
+    "DEFAULT_PRIORITY",
+    "LARGEST_PLAN",
+    "MOST_SPIDERS",
+    "MOST_VERSIONS",
+    "KeptSpider",
+    "LinkNeeds",
+    "Priority",
+    "SpiderName",
+    "SpiderPlan",
+]
+
 #: Most spiders that a biz keeps, and most versions of each that nobody holds.
 MOST_SPIDERS = 1_000
 MOST_VERSIONS = 200

@@ -9,6 +9,8 @@ import msgspec
 from crawlfleet.errors import StoreError
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.outcome import Answer
+from crawlfleet.model.priority import DEFAULT_PRIORITY, Priority
+from crawlfleet.model.times import to_ms
 
 
 class State(IntEnum):
@@ -52,12 +54,16 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seed: str | None = None
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """What Redis holds of a request: ``{id, biz, ts}`` as JSON, ``ts`` in epoch milliseconds."""
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What Redis holds of a request: ``{id, biz, ts}`` as JSON, ``ts`` in epoch milliseconds.
+
+    ``p`` is beside them where the priority is not the usual one.
+    """
 
     id: RequestId
     biz: str
     ts: int
+    priority: Priority = msgspec.field(default=DEFAULT_PRIORITY, name="p")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +75,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     queued_at: datetime
     body: Body
     job: str | None = None
+    priority: int = DEFAULT_PRIORITY
+
+    @property
+    def entry(self) -> Entry:
+        """What the queue holds of it."""
+        return Entry(self.id, self.biz, to_ms(self.queued_at), self.priority)
 
 
 class Inserted(msgspec.Struct, frozen=True, kw_only=True):

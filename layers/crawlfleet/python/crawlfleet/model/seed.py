@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from crawlfleet.model.document import Count, Document, RuleName, Seconds
 from crawlfleet.model.ids import RequestId
+from crawlfleet.model.priority import DEFAULT_PRIORITY
 
 
 class Span(StrEnum):
@@ -103,6 +104,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     meta: dict[str, Any] = {}
     headers: dict[str, str] = {}
     job: str | None = None
+    priority: int = DEFAULT_PRIORITY
     found_by: RequestId | None = None
     starts_at: datetime | None = None
 

@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.ids import RequestId
+from crawlfleet.model.priority import DEFAULT_PRIORITY, Priority
 from crawlfleet.model.words import Words
 
 #: Most entries of one batch.
@@ -46,7 +47,7 @@ class Submission(
 
     ``params`` are appended to the URL's query; ``meta`` is carried along and not looked at. What
     has a ``client_id`` is stored once, however often and in whatever call it comes. What has a
-    ``job`` is counted by it too (SPEC.md H1).
+    ``job`` is counted by it too (SPEC.md H1). Of a higher ``priority`` it is served earlier.
     """
 
     url: Url
@@ -58,6 +59,7 @@ class Submission(
     meta: Annotated[dict[Text, Scalar], Meta(max_length=64)] = {}
     client_id: ClientId | None = None
     job: JobName | None = None
+    priority: Priority = DEFAULT_PRIORITY
 
 
 class Accepted(msgspec.Struct, frozen=True):

@@ -9,8 +9,10 @@ class Depth(msgspec.Struct, frozen=True, kw_only=True):
     """A lane's queue: entries to be served, leased, delayed.
 
     ``parked`` of the ``queued`` wait for their host. Nothing that is queued or parked has a ``ts``
-    below ``oldest_ts``, unless it was put before the queue's next entry's. ``away``: nobody
-    can say, as the lane's node of a cluster is away and others are not; all counts are 0 then.
+    below ``oldest_ts``, unless it was put before the queue's next entry's. ``heads`` are the ``ts``
+    of the next entry of each priority that any is queued of, ``parked_ts`` the least of what is
+    parked. ``away``: nobody can say, as the lane's node of a cluster is away and others are not;
+    all counts are 0 then.
     """
 
     queued: int
@@ -19,6 +21,8 @@ class Depth(msgspec.Struct, frozen=True, kw_only=True):
     oldest_ts: int | None = None
     parked: int = 0
     away: bool = False
+    heads: dict[int, int] = {}
+    parked_ts: int | None = None
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from crawlfleet.model.biz import IntakeLimits
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import Parked
 from crawlfleet.model.pool import MAIN_POOL
+from crawlfleet.model.priority import USUAL_AGEING, Ageing
 from crawlfleet.model.request import Entry, Mark
 from crawlfleet.model.totals import Depth, Load, Pressure, Rates
 from crawlfleet.model.worker import Card, Pulse
@@ -26,15 +27,23 @@ class RequestQueue(Protocol):
         ...
 
     def requeue(self, lane: Lane, entries: Sequence[Entry]) -> None:
-        """Put recovered entries where they are served next; not counted as submissions."""
+        """Put recovered entries where those of their priority are served next; not counted."""
         ...
 
     def lease(
-        self, lane: Lane, token: str, count: int, now: datetime, until: datetime
+        self,
+        lane: Lane,
+        token: str,
+        count: int,
+        now: datetime,
+        until: datetime,
+        ageing: Ageing = USUAL_AGEING,
     ) -> list[Entry]:
-        """Move up to ``count`` entries, oldest first, to the token's lease. Empty when none wait.
+        """Move up to ``count`` entries to the token's lease. Empty when none wait.
 
-        Due retries come first, then entries of leases that have ended, then the queue.
+        Due retries come first, then entries of leases that have ended, then the queue: each time
+        the oldest entry of the priority that weighs most by policy.ageing. Ticks go by the server's
+        clock where it has one; ``now`` is the caller's.
         """
         ...
 
@@ -55,7 +64,8 @@ class RequestQueue(Protocol):
     ) -> int:
         """Move entries still held by the token to the end of their host's own list.
 
-        It is looked at again at that time (the latest one given counts). Returns how many moved.
+        That list is served in the order in which it was made, whatever the priorities. It is looked
+        at again at that time (the latest one given counts). Returns how many moved.
         """
         ...
 
@@ -85,7 +95,7 @@ class RequestQueue(Protocol):
         ...
 
     def depth(self, lane: Lane) -> Depth:
-        """How much is queued, leased and delayed, and the ``ts`` of the next entry to be served."""
+        """How much is queued, leased and delayed, and what is served next of each priority."""
         ...
 
     def depths(self, lanes: Sequence[Lane]) -> list[Depth]:
@@ -203,7 +213,10 @@ class QueueFilling(Protocol):
         ...
 
     def fill(self, lane: Lane, nonce: str, entries: Sequence[Entry], reached: int) -> bool:
-        """Append, oldest first, and note how far this has come. False: another has begun anew."""
+        """Append, oldest first of each priority, and note how far this has come.
+
+        False: another has begun anew.
+        """
         ...
 
     def fill_delayed(

@@ -159,11 +159,13 @@ class RequestStore(Protocol):
         ...
 
     def unqueued(
-        self, lane: Lane, biz: Biz, *, before: datetime, now: datetime, limit: int
+        self, lane: Lane, biz: Biz, *, before: Sequence[datetime], now: datetime, limit: int
     ) -> list[Entry]:
         """Entries that recovery shall queue again, oldest first.
 
-        Pending ones with ``ts`` below ``before``; waiting and leased ones overdue at ``now``.
+        Pending ones with ``ts`` below what ``before`` has for their priority, 0 to 10; waiting and
+        leased ones overdue at ``now``. Of those of which many others stand before it may leave out
+        some: whatever is below the least of all the bounds is found, and the latest ones are.
         """
         ...
 

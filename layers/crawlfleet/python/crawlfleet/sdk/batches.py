@@ -31,7 +31,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     content: bytes
 
 
-def prepare(entry: EntryLike, index: int, field: str, **filled: str | None) -> Prepared:
+def prepare(entry: EntryLike, index: int, field: str, **filled: str | int | None) -> Prepared:
     """Encode an entry; ``filled`` are fields for those that have none of their own.
 
     What its fields hold is the API's to judge: it has the rules, and answers each entry by itself.

@@ -30,6 +30,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One page to download. ``rule`` may be left to the submission or to the biz.
 
     Under one ``client_id`` of yours a biz stores one request; ``job`` is what it is counted under.
+    Of a ``priority`` from 0 to 10, 5 where none is said, the higher ones are served earlier.
     """
 
     url: str
@@ -41,6 +42,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     meta: dict[str, str | int | float | bool | None] = {}
     client_id: str | None = None
     job: str | None = None
+    priority: int | None = None
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -95,6 +97,7 @@ class RequestStatus(msgspec.Struct, frozen=True, kw_only=True):
     records: int = 0
     due_at: datetime | None = None
     job: str | None = None
+    priority: int = 5
     timeline: tuple[TimelineEvent, ...] = ()
 
     @property

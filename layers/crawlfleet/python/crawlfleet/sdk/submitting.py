@@ -34,6 +34,7 @@ class Submissions(Calls):
         *,
         rule: str | None = None,
         job: str | None = None,
+        priority: int | None = None,
         client_ids: str | Iterable[str] | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
@@ -48,6 +49,7 @@ class Submissions(Calls):
         *,
         rule: str | None = None,
         job: str | None = None,
+        priority: int | None = None,
         client_ids: str | Iterable[str] | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
@@ -61,6 +63,7 @@ class Submissions(Calls):
         *,
         rule: str | None = None,
         job: str | None = None,
+        priority: int | None = None,
         client_ids: str | Iterable[str] | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
@@ -68,10 +71,10 @@ class Submissions(Calls):
     ) -> Submitted | list[Submitted]:
         """Submit one page, or many in batches of up to 1,000.
 
-        ``rule`` and ``job`` are for entries that name none. One page gives one result, and an error
-        if it is refused. Many give one result each, in order, with an ``error`` in those that were
-        refused: a wrong entry does not stop the others. For more than memory holds see
-        :meth:`submit_each`.
+        ``rule``, ``job`` and ``priority`` are for entries that name none. One page gives one
+        result, and an error if it is refused. Many give one result each, in order, with an
+        ``error`` in those that were refused: a wrong entry does not stop the others. For more than
+        memory holds see :meth:`submit_each`.
 
         Nothing is stored twice. Every call carries a key, so that it is tried again after any
         failure; give an ``idempotency_key`` of your own to be able to repeat it later, with the
@@ -94,7 +97,9 @@ class Submissions(Calls):
             key = idempotency_key or _new_key()
             ids = [client_ids] if isinstance(client_ids, str) else client_ids
             client_id = None if ids is None else next(_each_with(ids, [what]))[1]
-            prepared = prepare(what, 0, "entry", rule=rule, job=job, client_id=client_id)
+            prepared = prepare(
+                what, 0, "entry", rule=rule, job=job, priority=priority, client_id=client_id
+            )
             answer = self._send(biz, prepared.content, key, key, self._patience(timeout, on_wait))
             return self._one(answer, prepared.url)
         results: list[Submitted] = []
@@ -104,6 +109,7 @@ class Submissions(Calls):
                 what,
                 rule=rule,
                 job=job,
+                priority=priority,
                 client_ids=client_ids,
                 idempotency_key=idempotency_key,
                 timeout=timeout,
@@ -123,6 +129,7 @@ class Submissions(Calls):
         *,
         rule: str | None = None,
         job: str | None = None,
+        priority: int | None = None,
         client_ids: str | Iterable[str] | None = None,
         idempotency_key: str | None = None,
         timeout: float | None = None,
@@ -140,7 +147,15 @@ class Submissions(Calls):
         ids = [client_ids] if isinstance(client_ids, str) else client_ids
         each = ((entry, None) for entry in entries) if ids is None else _each_with(ids, entries)
         prepared = (
-            prepare(entry, index, f"requests[{index}]", rule=rule, job=job, client_id=client_id)
+            prepare(
+                entry,
+                index,
+                f"requests[{index}]",
+                rule=rule,
+                job=job,
+                priority=priority,
+                client_id=client_id,
+            )
             for index, (entry, client_id) in enumerate(each)
         )
         for number, batch in enumerate(batches(prepared)):

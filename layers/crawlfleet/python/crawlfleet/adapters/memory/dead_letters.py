@@ -84,7 +84,7 @@ class MemoryDeadLetters:
                 kept.error = kept.reason = kept.answer = None
                 kept.note(now, State.PENDING, by, f"replayed with rule version {version}")
                 mine.count(kept.request.job, "dead", -1)
-                entries.append(Entry(request_id, lane.biz, to_ms(kept.request.queued_at)))
+                entries.append(kept.request.entry)
         return entries
 
     def purge(self, lane: Lane, biz: Biz, ids: Sequence[RequestId], by: str, now: datetime) -> int:

@@ -53,7 +53,7 @@ class MemoryDisowning:
         with self._state.lock:
             found = sorted(
                 (
-                    Entry(kept.request.id, lane.biz, to_ms(kept.request.queued_at))
+                    kept.request.entry
                     for kept in self._state.of(lane).requests.values()
                     if kept.state == State.PENDING
                     and to_ms(kept.request.queued_at) >= since
@@ -73,7 +73,7 @@ class MemoryDisowning:
         alive = now - timedelta(seconds=biz.ttl_seconds)
         with self._state.lock:
             found = [
-                (Entry(kept.request.id, lane.biz, to_ms(kept.request.queued_at)), kept.due_at)
+                (kept.request.entry, kept.due_at)
                 for kept in self._state.of(lane).requests.values()
                 if kept.state == State.WAITING
                 and kept.due_at is not None
@@ -86,7 +86,7 @@ class MemoryDisowning:
         with self._state.lock:
             kept = self._state.of(lane).requests.values()
             return [
-                (one.worker, Entry(one.request.id, lane.biz, to_ms(one.request.queued_at)))
+                (one.worker, one.request.entry)
                 for one in kept
                 if one.state == State.LEASED
                 and one.worker is not None

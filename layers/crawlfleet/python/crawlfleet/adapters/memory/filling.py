@@ -24,7 +24,10 @@ class MemoryFilling:
     def clear(self, lane: Lane, nonce: str) -> None:
         """Drop what is queued, parked and delayed (not what is leased), begin a filling at 0."""
         with self._queue.opened(lane) as held:
-            held.queued.clear()
+            for level in held.levels:
+                level.clear()
+            held.times.clear()
+            held.oldests.clear()
             held.parked.clear()
             held.parked_due.clear()
             held.waiting.clear()
@@ -36,7 +39,7 @@ class MemoryFilling:
         with self._queue.opened(lane) as held:
             if not _under_way(held, nonce):
                 return False
-            held.queued.extendleft(entries)
+            held.append(entries)
             held.filled = (nonce, reached)
             return True
 

@@ -44,7 +44,7 @@ class MemoryIntake:
         now = now if self._clock is None else self._clock()
         with self._queue.opened(lane) as held:
             waiting = sum(one.count for one in held.waiting.values())
-            backlog = len(held.queued) + len(held.leases) + len(held.delayed) + waiting
+            backlog = held.queued + len(held.leases) + len(held.delayed) + waiting
             wait, full_at = self._rate(lane, count, limits, to_ms(now) * 1_000)
             pressure = Pressure(
                 backlog=backlog,

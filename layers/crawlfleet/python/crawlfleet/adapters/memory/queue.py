@@ -1,10 +1,11 @@
 """The queue of a lane in memory: what :mod:`crawlfleet.adapters.redis_queue.queue` does."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
+from math import log2
 from threading import RLock
 from typing import Final, TypeVar
 from uuid import uuid4
@@ -13,10 +14,12 @@ import msgspec
 
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import Parked
+from crawlfleet.model.priority import USUAL_AGEING, Ageing
 from crawlfleet.model.request import Entry
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.totals import Depth, Load, Rates
 from crawlfleet.policy import parking
+from crawlfleet.policy.ageing import LEVELS, NONE, kept, next_level, settle
 from crawlfleet.policy.rates import KEPT_SECONDS, full_minute, rates
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -25,19 +28,54 @@ K = TypeVar("K")
 
 
 class Held:
-    """What one queue holds. The right end of ``queued`` is served next, of ``parked`` the left.
+    """What one queue holds. The right end of ``levels`` is served next, of ``parked`` the left.
 
+    ``levels`` has a list for each priority; ``times`` and ``oldests`` are the ticks of its ageing.
     ``filled`` is the nonce of the latest filling and how far it has come, None when it is complete.
     """
 
     def __init__(self) -> None:
-        self.queued: deque[Entry] = deque()
+        self.levels: tuple[deque[Entry], ...] = tuple(deque() for _ in range(LEVELS))
+        self.times: list[float] = []
+        self.oldests: list[float] = []
         self.leases: dict[tuple[str, Entry], int] = {}
         self.delayed: dict[Entry, int] = {}
         self.parked: dict[str, deque[Entry]] = {}
         self.parked_due: dict[str, int] = {}
         self.waiting: dict[str, parking.Waiting] = {}
         self.filled: tuple[str, int | None] | None = None
+
+    @property
+    def queued(self) -> int:
+        """How many entries wait in all lists."""
+        return sum(map(len, self.levels))
+
+    @property
+    def heads(self) -> dict[int, int]:
+        """The ``ts`` of the next entry of each priority that has any."""
+        return {level: queue[-1].ts for level, queue in enumerate(self.levels) if queue}
+
+    @property
+    def parked_ts(self) -> int | None:
+        """Nothing that is parked is older."""
+        least = min((one.low for one in self.waiting.values()), default=parking.NONE)
+        return None if least == parking.NONE else least
+
+    @property
+    def oldest_ts(self) -> int | None:
+        """Nothing that is queued or parked is older, but for what was put before a head."""
+        ages = [*self.heads.values(), *(one.low for one in self.waiting.values())]
+        return min(ages, default=None)
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """To where they are served last of their priority."""
+        for entry in entries:
+            self.levels[entry.priority].appendleft(entry)
+
+    def put_first(self, entries: Iterable[Entry]) -> None:
+        """To where they are served next of their priority, the last of these first."""
+        for entry in entries:
+            self.levels[entry.priority].append(entry)
 
 
 class _Statistics:
@@ -53,10 +91,12 @@ class MemoryQueue:
     """A :class:`~crawlfleet.ports.RequestQueue` that lives as long as it is held; thread-safe.
 
     The lease book, the filling and the intake of this package are other views of it. ``flush`` and
-    ``restart`` do to it what may happen to a Redis.
+    ``restart`` do to it what may happen to a Redis. ``clock`` stands for the server's, by which
+    priorities age; where none is given it is the caller's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock: Callable[[], datetime] | None = None) -> None:
+        self._clock = clock
         self._lock = RLock()
         self._queues: dict[Lane, Held] = defaultdict(Held)
         self._statistics: dict[tuple[str, str], _Statistics] = defaultdict(_Statistics)
@@ -81,18 +121,24 @@ class MemoryQueue:
     def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> int:
         """Append, and count towards the lane's submission rate; returns how many wait now."""
         with self._lock:
-            self._queues[lane].queued.extendleft(entries)
+            self._queues[lane].append(entries)
             if entries:
                 _count(self._of(lane).submitted, now, len(entries))
-            return len(self._queues[lane].queued)
+            return self._queues[lane].queued
 
     def requeue(self, lane: Lane, entries: Sequence[Entry]) -> None:
         """Put recovered entries where they are served next, the first one first."""
         with self._lock:
-            self._queues[lane].queued.extend(reversed(entries))
+            self._queues[lane].put_first(reversed(entries))
 
     def lease(
-        self, lane: Lane, token: str, count: int, now: datetime, until: datetime
+        self,
+        lane: Lane,
+        token: str,
+        count: int,
+        now: datetime,
+        until: datetime,
+        ageing: Ageing = USUAL_AGEING,
     ) -> list[Entry]:
         """Move up to ``count`` entries to the token's lease; a repeated one only once.
 
@@ -119,8 +165,13 @@ class MemoryQueue:
                 del queue.leases[held]
             for _, entry in ended:
                 take(entry)
-            while len(taken) < count and queue.queued:
-                take(queue.queued.pop())
+            if len(taken) < count and (heads := queue.heads):
+                clock = now_ms if self._clock is None else to_ms(self._clock())
+                most = kept(ageing.beta, ageing.clamp)
+                oldest = min(heads.values())
+                settle(queue.times, queue.oldests, clock, oldest, ageing.interval_ms, most)
+            while len(taken) < count and (level := _next(queue, ageing)) != NONE:
+                take(queue.levels[level].pop())
             return taken
 
     def renew(
@@ -149,7 +200,7 @@ class MemoryQueue:
         """Return entries still held by the token to where they are served next."""
         with self._lock:
             back = list(self._let_go(lane, token, entries[::-1]))
-            self._queues[lane].queued.extend(back)
+            self._queues[lane].put_first(back)
             return len(back)
 
     def delay(self, lane: Lane, token: str, entries: Sequence[tuple[Entry, datetime]]) -> int:
@@ -226,14 +277,15 @@ class MemoryQueue:
         """How much is queued, parked, leased and delayed."""
         with self._lock:
             queue = self._queues[lane]
-            ages = [queue.queued[-1].ts] if queue.queued else []
             parked = sum(one.count for one in queue.waiting.values())
             return Depth(
-                queued=len(queue.queued) + parked,
+                queued=queue.queued + parked,
                 parked=parked,
                 leased=len(queue.leases),
                 delayed=len(queue.delayed),
-                oldest_ts=min([*ages, *(one.low for one in queue.waiting.values())], default=None),
+                oldest_ts=queue.oldest_ts,
+                heads=queue.heads,
+                parked_ts=queue.parked_ts,
             )
 
     def depths(self, lanes: Sequence[Lane]) -> list[Depth]:
@@ -249,7 +301,7 @@ class MemoryQueue:
                 queue = self._queues[lane]
                 ended = sum(until <= at for until in queue.leases.values())
                 due = sum(until <= at for until in queue.delayed.values())
-                ready = len(queue.queued) + ended + due
+                ready = queue.queued + ended + due
                 hosts = _earliest(queue.parked_due, at, len(queue.parked_due), str.encode)
                 counts = [queue.waiting[host].count for host in hosts[: parking.LOOKED_AT]]
                 ready += parking.ready(counts, len(hosts))
@@ -296,6 +348,12 @@ class MemoryQueue:
         for entry in entries:
             if leases.pop((token, entry), None) is not None:
                 yield entry
+
+
+def _next(queue: Held, ageing: Ageing) -> int:
+    """The priority that is served next."""
+    heads = [level[-1].ts if level else None for level in queue.levels]
+    return next_level(heads, queue.times, queue.oldests, ageing.beta, log2(ageing.clamp))
 
 
 def _earliest(

@@ -106,24 +106,24 @@ class MemoryOutlook:
     def glimpse(self, lane: Lane, count: int) -> list[Entry]:
         """Up to ``count`` entries of the queue, the one to be served next first."""
         with self._queue.opened(lane) as held:
-            length, count = len(held.queued), min(count, len(held.queued))
+            everything = [entry for level in held.levels[::-1] for entry in reversed(level)]
+            length, count = len(everything), min(count, len(everything))
             step = (length - 1, max(1, count - 1))
-            return [held.queued[-1 - n * step[0] // step[1]] for n in range(max(0, count))]
+            return [everything[n * step[0] // step[1]] for n in range(max(0, count))]
 
     def _work(self, lane: Lane, now_ms: int, soon_ms: int, hosts: int) -> LaneWork:
         with self._queue.opened(lane) as held:
             ended = sum(until <= now_ms for until in held.leases.values())
             named = sorted(held.parked_due, key=lambda host: (held.parked_due[host], host))
-            ages = [held.queued[-1].ts] if held.queued else []
             return LaneWork(
-                queued=len(held.queued) + ended,
+                queued=held.queued + ended,
                 leased=len(held.leases) - ended,
                 due=sum(at <= soon_ms for at in held.delayed.values()),
                 parked=sum(one.count for one in held.waiting.values()),
                 hosts=len(held.parked_due),
                 hosts_due=sum(at <= soon_ms for at in held.parked_due.values()),
                 sample=tuple((host, held.waiting[host].count) for host in named[: max(0, hosts)]),
-                oldest_ts=min([*ages, *(one.low for one in held.waiting.values())], default=None),
+                oldest_ts=held.oldest_ts,
             )
 
 

@@ -263,17 +263,17 @@ class MemoryRequestStore(MemoryRecords):
         return [one for at, one in placed if floor is None or at > floor][:limit]
 
     def unqueued(
-        self, lane: Lane, biz: Biz, *, before: datetime, now: datetime, limit: int
+        self, lane: Lane, biz: Biz, *, before: Sequence[datetime], now: datetime, limit: int
     ) -> list[Entry]:
         """See ports.RequestStore.unqueued."""
         alive = now - timedelta(seconds=biz.ttl_seconds)
         with self.state.lock:
             found = [
-                Entry(kept.request.id, lane.biz, to_ms(kept.request.queued_at))
+                kept.request.entry
                 for kept in self.state.of(lane).requests.values()
                 if kept.request.queued_at > alive
                 and (
-                    kept.request.queued_at < before
+                    kept.request.queued_at < before[kept.request.priority]
                     if kept.state == State.PENDING
                     else kept.state in (State.LEASED, State.WAITING)
                     and kept.due_at is not None

@@ -16,7 +16,14 @@ from pymongo.client_session import ClientSession
 
 from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
 from crawlfleet.adapters.mongo.counting import Tally, book, count_submitted, tally_of
-from crawlfleet.adapters.mongo.documents import event, pushed, read_id, reversioned, tracked_of
+from crawlfleet.adapters.mongo.documents import (
+    ENTRY_FIELDS,
+    entry_of,
+    event,
+    pushed,
+    reversioned,
+    tracked_of,
+)
 from crawlfleet.adapters.mongo.paging import order, ordered, ranges_of, typed
 from crawlfleet.adapters.mongo.parts import ByShard, on_nodes
 from crawlfleet.adapters.mongo.shards import BY_ID, BY_JOB, BY_STATE, Shards
@@ -117,14 +124,14 @@ class MongoDeadLetters:
             requests = self._shards.requests(lane, biz, shard)
             match = {"_id": {"$in": part}, **_dead(lane)}
             found = requests.find(
-                match, projection=["ts", "data", "job"], hint=BY_ID, session=session
+                match, projection=[*ENTRY_FIELDS, "data", "job"], hint=BY_ID, session=session
             )
             dead = list(found)
             if dead:
                 changes = list(_revivals(dead, rule_version, by, now))
                 requests.bulk_write(changes, ordered=False, session=session)
                 tally.subtract(tally_of((document.get("job") for document in dead), "dead"))
-            return [Entry(read_id(d["_id"]), lane.biz, to_ms(d["ts"])) for d in dead]
+            return [entry_of(lane, document) for document in dead]
 
         entries: list[Entry] = []
         left = set(ids)

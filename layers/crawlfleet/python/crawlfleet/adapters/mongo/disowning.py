@@ -2,24 +2,24 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from pymongo import ASCENDING
 from pymongo.collection import Collection
 
 from crawlfleet.adapters.mongo.abandoned import end_abandoned
 from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
-from crawlfleet.adapters.mongo.documents import event, pushed, read_id
+from crawlfleet.adapters.mongo.documents import ENTRY_FIELDS, entry_of, event, pushed
+from crawlfleet.adapters.mongo.missing import with_priorities
 from crawlfleet.adapters.mongo.parts import by_node, on_nodes, on_shards
 from crawlfleet.adapters.mongo.shards import BY_DUE, BY_ID, BY_STATE, Shards
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry, Mark, State
-from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.model.times import from_ms
 from crawlfleet.policy.routing import Shard, live_shards
 
-_FIELDS: Final = ("_id", "ts")
 T = TypeVar("T")
 
 
@@ -122,9 +122,9 @@ class MongoDisowning:
 
         def look(shard: Shard) -> list[tuple[Entry, datetime]]:
             requests = self._shards.requests(lane, biz, shard, made_sure=True)
-            cursor = requests.find(match, projection=[*_FIELDS, "due"], hint=BY_DUE)
+            cursor = requests.find(match, projection=[*ENTRY_FIELDS, "due"], hint=BY_DUE)
             ordered = cursor.sort("due", ASCENDING).limit(limit)
-            return [(_entry(lane, document), document["due"]) for document in ordered]
+            return [(entry_of(lane, document), document["due"]) for document in ordered]
 
         found = self._everywhere(biz, now, look)
         return sorted(found, key=lambda one: (one[1], _place(one[0])))[:limit]
@@ -135,8 +135,8 @@ class MongoDisowning:
 
         def look(shard: Shard) -> list[tuple[str, Entry]]:
             requests = self._shards.requests(lane, biz, shard)
-            cursor = requests.find(match, projection=[*_FIELDS, "worker"], hint=BY_DUE)
-            return [(one["worker"], _entry(lane, one)) for one in cursor.limit(limit)]
+            cursor = requests.find(match, projection=[*ENTRY_FIELDS, "worker"], hint=BY_DUE)
+            return [(one["worker"], entry_of(lane, one)) for one in cursor.limit(limit)]
 
         return self._everywhere(biz, now, look)[:limit]
 
@@ -171,14 +171,10 @@ class MongoDisowning:
 def _entries(
     requests: Collection[Document], lane: Lane, span: Document, limit: int = 0
 ) -> list[Entry]:
-    match = {"flag": int(State.PENDING), "ts": span}
-    cursor = requests.find(match, projection=_FIELDS, hint=BY_STATE)
-    ordered = cursor.sort([("ts", ASCENDING), ("_id", ASCENDING)]).limit(limit)
-    return [_entry(lane, document) for document in ordered]
-
-
-def _entry(lane: Lane, document: Document) -> Entry:
-    return Entry(read_id(document["_id"]), lane.biz, to_ms(document["ts"]))
+    pending = {"flag": int(State.PENDING)}
+    cursor = requests.find({**pending, "ts": span}, projection=("_id", "ts"), hint=BY_STATE)
+    ordered = list(cursor.sort([("ts", ASCENDING), ("_id", ASCENDING)]).limit(limit))
+    return [entry_of(lane, one) for one in with_priorities(requests, pending, ordered)]
 
 
 def _place(entry: Entry) -> tuple[int, int, RequestId]:

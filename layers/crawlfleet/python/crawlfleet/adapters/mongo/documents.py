@@ -6,6 +6,7 @@
     tenant   who owns it
     biz, ts, data, flag     as SPEC.md A1 says; data is the body in MessagePack
     job      the job it belongs to; missing for single submissions
+    priority 0 to 10; missing where it is the usual one, 5
     call     the insertion that wrote it: a failed one takes back its own and nothing else; below 0
              until the ledger has counted it as submitted
     attempts, worker, token, due, records     from the first claim on
@@ -27,9 +28,12 @@ import msgspec
 
 from crawlfleet.adapters.mongo.connection import Document
 from crawlfleet.model.ids import RequestId
+from crawlfleet.model.lane import Lane
 from crawlfleet.model.letter import host_of
 from crawlfleet.model.outcome import SAMPLE_BYTES, Answer, Dead, Retry
-from crawlfleet.model.request import Body, Event, Request, State, Tracked
+from crawlfleet.model.priority import DEFAULT_PRIORITY
+from crawlfleet.model.request import Body, Entry, Event, Request, State, Tracked
+from crawlfleet.model.times import to_ms
 
 #: Events kept of a request's timeline.
 LOG_LENGTH: Final = 50
@@ -38,6 +42,8 @@ LONGEST_ERROR: Final = 2_000
 LONGEST_URL: Final = 2_000
 _LONGEST_REASON: Final = 100
 _MOST_HEADERS: Final = 30
+#: What an entry is made of.
+ENTRY_FIELDS: Final = ("_id", "ts", "priority")
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Body)
@@ -56,6 +62,8 @@ def new_document(request: Request, call: int) -> Document:
     }
     if request.job is not None:
         document["job"] = request.job
+    if request.priority != DEFAULT_PRIORITY:
+        document["priority"] = request.priority
     return document
 
 
@@ -65,6 +73,16 @@ def read_id(stored: RequestId) -> RequestId:
     The driver reads int64 as a class of its own, which no encoder but the driver's takes.
     """
     return int(stored) if isinstance(stored, int) else stored
+
+
+def entry_of(lane: Lane, document: Document) -> Entry:
+    """What the queue holds of a request, by its :data:`ENTRY_FIELDS`."""
+    return Entry(
+        read_id(document["_id"]),
+        lane.biz,
+        to_ms(document["ts"]),
+        document.get("priority", DEFAULT_PRIORITY),
+    )
 
 
 def request_of(document: Document) -> Request:
@@ -84,6 +102,7 @@ def _request(document: Document, body: Body) -> Request:
         queued_at=document["ts"],
         body=body,
         job=document.get("job"),
+        priority=document.get("priority", DEFAULT_PRIORITY),
     )
 
 

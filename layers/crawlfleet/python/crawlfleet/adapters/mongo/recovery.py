@@ -11,7 +11,8 @@ from pymongo.client_session import ClientSession
 
 from crawlfleet.adapters.mongo.connection import Document, border
 from crawlfleet.adapters.mongo.counting import book, count_submitted, tally_of
-from crawlfleet.adapters.mongo.documents import event, pushed, read_id
+from crawlfleet.adapters.mongo.documents import ENTRY_FIELDS, entry_of, event, pushed
+from crawlfleet.adapters.mongo.missing import Missing
 from crawlfleet.adapters.mongo.record_documents import keys_of
 from crawlfleet.adapters.mongo.shards import BY_COUNTING, BY_DUE, BY_ID, BY_STATE, Shards
 from crawlfleet.adapters.mongo.transactions import TRANSACTION_SECONDS, in_transaction
@@ -20,13 +21,11 @@ from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry, State
-from crawlfleet.model.times import to_ms
 from crawlfleet.policy.routing import Shard, all_shards, live_shards
 
 #: Requests marked as expired in one transaction.
 BATCH: Final = 1_000
 T = TypeVar("T")
-_ENTRY_FIELDS: Final = ("_id", "ts")
 
 
 class MongoRecovery:
@@ -36,12 +35,11 @@ class MongoRecovery:
         self._shards = shards
 
     def unqueued(
-        self, lane: Lane, biz: Biz, *, before: datetime, now: datetime, limit: int
+        self, lane: Lane, biz: Biz, *, before: Sequence[datetime], now: datetime, limit: int
     ) -> list[Entry]:
-        """See ports.RequestStore.unqueued: two indexed queries a shard."""
+        """See ports.RequestStore.unqueued: a few indexed queries a shard."""
         alive = now - timedelta(seconds=biz.ttl_seconds)
         mine = {"tenant": lane.tenant, "biz": lane.biz}
-        pending = {**mine, "flag": int(State.PENDING), "ts": {"$lt": before, "$gt": alive}}
         overdue = {
             **mine,
             "due": {"$exists": True, "$lte": now},
@@ -50,20 +48,15 @@ class MongoRecovery:
         }
 
         def look(shard: Shard) -> list[Entry]:
-            found: list[Entry] = []
             with border():
                 collection = self._shards.requests(lane, biz, shard, made_sure=True)
-                for match, order, index in (
-                    (pending, "ts", BY_STATE),
-                    (overdue, "due", BY_DUE),
-                ):
-                    cursor = (
-                        collection.find(match, projection=_ENTRY_FIELDS, hint=index)
-                        .sort(order, ASCENDING)
-                        .limit(limit)
-                    )
-                    found.extend(Entry(read_id(d["_id"]), lane.biz, to_ms(d["ts"])) for d in cursor)
-            return found
+                late = collection.find(overdue, projection=ENTRY_FIELDS, hint=BY_DUE)
+                late = late.sort("due", ASCENDING).limit(limit)
+                found = [
+                    *Missing(collection, mine, alive).below(before, limit),
+                    *late,
+                ]
+            return [entry_of(lane, document) for document in found]
 
         parts = _answers(live_shards(biz, now), look)
         return sorted(chain.from_iterable(parts), key=lambda entry: entry.ts)[:limit]
@@ -87,6 +80,7 @@ class MongoRecovery:
         marked = expiring.mark()
         with border():
             self._shards.keep_lives(lane, biz, shard)
+        self._shards.index_priorities(lane, biz, shard)
         return marked
 
 

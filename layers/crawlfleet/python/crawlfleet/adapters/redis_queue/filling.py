@@ -16,7 +16,7 @@ from crawlfleet.adapters.redis_queue.connection import (
     whole,
 )
 from crawlfleet.adapters.redis_queue.entries import spell
-from crawlfleet.adapters.redis_queue.keys import host_list, lane_keys
+from crawlfleet.adapters.redis_queue.keys import host_list, lane_keys, level_keys
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry, Mark
 from crawlfleet.model.times import to_ms
@@ -25,7 +25,7 @@ _MARK: Final = Script("mark")
 _CLEAR: Final = Script("clear")
 _LIST_PARKED: Final = Script("list_parked", "parking_prelude")
 _DROP_PARKED: Final = Script("drop_parked", "parking_prelude")
-_FILL: Final = Script("fill")
+_FILL: Final = Script("fill", "levels_prelude")
 _FILL_DELAYED: Final = Script("fill_delayed")
 _FILLED: Final = Script("filled")
 
@@ -64,7 +64,10 @@ class RedisFilling:
         keys = lane_keys(lane)
         index = (keys.parked, keys.parked_due, keys.parked_low)
         several(self._redis.again(_LIST_PARKED, index, 0, 0))  # hosts missing in parked_due join
-        everything = (keys.queue, keys.delayed, keys.filled, *index)
+        everything = (
+            *(keys.filled, keys.parked_due, keys.parked, keys.parked_low),
+            *(keys.delayed, keys.ticks, *level_keys(lane)),
+        )
         while not whole(self._redis.again(_CLEAR, everything, nonce)):
             (found,) = several(self._redis.together(("ZRANGE", keys.parked_due, 0, _HOSTS - 1)), 1)
             with self._redis.translated():
@@ -75,7 +78,8 @@ class RedisFilling:
     def fill(self, lane: Lane, nonce: str, entries: Sequence[Entry], reached: int) -> bool:
         """Append, oldest first, and note how far this has come. False: another has begun anew."""
         keys = lane_keys(lane)
-        answer = self._redis.once(_FILL, (keys.queue, keys.filled), nonce, reached, spell(entries))
+        places = (keys.filled, *level_keys(lane))
+        answer = self._redis.once(_FILL, places, nonce, reached, spell(entries))
         return whole(answer) == 1
 
     def fill_delayed(

@@ -11,13 +11,13 @@ from crawlfleet.adapters.redis_queue.connection import (
     text,
     whole,
 )
-from crawlfleet.adapters.redis_queue.keys import lane_keys
+from crawlfleet.adapters.redis_queue.keys import lane_keys, level_keys
 from crawlfleet.model.biz import IntakeLimits
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.totals import Pressure
 
-_ADMIT: Final = Script("admit")
+_ADMIT: Final = Script("admit", "levels_prelude")
 
 
 class RedisIntake:
@@ -51,7 +51,7 @@ class RedisIntake:
         keys = lane_keys(lane)
         answer = self._redis.once(
             _ADMIT,
-            (keys.queue, keys.leases, keys.delayed, keys.intake, keys.parked),
+            (keys.intake, keys.leases, keys.delayed, keys.parked, *level_keys(lane)),
             *(count, limits.max_backlog),
             "" if limits.per_second is None else limits.per_second,
             *(limits.burst, memory_ratio),

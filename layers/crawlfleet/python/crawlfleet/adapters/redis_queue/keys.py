@@ -3,7 +3,8 @@
 ========================================  ======  ====  ===========================================
 key                                       type    TTL   holds
 ========================================  ======  ====  ===========================================
-``cf:{tenant:biz}:queue:<queue>``         LIST    no    entries as JSON, newest first, served last
+``cf:{tenant:biz}:queue:<queue>[:<p>]``   LIST    no    entries as JSON, newest first, served last
+``cf:{tenant:biz}:ticks:<queue>``         STRING  no    ``time oldest ...`` of the last ticks, ms
 ``cf:{tenant:biz}:leases:<queue>``        ZSET    no    ``token:entry`` by the lease's end, epoch ms
 ``cf:{tenant:biz}:delayed:<queue>``       ZSET    no    entry by its due time, epoch ms
 ``cf:{tenant:biz}:at_host:<queue>:<host>``  LIST    no    entries that wait for a host, oldest first
@@ -69,6 +70,10 @@ how many of those were there when the least was taken anew, and the least ``ts``
 others. Its field ``*`` is how many wait for all hosts. Where one of these keys is lost the others
 tell what it said; what a lost list held is found by recovery.
 
+Of each priority from 0 to 10 (policy.ageing) there is a list of the queue. That of the usual one,
+5, does not name it: it is the only one of a queue of older versions, whose workers go on beside
+newer ones. ``ticks`` are some hundred at most, and made up for where they are lost.
+
 ``filled`` tells whether the queue is whole: ``1767225600000:nonce`` while it is being filled and
 has come so far, ``:nonce`` when it is filled, no key when Redis has lost it. ``workers`` is by the
 clock of whoever beats, and counts the living; ``pulses`` is by the server's, and finds the dead. Of
@@ -85,6 +90,8 @@ from typing import NamedTuple
 
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.pool import MAIN_POOL
+from crawlfleet.model.priority import DEFAULT_PRIORITY
+from crawlfleet.policy.ageing import LEVELS
 
 
 class LaneKeys(NamedTuple):
@@ -93,6 +100,7 @@ class LaneKeys(NamedTuple):
     queue: str
     leases: str
     delayed: str
+    ticks: str
     parked: str
     parked_due: str
     parked_low: str
@@ -144,6 +152,7 @@ def lane_keys(lane: Lane) -> LaneKeys:
         queue=f"{stem}:queue:{lane.queue}",
         leases=f"{stem}:leases:{lane.queue}",
         delayed=f"{stem}:delayed:{lane.queue}",
+        ticks=f"{stem}:ticks:{lane.queue}",
         parked=f"{stem}:parked:{lane.queue}",
         parked_due=f"{stem}:parked_due:{lane.queue}",
         parked_low=f"{stem}:parked_low:{lane.queue}",
@@ -158,6 +167,19 @@ def lane_keys(lane: Lane) -> LaneKeys:
         item_leases=f"{stem}:item_leases",
         item_tries=f"{stem}:item_tries",
         item_bytes=f"{stem}:item_bytes",
+    )
+
+
+@lru_cache(maxsize=4096)
+def level_keys(lane: Lane) -> tuple[str, ...]:
+    """The lists of the queue, of priority 0 to 10.
+
+    >>> level_keys(Lane("acme", "docs", "main"))[4:6]
+    ('cf:{acme:docs}:queue:main:4', 'cf:{acme:docs}:queue:main')
+    """
+    usual = lane_keys(lane).queue
+    return tuple(
+        usual if level == DEFAULT_PRIORITY else f"{usual}:{level}" for level in range(LEVELS)
     )
 
 

@@ -16,7 +16,7 @@ from crawlfleet.adapters.redis_queue.connection import (
     whole,
 )
 from crawlfleet.adapters.redis_queue.entries import read
-from crawlfleet.adapters.redis_queue.keys import lane_keys
+from crawlfleet.adapters.redis_queue.keys import lane_keys, level_keys
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry
@@ -24,8 +24,8 @@ from crawlfleet.model.staff import LaneWork
 from crawlfleet.model.times import to_ms
 from crawlfleet.policy import parking
 
-_OUTLOOK: Final = Script("outlook")
-_GLIMPSE: Final = Script("glimpse")
+_OUTLOOK: Final = Script("outlook", "levels_prelude")
+_GLIMPSE: Final = Script("glimpse", "levels_prelude")
 #: Figures of an answer before the hosts.
 _FIGURES: Final = 8
 
@@ -59,7 +59,7 @@ class RedisOutlook:
         if count < 1:
             return []
         found: list[Entry] = []
-        for line in several(self._redis.again(_GLIMPSE, (lane_keys(lane).queue,), count)):
+        for line in several(self._redis.again(_GLIMPSE, level_keys(lane), count)):
             with suppress(msgspec.DecodeError):  # the next lease drops it
                 found.append(read(text(line)))
         return found
@@ -67,18 +67,19 @@ class RedisOutlook:
 
 def _places(lane: Lane) -> tuple[str, ...]:
     keys = lane_keys(lane)
-    return keys.queue, keys.leases, keys.delayed, keys.parked, keys.parked_due, keys.parked_low
+    own = (keys.leases, keys.delayed, keys.parked, keys.parked_due, keys.parked_low)
+    return (*own, *level_keys(lane))
 
 
 def _work(answer: list[object]) -> LaneWork:
     if len(answer) < _FIGURES or len(answer) % 2:
         raise nonsense()
-    queued, leased, due, parked, hosts, hosts_due, following, low = answer[:_FIGURES]
+    queued, leased, due, parked, hosts, hosts_due, heads, low = answer[:_FIGURES]
     named = answer[_FIGURES:]
     ages: list[int] = []
-    if following is not None:
+    for head in text(heads).splitlines():
         with suppress(msgspec.DecodeError):  # not an entry: the next lease drops it
-            ages.append(read(text(following)).ts)
+            ages.append(read(head).ts)
     if low is not None and (least := int(float(text(low)))) != parking.NONE:
         ages.append(least)
     return LaneWork(

@@ -1,9 +1,11 @@
 """The queue of a lane on Redis: submissions enter it, workers lease from it (SPEC.md A6, A7)."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from math import log2
 from typing import Final
 
 import msgspec
@@ -17,14 +19,16 @@ from crawlfleet.adapters.redis_queue.connection import (
     whole,
 )
 from crawlfleet.adapters.redis_queue.entries import read, read_canonical, spell
-from crawlfleet.adapters.redis_queue.keys import host_list, lane_keys
+from crawlfleet.adapters.redis_queue.keys import host_list, lane_keys, level_keys
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import Parked
+from crawlfleet.model.priority import USUAL_AGEING, Ageing
 from crawlfleet.model.request import Entry
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.totals import Depth, Load, Rates
 from crawlfleet.policy import parking
+from crawlfleet.policy.ageing import kept
 from crawlfleet.policy.rates import full_minute, rates
 
 #: An account of phases that nobody adds to for this long is forgotten.
@@ -35,19 +39,19 @@ _NO_LOAD: Final = Load(ready=0, leased=0, away=True)
 
 _log = logging.getLogger(__name__)
 
-_ENQUEUE: Final = Script("enqueue")
+_ENQUEUE: Final = Script("enqueue", "levels_prelude")
 _REQUEUE: Final = Script("requeue")
-_LEASE: Final = Script("lease")
+_LEASE: Final = Script("lease", "ageing_prelude")
 _MEND: Final = Script("mend")
 _RENEW: Final = Script("renew")
 _FINISH: Final = Script("finish")
-_GIVE_BACK: Final = Script("give_back")
+_GIVE_BACK: Final = Script("give_back", "levels_prelude")
 _DELAY: Final = Script("delay")
 _PARK: Final = Script("park", "parking_prelude")
 _LIST_PARKED: Final = Script("list_parked", "parking_prelude")
 _LEASE_PARKED: Final = Script("lease_parked", "parking_prelude")
-_DEPTH: Final = Script("depth")
-_LOAD: Final = Script("load")
+_DEPTH: Final = Script("depth", "levels_prelude")
+_LOAD: Final = Script("load", "levels_prelude")
 _ADD_PHASES: Final = Script("add_phases")
 
 
@@ -56,10 +60,17 @@ class RedisQueue:
 
     The batch of a call is one argument and one answer, a JSON object a line: encoding a line costs
     less than the driver's care of an argument. A token must not contain ``:{``.
+
+    Args:
+        connection: The stage's Redis.
+        clock: Stands for the server's own, by which priorities age where none is given.
     """
 
-    def __init__(self, connection: RedisConnection) -> None:
+    def __init__(
+        self, connection: RedisConnection, *, clock: Callable[[], datetime] | None = None
+    ) -> None:
         self._redis = connection
+        self._clock = clock
 
     def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> int:
         """Append, and count towards the lane's submission rate; returns how many wait now."""
@@ -70,7 +81,7 @@ class RedisQueue:
         return whole(
             self._redis.once(
                 _ENQUEUE,
-                (keys.queue, keys.submitted),
+                (keys.submitted, *level_keys(lane)),
                 to_ms(now) // 1000,
                 spell(entries),
             )
@@ -78,11 +89,21 @@ class RedisQueue:
 
     def requeue(self, lane: Lane, entries: Sequence[Entry]) -> None:
         """Put recovered entries where they are served next, the first one first."""
-        if entries:
-            self._redis.once(_REQUEUE, (lane_keys(lane).queue,), spell(entries))
+        by_level: dict[int, list[Entry]] = defaultdict(list)
+        for entry in entries:
+            by_level[entry.priority].append(entry)
+        # One key a call: of a slot that is moved between nodes several cannot be had.
+        for level, part in by_level.items():
+            self._redis.once(_REQUEUE, (level_keys(lane)[level],), spell(part))
 
     def lease(
-        self, lane: Lane, token: str, count: int, now: datetime, until: datetime
+        self,
+        lane: Lane,
+        token: str,
+        count: int,
+        now: datetime,
+        until: datetime,
+        ageing: Ageing = USUAL_AGEING,
     ) -> list[Entry]:
         """Move up to ``count`` entries to the token's lease.
 
@@ -100,8 +121,11 @@ class RedisQueue:
         found = text(
             self._redis.once(
                 _LEASE,
-                (keys.queue, keys.delayed, keys.leases),
+                (keys.leases, keys.delayed, keys.ticks, *level_keys(lane)),
                 *(token, count, to_ms(now), until_ms),
+                *(ageing.interval_ms, ageing.beta, log2(ageing.clamp)),
+                kept(ageing.beta, ageing.clamp),
+                "" if self._clock is None else to_ms(self._clock()),
             )
         )
         entries = read_canonical(found)
@@ -136,7 +160,8 @@ class RedisQueue:
         if not entries:
             return 0
         keys = lane_keys(lane)
-        return whole(self._redis.once(_GIVE_BACK, (keys.leases, keys.queue), token, spell(entries)))
+        places = (keys.leases, *level_keys(lane))
+        return whole(self._redis.once(_GIVE_BACK, places, token, spell(entries)))
 
     def delay(self, lane: Lane, token: str, entries: Sequence[tuple[Entry, datetime]]) -> int:
         """Move entries still held by the token to the waiting set, each until its time."""
@@ -225,7 +250,7 @@ class RedisQueue:
         each = [(_in_place(lane, "parked_low"), ()) for lane in lanes]
         answers = self._redis.lane_by_lane(_DEPTH, each)
         return [
-            _NO_DEPTH if isinstance(answer, StoreUnavailableError) else _depth(several(answer, 6))
+            _NO_DEPTH if isinstance(answer, StoreUnavailableError) else _depth(several(answer))
             for answer in several(answers, len(lanes))
         ]
 
@@ -299,10 +324,10 @@ def _parking(lane: Lane) -> tuple[str, str, str, str]:
     return keys.leases, keys.parked, keys.parked_due, keys.parked_low
 
 
-def _in_place(lane: Lane, by: str) -> tuple[str, str, str, str, str]:
+def _in_place(lane: Lane, by: str) -> tuple[str, ...]:
     """Where a lane's entries are, and in which order what is parked."""
     keys = lane_keys(lane)
-    return keys.queue, keys.leases, keys.delayed, keys.parked, getattr(keys, by)
+    return keys.leases, keys.delayed, keys.parked, getattr(keys, by), *level_keys(lane)
 
 
 def _load(answer: list[object]) -> Load:
@@ -317,20 +342,24 @@ def _load(answer: list[object]) -> Load:
 
 
 def _depth(answer: list[object]) -> Depth:
-    queued, leased, delayed, following, parked, low = answer
-    ages: list[int] = []
-    if following is not None:
+    if len(answer) < 4 or (len(answer) - 4) % 3:
+        raise nonsense()
+    leased, delayed, parked, low, *lists = answer
+    heads: dict[int, int] = {}
+    for level, head in zip(lists[::3], lists[2::3], strict=True):
         with suppress(msgspec.DecodeError):  # not an entry: the next lease drops it
-            ages.append(read(text(following)).ts)
-    if low is not None and (least := int(float(text(low)))) != parking.NONE:
-        ages.append(least)
+            heads[whole(level)] = read(text(head)).ts
+    least = parking.NONE if low is None else int(float(text(low)))
+    oldest = min([least, *heads.values()])
     waiting = max(0, int(text(parked)))
     return Depth(
-        queued=whole(queued) + waiting,
+        queued=sum(map(whole, lists[1::3])) + waiting,
         parked=waiting,
         leased=whole(leased),
         delayed=whole(delayed),
-        oldest_ts=min(ages, default=None),
+        oldest_ts=None if oldest == parking.NONE else oldest,
+        heads=heads,
+        parked_ts=None if least == parking.NONE else least,
     )
 
 

@@ -1,9 +1,9 @@
 -- admit: whether a lane takes more now; what is taken counts towards its rate.
--- KEYS[1] queue        LIST    entries as JSON
+-- KEYS[1] intake       STRING  epoch us at which the rate's bucket is full again
 -- KEYS[2] leases       ZSET    token:entry -> epoch ms at which the lease ends
 -- KEYS[3] delayed      ZSET    entry -> epoch ms at which it is due
--- KEYS[4] intake       STRING  epoch us at which the rate's bucket is full again
--- KEYS[5] parked       HASH    host -> what waits for it, * -> count of all
+-- KEYS[4] parked       HASH    host -> what waits for it, * -> count of all
+-- KEYS[5..15]          LIST    entries of priority 0 to 10
 -- ARGV[1] count        how many more
 -- ARGV[2] max backlog  how many there may be
 -- ARGV[3] per second   the rate, or empty for none
@@ -20,8 +20,8 @@ local MARGIN_MS = 60000
 -- No wait is longer.
 local LONGEST_US = 30 * 86400 * 1000000
 local count, now = tonumber(ARGV[1]), tonumber(ARGV[6]) or server_us()
-local backlog = redis.call('LLEN', KEYS[1]) + redis.call('ZCARD', KEYS[2])
-  + redis.call('ZCARD', KEYS[3]) + (redis.call('HGET', KEYS[5], '*') or 0)
+local backlog = queued(5) + redis.call('ZCARD', KEYS[2])
+  + redis.call('ZCARD', KEYS[3]) + (redis.call('HGET', KEYS[4], '*') or 0)
 local backlog_full = backlog > 0 and backlog + count > tonumber(ARGV[2])
 
 local memory = account('memory')
@@ -31,15 +31,15 @@ local memory_full = most > 0 and tonumber(fact_of(memory, 'used_memory')) > most
 local wait, full_at = 0, nil
 if ARGV[3] ~= '' then
   local interval = math.min(LONGEST_US, 1000000 / ARGV[3])
-  full_at = math.max(now, tonumber(redis.call('GET', KEYS[4]) or 0))
+  full_at = math.max(now, tonumber(redis.call('GET', KEYS[1]) or 0))
   wait = full_at - now - math.max(0, (ARGV[4] - count) * interval)
   full_at = math.min(now + LONGEST_US, full_at + count * interval)
 end
 
 if full_at and wait <= 0 and not backlog_full and not memory_full then
-  even_when_full(KEYS[4])
+  even_when_full(KEYS[1])
   local life = (full_at - now) / 1000 + MARGIN_MS
-  redis.call('SET', KEYS[4], string.format('%.0f', full_at), 'PX', string.format('%.0f', life))
+  redis.call('SET', KEYS[1], string.format('%.0f', full_at), 'PX', string.format('%.0f', life))
 end
 return {
   backlog,

@@ -1,10 +1,9 @@
--- enqueue: new entries go to the head of the queue and are counted as submitted.
--- KEYS[1] queue      LIST  entries as JSON, newest at the head, served from the tail
--- KEYS[2] submitted  HASH  epoch second -> entries enqueued in it
+-- enqueue: new entries go to the head of their priority's list and are counted as submitted.
+-- KEYS[1] submitted  HASH  epoch second -> entries enqueued in it
+-- KEYS[2..12]        LIST  entries of priority 0 to 10, newest at the head, served from the tail
 -- ARGV[1] now        epoch second
 -- ARGV[2] entries    one JSON object a line, first to be served first
 -- reply   how many wait in the queue now, these included
-local entries = lines(ARGV[2])
-apply('LPUSH', KEYS[1], entries)
-count(KEYS[2], ARGV[1], #entries)
-return redis.call('LLEN', KEYS[1])
+local many = push('LPUSH', 2, lines(ARGV[2]))
+count(KEYS[1], ARGV[1], many)
+return queued(2)

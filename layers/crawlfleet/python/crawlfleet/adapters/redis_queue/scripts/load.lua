@@ -1,40 +1,40 @@
 -- load: how much work a lane has for whoever asks now.
--- KEYS[1] queue       LIST  entries as JSON, served from the tail
--- KEYS[2] leases      ZSET  token:entry -> epoch ms at which the lease ends
--- KEYS[3] delayed     ZSET  entry -> epoch ms at which it is due
--- KEYS[4] parked      HASH  host -> 'count old least_of_old least_of_new', * -> count of all
--- KEYS[5] parked_due  ZSET  host -> epoch ms at which it is looked at
+-- KEYS[1] leases      ZSET  token:entry -> epoch ms at which the lease ends
+-- KEYS[2] delayed     ZSET  entry -> epoch ms at which it is due
+-- KEYS[3] parked      HASH  host -> 'count old least_of_old least_of_new', * -> count of all
+-- KEYS[4] parked_due  ZSET  host -> epoch ms at which it is looked at
+-- KEYS[5..15]         LIST  entries of priority 0 to 10
 -- ARGV[1] now         epoch ms
 -- ARGV[2] looked at   how many of the hosts whose time has come
 -- reply   {what a lease would find in the queue, what is leased and not ended,
 --          epoch ms at which the next retry is due or a host is looked at, or nil,
 --          how many hosts are due or lost from their set, what waits for the first of them...}
-local ended = redis.call('ZCOUNT', KEYS[2], '-inf', ARGV[1])
-local due = redis.call('ZCOUNT', KEYS[3], '-inf', ARGV[1])
+local ended = redis.call('ZCOUNT', KEYS[1], '-inf', ARGV[1])
+local due = redis.call('ZCOUNT', KEYS[2], '-inf', ARGV[1])
 local function following(key)
   local found = redis.call(
     'ZRANGEBYSCORE', key, '(' .. ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', 0, 1
   )
   return found[2]
 end
-local next_due, next_host = following(KEYS[3]), following(KEYS[5])
+local next_due, next_host = following(KEYS[2]), following(KEYS[4])
 if not next_due or next_host and tonumber(next_host) < tonumber(next_due) then
   next_due = next_host
 end
 local reply = {
-  redis.call('LLEN', KEYS[1]) + due + ended,
-  redis.call('ZCARD', KEYS[2]) - ended,
+  queued(5) + due + ended,
+  redis.call('ZCARD', KEYS[1]) - ended,
   next_due or false,
-  redis.call('ZCOUNT', KEYS[5], '-inf', ARGV[1]),
+  redis.call('ZCOUNT', KEYS[4], '-inf', ARGV[1]),
 }
-local hosts = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])
+local hosts = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])
 if #hosts > 0 then
-  for _, figures in ipairs(redis.call('HMGET', KEYS[4], unpack(hosts))) do
+  for _, figures in ipairs(redis.call('HMGET', KEYS[3], unpack(hosts))) do
     reply[#reply + 1] = tonumber(string.match(figures or '', '^%d+') or 1)
   end
 end
 -- Whoever looks finds those again.
-local lost = redis.call('HLEN', KEYS[4]) - 1 - redis.call('ZCARD', KEYS[5])
+local lost = redis.call('HLEN', KEYS[3]) - 1 - redis.call('ZCARD', KEYS[4])
 for _ = 1, math.min(lost, ARGV[2] - #hosts) do
   reply[4], reply[#reply + 1] = reply[4] + 1, 1
 end

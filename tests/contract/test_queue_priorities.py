@@ -1,0 +1,262 @@
+"""Priorities in the queue: each entry stays at its own, and what is served is what policy says."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from math import log2
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawlfleet.adapters.memory.filling import MemoryFilling
+from crawlfleet.adapters.memory.queue import MemoryQueue
+from crawlfleet.adapters.redis_queue.filling import RedisFilling
+from crawlfleet.adapters.redis_queue.keys import lane_keys, level_keys
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.priority import Ageing
+from crawlfleet.model.request import Entry
+from crawlfleet.model.times import to_ms
+from crawlfleet.policy.ageing import LEVELS, kept, next_level, settle
+from tests.contract.conftest import over_all
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+AT = to_ms(NOW)
+UNTIL = NOW + timedelta(hours=1)
+TICK = Ageing(interval_seconds=5)
+FIRST_ID = 2**62
+
+
+class Clock:
+    """The server's, as far as ticks go."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@over_all
+def aged(request):
+    """A queue, its filling, and the clock that its ticks go by."""
+    clock = Clock()
+    if request.param == "memory":
+        queue = MemoryQueue(clock=clock)
+        return queue, MemoryFilling(queue), clock
+    connection = request.getfixturevalue(f"{request.param}_connection")
+    return RedisQueue(connection, clock=clock), RedisFilling(connection), clock
+
+
+def entry(number: int, priority: int, after: int = 0) -> Entry:
+    return Entry(FIRST_ID + number, "docs", AT + after, priority)
+
+
+def lease(queue, lane, many=100, token="a.n.1", now=NOW, ageing=TICK):
+    return queue.lease(lane, token, many, now, UNTIL, ageing)
+
+
+def test_of_what_has_not_aged_the_highest_priority_is_served_first(aged, lane):
+    queue, _, _ = aged
+    each = [entry(n, priority) for n, priority in enumerate([0, 10, 5, 3, 10, 0])]
+
+    assert queue.enqueue(lane, each[:4], NOW) == 4
+    assert queue.enqueue(lane, each[4:], NOW) == 6
+
+    assert lease(queue, lane) == [each[n] for n in (1, 4, 2, 3, 0, 5)]
+
+
+def test_what_has_waited_for_four_ticks_as_the_oldest_stands_before_newcomers_of_ten(aged, lane):
+    queue, _, clock = aged
+    old = entry(0, 0)
+    queue.enqueue(lane, [old], NOW)
+    clock.now = NOW + timedelta(seconds=19)
+    tens = [entry(1, 10, 19_000), entry(2, 10, 20_500)]
+    queue.enqueue(lane, tens[:1], clock.now)
+    assert lease(queue, lane, 1) == tens[:1]
+
+    clock.now = NOW + timedelta(seconds=21)
+    queue.enqueue(lane, tens[1:], clock.now)
+
+    assert lease(queue, lane) == [old, tens[1]]
+
+
+def test_what_leaves_the_queue_returns_to_its_priority_however_it_returns(aged, lane):
+    queue, _, _ = aged
+    given_back, delayed, leased, parked, requeued = each = [entry(n, n + 6) for n in range(5)][:5]
+    queue.enqueue(lane, each[:4], NOW)
+    assert lease(queue, lane) == each[3::-1]
+    queue.give_back(lane, "a.n.1", [given_back])
+    queue.delay(lane, "a.n.1", [(delayed, NOW)])
+    queue.park(lane, "a.n.1", [("a.example", NOW, [parked])])
+    queue.requeue(lane, [requeued])
+    assert queue.depth(lane).heads == {6: AT, 10: AT}
+    assert queue.depth(lane).parked_ts == AT
+
+    assert lease(queue, lane, token="b.n.1") == [delayed, requeued, given_back]
+    found = queue.lease_parked(lane, "b.n.1", [("a.example", 5, UNTIL)], UNTIL)
+    assert found == {"a.example": [parked]}
+    late = UNTIL + timedelta(seconds=1)
+    again = queue.lease(lane, "c.n.1", 9, late, late + timedelta(hours=1), TICK)
+    assert set(again) == {*each}
+    assert queue.give_back(lane, "c.n.1", again) == 5
+    assert queue.depth(lane).heads == {one.priority: AT for one in each}
+    assert leased in again
+
+
+def test_what_is_given_back_is_served_next_of_its_priority_in_its_order(aged, lane):
+    queue, _, _ = aged
+    each = [entry(n, (5, 10)[n % 2]) for n in range(8)]
+    queue.enqueue(lane, each, NOW)
+    first = lease(queue, lane, 6)
+    queue.give_back(lane, "a.n.1", first)
+
+    assert lease(queue, lane, token="b.n.1") == [*each[1::2], *each[::2]]
+
+
+def test_a_filling_and_a_requeueing_keep_the_order_of_each_priority(aged, lane):
+    queue, filling, _ = aged
+    queue.enqueue(lane, [entry(99, 3)], NOW)
+    each = [entry(n, (0, 5, 10)[n % 3], n) for n in range(12)]
+
+    filling.clear(lane, "n")
+    assert filling.fill(lane, "n", each[3:9], 8)
+    assert filling.fill(lane, "n", each[9:], 11)
+    assert filling.filled(lane, "n")
+    queue.requeue(lane, each[:3])
+
+    assert queue.depth(lane).heads == {0: AT, 5: AT + 1, 10: AT + 2}
+    assert lease(queue, lane) == [*each[2::3], *each[1::3], *each[::3]]
+
+
+def test_loads_count_all_priorities(aged, lane):
+    queue, _, _ = aged
+    queue.enqueue(lane, [entry(n, n) for n in range(LEVELS)], NOW)
+
+    assert queue.loads([lane], NOW)[0].ready == LEVELS
+    assert queue.depth(lane).queued == LEVELS
+    assert queue.depth(lane).heads == dict.fromkeys(range(LEVELS), AT)
+
+
+def test_what_a_token_holds_already_is_not_handed_to_it_twice_whatever_its_priority(aged, lane):
+    queue, _, _ = aged
+    each = [entry(n, (0, 10)[n % 2]) for n in range(6)]
+    queue.enqueue(lane, [*each, *each], NOW)
+
+    assert sorted(lease(queue, lane), key=lambda one: one.id) == each
+    assert queue.depth(lane).queued == 0
+
+
+arrivals = st.lists(
+    st.tuples(
+        st.lists(st.tuples(st.integers(0, 10), st.integers(-20_000, 500)), max_size=5),
+        st.integers(0, 9_000),
+        st.integers(0, 6),
+    ),
+    min_size=1,
+    max_size=15,
+)
+kinds = st.builds(
+    Ageing,
+    interval_seconds=st.sampled_from([0.05, 1.0, 5.0]),
+    beta=st.sampled_from([0.1, 0.5, 0.9]),
+    clamp=st.sampled_from([12.0, 100.0, 2.0**20]),
+)
+
+
+@pytest.mark.parametrize("where", ["memory", "redis", "cluster"])
+def test_what_is_served_is_what_policy_says_to_the_last_tie(request, tenant, where):
+    lanes, ids = count(), count()
+    clock = Clock()
+    if where == "memory":
+        queue = MemoryQueue(clock=clock)
+    else:
+        queue = RedisQueue(request.getfixturevalue(f"{where}_connection"), clock=clock)
+
+    @settings(max_examples=60, deadline=None)
+    @given(arrivals, kinds)
+    def check(steps, ageing):
+        lane = Lane(tenant, f"b{next(lanes)}", "main")
+        clock.now = NOW
+        lists: list[list[Entry]] = [[] for _ in range(LEVELS)]
+        times: list[float] = []
+        oldests: list[float] = []
+        for new, passes, many in steps:
+            at = to_ms(clock.now)
+            entries = [Entry(next(ids), lane.biz, at + off, level) for level, off in new]
+            queue.enqueue(lane, entries, NOW)
+            for one in entries:
+                lists[one.priority].append(one)
+            clock.now += timedelta(milliseconds=passes)
+            expected = []
+            heads = [queued[0].ts if queued else None for queued in lists]
+            if many and any(lists):
+                oldest = min(head for head in heads if head is not None)
+                most = kept(ageing.beta, ageing.clamp)
+                settle(times, oldests, to_ms(clock.now), oldest, ageing.interval_ms, most)
+            while len(expected) < many and any(lists):
+                heads = [queued[0].ts if queued else None for queued in lists]
+                level = next_level(heads, times, oldests, ageing.beta, log2(ageing.clamp))
+                expected.append(lists[level].pop(0))
+            token = f"w.n.{next(ids)}"
+            assert lease(queue, lane, many, token, NOW, ageing) == expected
+
+    check()
+
+
+# ---- what only Redis shows ----------------------------------------------------------------------
+
+
+def test_the_list_of_the_usual_priority_is_the_queue_of_older_versions(redis_connection, lane):
+    queue = RedisQueue(redis_connection)
+    redis_connection.client.lpush(lane_keys(lane).queue, f'{{"id":7,"biz":"docs","ts":{AT}}}')
+    queue.enqueue(lane, [entry(1, 5), entry(2, 0)], NOW)
+
+    assert level_keys(lane)[5] == lane_keys(lane).queue
+    assert redis_connection.client.llen(lane_keys(lane).queue) == 2
+    assert redis_connection.client.lrange(level_keys(lane)[0], 0, -1) == [
+        b'{"id":4611686018427387906,"biz":"docs","ts":%d,"p":0}' % AT
+    ]
+    assert lease(queue, lane) == [Entry(7, "docs", AT), entry(1, 5), entry(2, 0)]
+
+
+def test_what_is_no_entry_holds_up_no_priority(redis_connection, lane):
+    queue = RedisQueue(redis_connection)
+    queue.enqueue(lane, [entry(1, 10), entry(2, 0)], NOW)
+    for junk in ("no entry", '{"ts": "never"}', '{"id": 1, "biz": "docs", "ts": 1, "p": 11}'):
+        redis_connection.client.rpush(level_keys(lane)[0], junk)
+
+    assert lease(queue, lane, 9) == [entry(1, 10), entry(2, 0)]
+    assert lease(queue, lane, 9, "b.n.1") == []
+
+
+def test_ticks_that_are_lost_are_made_up_for(redis_connection, lane):
+    clock = Clock()
+    queue = RedisQueue(redis_connection, clock=clock)
+    queue.enqueue(lane, [entry(1, 0), entry(2, 10, 60_000)], NOW)
+    clock.now = NOW + timedelta(seconds=61)
+    redis_connection.client.set(lane_keys(lane).ticks, "what is this")
+
+    assert lease(queue, lane, 1) == [entry(1, 0)]
+    assert len(redis_connection.client.get(lane_keys(lane).ticks).split()) == 24
+
+
+def test_long_lists_of_two_priorities_are_served_in_turn_and_shortened_by_what_was_taken(
+    redis_connection, lane
+):
+    queue = RedisQueue(redis_connection)
+    each = [entry(n, (4, 6)[n % 2]) for n in range(300)]
+    queue.enqueue(lane, each, NOW)
+    found = [one for n in range(3) for one in lease(queue, lane, 100, f"a.n.{n}")]
+
+    assert found == [*each[1::2], *each[::2]]
+    assert queue.depth(lane).queued == 0
+
+
+def test_the_servers_own_clock_counts_where_none_is_given(redis_connection, lane):
+    queue = RedisQueue(redis_connection)
+    queue.enqueue(lane, [entry(1, 0), entry(2, 10, 86_400_000 * 30)], NOW)
+
+    # By the server it is long after both; by the caller's clock no tick has been.
+    assert lease(queue, lane, 1, ageing=Ageing(interval_seconds=0.05)) != []
+    assert redis_connection.client.exists(lane_keys(lane).ticks)

@@ -1,0 +1,113 @@
+"""Priorities in the truth: they come back as they were stored, and recovery goes by each."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from crawlfleet.adapters.mongo import missing
+from crawlfleet.adapters.mongo.shards import BY_PRIORITY, BY_STATE, Shards
+from crawlfleet.model.outcome import Retry
+from crawlfleet.model.request import Request
+from crawlfleet.policy.ageing import LEVELS
+from crawlfleet.policy.routing import live_shards
+from tests.contract.store_cases import (
+    MINUTE,
+    NOW,
+    Fleet,
+    a_request,
+    a_store,
+    disowning_of,
+    entries_of,
+    snowflakes,
+)
+
+SECOND = timedelta(seconds=1)
+
+
+def submitted(fleet: Fleet, *priorities: int) -> list[Request]:
+    """One of each of these, a second after the other."""
+    ids = snowflakes(len(priorities), worker=8)
+    requests = [
+        a_request(fleet.lane, an_id, NOW + n * SECOND, priority=priority)
+        for n, (an_id, priority) in enumerate(zip(ids, priorities, strict=True))
+    ]
+    assert fleet.insert(requests).refused == {}
+    return requests
+
+
+def bounds(usual: datetime = NOW, **own: datetime) -> list[datetime]:
+    found = [usual] * LEVELS
+    for name, bound in own.items():
+        found[int(name[1:])] = bound
+    return found
+
+
+def test_a_priority_is_kept_and_goes_with_every_entry(fleet: Fleet) -> None:
+    requests = submitted(fleet, 0, 5, 10)
+    disowning = disowning_of(fleet.store)
+    of = (fleet.lane, fleet.biz)
+    until = NOW + MINUTE
+
+    assert [fleet.get(request).request.priority for request in requests] == [0, 5, 10]
+    assert disowning.pending(*of, since=0, before=until, now=NOW, limit=9) == entries_of(requests)
+    claims = fleet.claim(requests, worker="w")
+    assert sorted(claim.request.priority for claim in claims) == [0, 5, 10]
+    held = disowning.held(*of, now=NOW, limit=9)
+    assert {entry for _, entry in held} == set(entries_of(requests))
+    fleet.settle([(claim, Retry(until, "slow")) for claim in claims])
+    waiting = disowning.waiting(*of, now=NOW, limit=9)
+    assert {entry for entry, _ in waiting} == set(entries_of(requests))
+    assert set(fleet.unqueued(before=NOW, now=until)) == set(entries_of(requests))
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_what_is_missing_is_told_by_the_bound_of_its_own_priority(
+    fleet: Fleet, indexed: bool
+) -> None:
+    requests = submitted(fleet, 0, 10, 5, 0, 10, 5, 3)
+    if indexed:
+        fleet.expire(NOW)
+    late = NOW + MINUTE
+
+    def missing_below(*which: int, **own: datetime) -> None:
+        found = fleet.unqueued(before=bounds(late, **own), now=NOW)
+        assert found == entries_of([requests[n] for n in which])
+
+    missing_below(0, 1, 2, 3, 4, 5, 6)
+    missing_below(1, 2, 4, 5, 6, p0=NOW)
+    missing_below(0, 1, 2, 3, 4, 6, p5=NOW + 5 * SECOND)
+    missing_below(0, 1, 3, 6, p5=NOW, p10=NOW + 2 * SECOND)
+    assert fleet.unqueued(before=bounds(NOW), now=NOW) == []
+
+
+def test_where_many_of_others_wait_the_latest_are_found_and_the_oldest(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(missing, "SCAN", 2)
+    requests = submitted(fleet, 5, 0, 5, 0, 0, 5)
+    fleet.expire(NOW)
+
+    found = fleet.unqueued(before=bounds(NOW + MINUTE, p0=NOW + SECOND), now=NOW)
+
+    latest, oldest = entries_of([requests[5]]), entries_of([requests[0]])
+    assert set(latest + oldest) <= set(found) <= set(entries_of([requests[n] for n in (0, 2, 5)]))
+
+
+def test_only_what_has_another_priority_than_the_usual_one_is_in_the_index(mongo_uri, tenant):
+    with a_store("mongo", mongo_uri) as store:
+        fleet = Fleet(store, tenant)
+        fleet.submit(30)
+        shards = Shards(store.nodes)
+        each = [shards.requests(fleet.lane, fleet.biz, one) for one in live_shards(fleet.biz, NOW)]
+        # A submission builds no index that a big collection may be without.
+        assert all(BY_PRIORITY not in one.index_information() for one in each)
+
+        fleet.expire(NOW)
+        submitted(fleet, 0, 10)
+
+        assert all(BY_PRIORITY in one.index_information() for one in each)
+        # Its keys are those alone: whatever it is asked for, it looks at no other.
+        keys = [one.find({}, hint=BY_PRIORITY).explain()["executionStats"] for one in each]
+        assert sum(stats["totalKeysExamined"] for stats in keys) <= 2
+        assert sum(one.count_documents({"priority": 0}, hint=BY_PRIORITY) for one in each) == 1
+        assert sum(one.count_documents({"priority": None}, hint=BY_STATE) for one in each) == 30
