@@ -21,6 +21,7 @@ from crawlfleet.ports.queue import (
     Watch,
     Workers,
 )
+from crawlfleet.ports.readings import Readings, Taken
 from crawlfleet.ports.seeds import SeedFilter, SeedStore
 from crawlfleet.ports.staffing import ConcurrencyLimit, Outlook, Staffing, Ticks
 from crawlfleet.ports.store import Disowning, RequestStore, RuleStore, ScheduleStore
@@ -58,6 +59,7 @@ __all__ = [
     "Overview",
     "Passage",
     "QueueFilling",
+    "Readings",
     "RequestQueue",
     "RequestStore",
     "RobotsCache",
@@ -71,6 +73,7 @@ __all__ = [
     "SpiderStore",
     "Staffing",
     "SubmissionKeys",
+    "Taken",
     "Ticks",
     "Trials",
     "Validator",
