@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from crawlfleet.model.alarms import AlarmLimits, BizThresholds, Thresholds
+from crawlfleet.model.bidding import BiddingTerms
 from crawlfleet.model.document import (
     Count,
     DatabaseName,
@@ -224,6 +225,7 @@ class Stage(Document, frozen=True, kw_only=True):
     name, ``default_proxies`` the one of bizs that name none. ``user_agent`` asks for robots.txt,
     whose copy serves all tenants. ``operators`` are the tenants whose keys also read what concerns
     the platform and other tenants' bizs, such as incidents; where none is named, the default one.
+    With ``bidding`` a job waits for a worker that it suits; without it any worker takes it.
     """
 
     home_node: Slug = "main"
@@ -241,6 +243,7 @@ class Stage(Document, frozen=True, kw_only=True):
     alarms: AlarmLimits = AlarmLimits()
     monitor: MonitorLimits = MonitorLimits()
     operators: Annotated[tuple[Slug, ...], Meta(max_length=64)] = ()
+    bidding: BiddingTerms | None = None
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True):
