@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from crawlfleet.adapters.memory.coverages import MemoryCoverages
 from crawlfleet.adapters.memory.data_queue import MemoryDataQueue
+from crawlfleet.adapters.memory.demands import MemoryDemands
 from crawlfleet.adapters.memory.disowning import MemoryDisowning
 from crawlfleet.adapters.memory.fetcher import MemoryFetcher
 from crawlfleet.adapters.memory.filling import MemoryFilling
@@ -16,6 +17,7 @@ from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
 from crawlfleet.adapters.memory.ledgers import MemoryLedgers
 from crawlfleet.adapters.memory.overview import MemoryOverview
 from crawlfleet.adapters.memory.queue import MemoryQueue
+from crawlfleet.adapters.memory.readings import MemoryReadings
 from crawlfleet.adapters.memory.robots import MemoryRobotsCache
 from crawlfleet.adapters.memory.rules import MemoryRules
 from crawlfleet.adapters.memory.schedules import MemorySchedules
@@ -32,6 +34,7 @@ from crawlfleet.errors import ExtractError, StoreUnavailableError
 from crawlfleet.flows.outlooking import OutlookPorts
 from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
+from crawlfleet.flows.run_meter import RunPorts
 from crawlfleet.flows.scaling import ScalingPorts
 from crawlfleet.flows.seeding import SeedingPorts
 from crawlfleet.flows.staffing import StaffingPorts
@@ -206,6 +209,8 @@ class World:
         self.robots = MemoryRobotsCache(clock=self.clock)
         self.coverages = MemoryCoverages()
         self.visits = MemoryVisits()
+        self.demands = MemoryDemands()
+        self.readings = MemoryReadings()
         self.seeds = MemorySeeds(clock=self.clock)
         self.seed_filter = MemorySeedFilter()
         self.data = MemoryDataQueue()
@@ -346,6 +351,7 @@ class World:
             "visits": self.visits,
             "seeding": self.seeding(),
             "draining": self.draining(),
+            "runs": RunPorts(readings=self.readings, demands=self.demands),
             "clock": self.clock,
             "remaining": lambda: 600.0,
             "jitter": lambda: 1.0,

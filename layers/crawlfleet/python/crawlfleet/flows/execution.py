@@ -41,6 +41,7 @@ from crawlfleet.flows.passages import Passages
 from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.reading import Pace, Reading
 from crawlfleet.flows.robots import RobotsBook
+from crawlfleet.flows.run_meter import RunMeter
 from crawlfleet.flows.settling import SETTLED_LANES, Settler
 from crawlfleet.flows.sowing import Sower
 from crawlfleet.flows.staffing import replace_missing
@@ -72,8 +73,8 @@ CARD_HOSTS: Final = 200
 ACCOUNT_SECONDS: Final = 5.0
 
 #: Calls of the parts that run at once beside: lease and claim, renew, account, watch, recover,
-#: sow, drain, muster.
-THREADS: Final = SETTLED_LANES + 8
+#: sow, drain, muster, tell of runs.
+THREADS: Final = SETTLED_LANES + 9
 
 #: What a request's timeline says of the worker that stopped because of this.
 _WHY_HANDED_BACK: Final = {
@@ -143,6 +144,7 @@ class Worker:
             doubt_seconds,
             ports.warn,
         )
+        self._meter = RunMeter(ports.runs.readings, worker, ports.clock, ports.runs.idle)
         self._reading = Reading(ports, Pace(self._holding, self._phases), self._threaded)
         self._passages = Passages(ports.config, self._courtesy, self._robots, self._threaded)
         self._attempts = Attempts(
@@ -153,12 +155,14 @@ class Worker:
             self._courtesy,
             self._reading,
             self._ownership.still,
+            self._meter.arrived,
         )
         self._account = Account(
             ports,
             self._phases,
             self._reading,
             self._courtesy,
+            self._meter,
             self._report,
             self._threaded,
             self._safely,
@@ -204,6 +208,7 @@ class Worker:
             asyncio.create_task(self._repeatedly(chores.SOW_SECONDS, self._chores.sow)),
             asyncio.create_task(self._repeatedly(chores.DRAIN_SECONDS, self._chores.drain)),
             asyncio.create_task(self._mustered()),
+            asyncio.create_task(self._account.meter()),
         ]
         try:
             why = self._report.stopped_because = await self._feeder()
@@ -219,6 +224,7 @@ class Worker:
             await self._hand_back(self._holding.all(), "handed back: the worker ends")
             await self._account.tell_hosts(last=True)
             await self._account.write()
+            await self._account.tell_runs(last=True)
             await self._call(self._chores.end)
             await self._threaded(self._heart.stop)
             await self._call(self._ports.workers.leave, self._id)
@@ -275,7 +281,10 @@ class Worker:
         while (held := await self._turns.ready.get()) is not None:
             try:
                 if self._holding.start(held):
-                    end = await self._tempo.timed(held.lane, self._attempts.attempt(held))
+                    attempt = self._meter.during(
+                        held.lane, held.claim.request.job, self._attempts.attempt(held)
+                    )
+                    end = await self._tempo.timed(held.lane, attempt)
                     if isinstance(end, Waiting):
                         await self._put_aside(held, end)
                     else:

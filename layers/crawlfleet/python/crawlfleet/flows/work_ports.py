@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
+from crawlfleet.flows.run_meter import RunPorts
 from crawlfleet.flows.seeding import SeedingPorts
 from crawlfleet.flows.staffing import StaffingPorts
 from crawlfleet.ports import (
@@ -53,6 +54,7 @@ class WorkPorts:
     visits: Visits
     seeding: SeedingPorts
     draining: DrainPorts
+    runs: RunPorts
     clock: Clock
     remaining: Callable[[], float]
     jitter: Callable[[], float]

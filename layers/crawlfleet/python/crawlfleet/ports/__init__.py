@@ -7,6 +7,7 @@ returned.
 """
 
 from crawlfleet.ports.account import DeadLetters, Journal, Ledgers, SubmissionKeys
+from crawlfleet.ports.demands import DemandStore
 from crawlfleet.ports.harvest import Bizs, Coverages, DataQueue, Validator
 from crawlfleet.ports.hosts import Hosts, RobotsCache, RobotsCopy
 from crawlfleet.ports.ids import IdSource, WorkerNumbers
@@ -39,6 +40,7 @@ __all__ = [
     "Coverages",
     "DataQueue",
     "DeadLetters",
+    "DemandStore",
     "Disowning",
     "Errand",
     "Executors",

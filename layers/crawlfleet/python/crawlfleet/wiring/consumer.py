@@ -11,8 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.adapters.http_fetcher import AiohttpFetcher
+from crawlfleet.adapters.mongo.demands import MongoDemands
 from crawlfleet.adapters.mongo.rules import MongoRules
 from crawlfleet.adapters.mongo.visits import MongoVisits
+from crawlfleet.adapters.own_process import OwnProcess
 from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
 from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
@@ -24,6 +26,7 @@ from crawlfleet.executors.applying import SpiderExecutors
 from crawlfleet.extract import RuleExtractor
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.processing import DrainPorts
+from crawlfleet.flows.run_meter import RunPorts
 from crawlfleet.flows.staffing import StaffingPorts
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.worker import WorkReport
@@ -77,6 +80,7 @@ class Consumer:
         self._staffing = StaffingPorts(
             staffing=parts.staffing, workers=parts.workers, waker=parts.waker, warn=parts.warn
         )
+        self._runs = RunPorts(readings=OwnProcess(), demands=MongoDemands(parts.nodes))
         self._clock = ServerClock(parts.redis)
 
     def _read_secret(self, name: str) -> str:
@@ -142,6 +146,7 @@ class Consumer:
                 visits=self._visits,
                 seeding=self._seeding,
                 draining=self._draining,
+                runs=self._runs,
                 clock=self._clock,
                 remaining=remaining,
                 jitter=random.random,
