@@ -26,7 +26,7 @@ DEMAND_ROUTES: Final = (
     Route(
         operation="getRun",
         method="GET",
-        path="/v1/{biz}/jobs/{name}/run",
+        path="/v1/{biz}/jobs/{job}/run",
         summary="What a job's run took, for a month after its end; while it goes on, up to now.",
         answers={200: RunView},
         problems=ANY,

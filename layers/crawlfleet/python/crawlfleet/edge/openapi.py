@@ -18,6 +18,8 @@ _PATH_PARAMETERS: Final = {
     "biz": ("The business type.", r"^[a-z][a-z0-9-]{0,31}$"),
     "id": ("A request's id.", r"^([0-9]{1,19}|[0-9a-f]{24}|[0-9a-f]{32})$"),
     "name": ("A schedule's name.", r"^[a-z][a-z0-9-]{0,31}$"),
+    "job": ("A job's name.", r"^[A-Za-z0-9._-]{1,64}$"),
+    "spider": ("A spider's name.", r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"),
     "segment": ("A segment's name.", f"^{NAME}$"),
     "key": ("The key of a page.", r"^[0-9a-f]{32}$"),
 }

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Protocol
 
+from crawlfleet.edge.demand_operations import DemandOperations
 from crawlfleet.edge.incident_operations import IncidentOperations
 from crawlfleet.edge.seed_operations import SeedOperations
 from crawlfleet.edge.trial_operations import TrialOperations
@@ -65,7 +66,7 @@ class Changes(Protocol):
         ...
 
 
-class Operations(IncidentOperations, SeedOperations, TrialOperations, Protocol):
+class Operations(DemandOperations, IncidentOperations, SeedOperations, TrialOperations, Protocol):
     """What the API can have done, each for the tenant of the call's API key."""
 
     def tenant(self, api_key_id: str | None) -> str:

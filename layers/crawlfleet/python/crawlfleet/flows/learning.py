@@ -153,6 +153,4 @@ def get_run(demands: DemandStore, tree: Tree, tenant: str, biz: str, name: str) 
         return replace(run, figures=figures)
     if figures == RunFigures():
         raise NotFoundError(f"nothing was measured of a job called {name[:64]!r} yet")
-    return RunRecord(
-        tenant=tenant, biz=biz, job=name, figures=figures, started_at=figures.began_at
-    )
+    return RunRecord(tenant=tenant, biz=biz, job=name, figures=figures, started_at=figures.began_at)

@@ -33,6 +33,8 @@ class BiddingTerms(Document, frozen=True, kw_only=True):
         slower_times: Who is so many times slower in bytes than the best of the others is dropped.
         probe_seconds: A way that was looked at is not looked at again for so long.
         lag_seconds: For so long a job that was won may not show in its winner's readings.
+        applicants: A job that so many have applied for is passed over by whoever reads on. Were
+            there no such bound, all would apply for the first job, and one be awarded a window.
     """
 
     window_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.5
@@ -43,7 +45,8 @@ class BiddingTerms(Document, frozen=True, kw_only=True):
     slower_seconds: Annotated[float, Meta(gt=0, le=600)] = 0.5
     slower_times: Annotated[float, Meta(gt=1, le=1_000_000)] = 10.0
     probe_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 300.0
-    lag_seconds: Annotated[float, Meta(ge=0, le=3_600)] = 30.0
+    lag_seconds: Annotated[float, Meta(ge=0, le=3_600)] = 10.0
+    applicants: Annotated[int, Meta(ge=1, le=100)] = 8
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):

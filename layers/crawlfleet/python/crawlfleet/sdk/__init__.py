@@ -23,6 +23,7 @@ from crawlfleet.errors import (
 )
 from crawlfleet.sdk.address import Address, find_address
 from crawlfleet.sdk.client import Client
+from crawlfleet.sdk.demands import Amount, Demand, Run, Usage
 from crawlfleet.sdk.faults import (
     ApiError,
     CallTooLargeError,
@@ -83,6 +84,7 @@ from crawlfleet.sdk.trials import FetchedPage, FetchFailure, FollowedLink, Tried
 
 __all__ = [
     "Address",
+    "Amount",
     "ApiError",
     "BacklogFullError",
     "BizState",
@@ -94,6 +96,7 @@ __all__ = [
     "CrawlfleetError",
     "DeadLetter",
     "DeadLetters",
+    "Demand",
     "Entry",
     "Explanation",
     "FetchFailure",
@@ -125,6 +128,7 @@ __all__ = [
     "RequestStatus",
     "Retries",
     "RuleCoverage",
+    "Run",
     "Running",
     "Sample",
     "Schedule",
@@ -150,6 +154,7 @@ __all__ = [
     "UnreachableError",
     "Unread",
     "UrlExplanation",
+    "Usage",
     "Visit",
     "VisitTotals",
     "WaitTimeoutError",

@@ -10,6 +10,7 @@ import msgspec
 from crawlfleet import __version__
 from crawlfleet.errors import ConflictError, NotFoundError
 from crawlfleet.sdk.address import find_address
+from crawlfleet.sdk.demands import DemandCalls
 from crawlfleet.sdk.findings import (
     CoverageAnswer,
     Explanation,
@@ -50,7 +51,7 @@ WAIT_SECONDS = 600.0
 PAGE_SIZE = 500
 
 
-class Client(Submissions, Letters, SeedCalls, TrialCalls, IncidentCalls):
+class Client(Submissions, Letters, SeedCalls, TrialCalls, IncidentCalls, DemandCalls):
     """A client of one Crawlfleet API.
 
     ::
