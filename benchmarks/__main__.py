@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import (
+    assignment,
     crawl,
     dedupe,
     extraction,
@@ -44,6 +45,7 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "lookup": lookup.run,
     "recovery": recovery.run_recovery,
     "scaling": scaling.run,
+    "assignment": assignment.run,
 }
 #: Where a run leaves what it found.
 OUT: Final = Path(__file__).resolve().parent / "out"
@@ -134,6 +136,7 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "politeness": 2,
         "recovery": scale.halvings + 1,
         "scaling": scaling.STEPS,
+        "assignment": len(assignment.TRACES) * len(assignment.POLICIES) * scale.assignment_seeds,
         "lookup": -(-scale.stored_requests // lookup.BATCH),
     }[name]
 

@@ -33,6 +33,8 @@ class Scale:
     chaos_kinds: tuple[Kind, ...]
     burst_requests: int
     burst_plan_seconds: float
+    assignment_jobs: int
+    assignment_seeds: int
 
 
 FULL: Final = Scale(
@@ -59,6 +61,8 @@ FULL: Final = Scale(
     chaos_kinds=tuple(Kind),
     burst_requests=20_000,
     burst_plan_seconds=600.0,
+    assignment_jobs=10_000,
+    assignment_seeds=3,
 )
 QUICK: Final = Scale(
     rounds=1,
@@ -85,4 +89,6 @@ QUICK: Final = Scale(
     chaos_kinds=(Kind.KILL,),
     burst_requests=600,
     burst_plan_seconds=30.0,
+    assignment_jobs=1_000,
+    assignment_seeds=1,
 )
