@@ -140,6 +140,13 @@ class Machine:
         return max(memory, cpu, bandwidth)
 
 
+class _Due(msgspec.Struct, frozen=True):
+    """A worker's first job is done, unless its jobs are others by then."""
+
+    machine: Machine
+    version: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Scene:
     """The workers, the links, the jobs with their times: the same for every policy."""
@@ -358,10 +365,10 @@ class Simulation:
     def _up(self, _: object) -> None:
         self._place_soon()
 
-    def _done(self, what: object) -> None:
-        machine, version = what  # type: ignore[misc]  # as it was put in
-        assert isinstance(machine, Machine)
-        if machine.version != version:
+    def _done(self, due: object) -> None:
+        assert isinstance(due, _Due)
+        machine = due.machine
+        if machine.version != due.version:
             return
         self._advance(machine)
         for task in [one for one in machine.tasks if one.left <= 1e-6]:
@@ -420,7 +427,7 @@ class Simulation:
         self._busy += busy - machine.busy
         machine.busy = busy
         if machine.tasks:
-            self._at(self._now + first, "done", (machine, machine.version))
+            self._at(self._now + first, "done", _Due(machine, machine.version))
 
     def _give(self, task: Task, machine: Machine) -> None:
         link = self._scene.links[machine.region][task.spider.site]
@@ -600,7 +607,7 @@ def _ratio(found: Mapping[tuple[str, str], Sequence[Outcome]], trace: str, name:
 
 
 def _median(outcomes: Sequence[Outcome], name: str) -> float:
-    return statistics.median(getattr(one, name) for one in outcomes)
+    return statistics.median(float(getattr(one, name)) for one in outcomes)
 
 
 def table(found: Mapping[tuple[str, str], Sequence[Outcome]], jobs: int) -> str:
