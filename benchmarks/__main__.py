@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from benchmarks import (
     ageing,
+    assignment,
     crawl,
     dedupe,
     expansion,
@@ -52,6 +53,7 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "expansion": expansion.run,
     "recovery": recovery.run_recovery,
     "scaling": scaling.run,
+    "assignment": assignment.run,
 }
 #: Where a run leaves what it found.
 OUT: Final = Path(__file__).resolve().parent / "out"
@@ -146,6 +148,7 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "placement": scale.placement_rounds * 2,
         "recovery": scale.halvings + 1,
         "scaling": scaling.STEPS,
+        "assignment": len(assignment.TRACES) * len(assignment.POLICIES) * scale.assignment_seeds,
         "lookup": -(-scale.stored_requests // lookup.BATCH),
     }[name]
 

@@ -21,6 +21,9 @@ BARS: Final = (
     "single submissions per second",
     "pages per CPU second",
     "pages per second by number of workers",
+    "assignment, seconds from arrival to end, steady",
+    "assignment, seconds from arrival to end, bursts",
+    "assignment, seconds from arrival to end, day",
 )
 POLITENESS: Final = "politeness, requests done"
 SCALING: Final = "scaling, a burst"

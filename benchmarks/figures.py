@@ -224,6 +224,20 @@ FIGURES: Final = (
         )
         for name, most in IMPORT_MS.items()
     ),
+    Figure(
+        key="assignment_mean_vs_best",
+        meaning="arrival to end under bidding / the best other policy, the worst of three traces",
+        below=1,
+    ),
+    Figure(
+        key="assignment_p95_vs_best",
+        meaning="the same of the job that one in twenty is later than",
+        below=1,
+    ),
+    Figure(
+        key="assignment_makespan_vs_best",
+        meaning="the same of the end of all jobs",
+    ),
 )
 KEYS: Final = tuple(figure.key for figure in FIGURES)
 

@@ -38,6 +38,8 @@ class Scale:
     placement_hosts: int
     placement_pages: int
     placement_rounds: int
+    assignment_jobs: int
+    assignment_seeds: int
 
 
 FULL: Final = Scale(
@@ -69,6 +71,8 @@ FULL: Final = Scale(
     placement_hosts=24,
     placement_pages=40,
     placement_rounds=3,
+    assignment_jobs=10_000,
+    assignment_seeds=3,
 )
 QUICK: Final = Scale(
     rounds=1,
@@ -100,4 +104,6 @@ QUICK: Final = Scale(
     placement_hosts=8,
     placement_pages=8,
     placement_rounds=1,
+    assignment_jobs=1_000,
+    assignment_seeds=1,
 )

@@ -19,6 +19,9 @@ TITLES = (
     "pages per CPU second",
     "pages per second by number of workers",
     "imports, CPU milliseconds",
+    "assignment, seconds from arrival to end, steady",
+    "assignment, seconds from arrival to end, bursts",
+    "assignment, seconds from arrival to end, day",
 )
 #: The key of the rounds of benchmarks/recovery.py.
 RECOVERY = "recovery, requests outstanding"
@@ -31,7 +34,7 @@ def draw(title: str, sides: dict[str, list[float]], folder: Path) -> None:
     figure, axes = plt.subplots(figsize=(7, 1 + 0.6 * len(sides)))
     for place, (name, values) in enumerate(reversed(sides.items())):
         middle = statistics.median(values)
-        ours = name == "ours" or "imports" in title or "workers" in title
+        ours = name in {"ours", "bidding"} or "imports" in title or "workers" in title
         colour = "tab:blue" if ours else "tab:gray"
         axes.barh(place, middle, color=colour)
         axes.plot(values, [place] * len(values), "k|")

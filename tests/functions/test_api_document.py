@@ -10,11 +10,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.generation import GenerationMode
 
+from crawlfleet.adapters.mongo.demands import MongoDemands
 from crawlfleet.edge.routes import ROUTES
 from crawlfleet.wiring.router import router
+from tests.contract.store_cases import nodes_at
 from tests.functions.http import ask, submit
 from tests.functions.letters import dead_letters
 from tests.functions.open_api import Document
+from tests.functions.runs import a_learnt_run
 from tests.functions.seeds import failed_seed
 from tests.functions.shim import wsgi
 from tests.functions.world import default_bizs
@@ -66,7 +69,7 @@ def test_powertools_dispatches_the_same_routes(world, document):
     assert dispatched == set(document.operations)
 
 
-def test_everything_documented_answers(world, document):
+def test_everything_documented_answers(world, document, mongo_uri):
     world.push(default_bizs(), stage={"operators": [world.tenants["acme"]]})
     schedule = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/"]}
     assert ask(world, "PUT", "/v1/docs/schedules/nightly", schedule).status == 200
@@ -77,8 +80,9 @@ def test_everything_documented_answers(world, document):
     [request_id] = submit(world, "https://example.org/")
     segment, key = failed_seed(world)
     values = {"biz": "docs", "id": request_id, "name": "nightly", "segment": segment, "key": key}
-    values["spider"] = "all"
-    values["job"] = "june"
+    with nodes_at(mongo_uri) as nodes:
+        a_learnt_run(MongoDemands(nodes), world.tenants["acme"], "june", "all")
+    values |= {"job": "june", "spider": "all"}
     bodies = {
         "putSpider": {**spider, "priority": 9},
         "offerSeeds": {"seeds": [{"url": "https://example.org/2"}]},

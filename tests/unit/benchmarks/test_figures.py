@@ -59,6 +59,9 @@ def test_the_flat_object_has_exactly_the_agreed_keys():
         "import_ms_consumer",
         "import_ms_scheduler",
         "import_ms_monitor",
+        "assignment_mean_vs_best",
+        "assignment_p95_vs_best",
+        "assignment_makespan_vs_best",
     ]
 
     found = flat(dict.fromkeys([*agreed, "another"], 1.0), {"older": 2.0})

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from crawlfleet.adapters.memory.cancellations import MemoryCancellations
 from crawlfleet.adapters.memory.coverages import MemoryCoverages
 from crawlfleet.adapters.memory.data_queue import MemoryDataQueue
+from crawlfleet.adapters.memory.demands import MemoryDemands
 from crawlfleet.adapters.memory.disowning import MemoryDisowning
 from crawlfleet.adapters.memory.fetcher import MemoryFetcher
 from crawlfleet.adapters.memory.filling import MemoryFilling
@@ -18,6 +19,7 @@ from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
 from crawlfleet.adapters.memory.ledgers import MemoryLedgers
 from crawlfleet.adapters.memory.overview import MemoryOverview
 from crawlfleet.adapters.memory.queue import MemoryQueue
+from crawlfleet.adapters.memory.readings import MemoryReadings
 from crawlfleet.adapters.memory.robots import MemoryRobotsCache
 from crawlfleet.adapters.memory.rules import MemoryRules
 from crawlfleet.adapters.memory.schedules import MemorySchedules
@@ -35,9 +37,11 @@ from crawlfleet.flows.advancing import AdvancingPorts
 from crawlfleet.flows.cancelling import CancellingPorts
 from crawlfleet.flows.ending import EndingPorts
 from crawlfleet.flows.expanding import ExpandingPorts
+from crawlfleet.flows.learning import LearningPorts
 from crawlfleet.flows.outlooking import OutlookPorts
 from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
+from crawlfleet.flows.run_meter import RunPorts
 from crawlfleet.flows.scaling import ScalingPorts
 from crawlfleet.flows.seeding import SeedingPorts
 from crawlfleet.flows.staffing import StaffingPorts
@@ -214,6 +218,8 @@ class World:
         self.robots = MemoryRobotsCache(clock=self.clock)
         self.coverages = MemoryCoverages()
         self.visits = MemoryVisits()
+        self.demands = MemoryDemands()
+        self.readings = MemoryReadings()
         self.seeds = MemorySeeds(clock=self.clock)
         self.seed_filter = MemorySeedFilter()
         self.data = MemoryDataQueue()
@@ -340,6 +346,7 @@ class World:
             "store": self.store,
             "ledgers": self.ledgers,
             "cancellations": self.cancellations,
+            "learning": LearningPorts(demands=self.demands, warn=self.warn),
             "warn": self.warn,
         }
         return CancellingPorts(**(ports | changes))  # type: ignore[arg-type]
@@ -356,6 +363,7 @@ class World:
             "ledgers": self.ledgers,
             "seeds": self.seeds,
             "store": self.store,
+            "learning": LearningPorts(demands=self.demands, warn=self.warn),
             "warn": self.warn,
         }
         return EndingPorts(**(ports | changes))  # type: ignore[arg-type]
@@ -392,6 +400,7 @@ class World:
             "draining": self.draining(),
             "cancelling": self.cancelling(),
             "advancing": self.advancing(),
+            "runs": RunPorts(readings=self.readings, demands=self.demands),
             "clock": self.clock,
             "remaining": lambda: 600.0,
             "jitter": lambda: 1.0,

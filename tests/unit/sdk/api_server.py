@@ -47,6 +47,8 @@ class ApiServer:
         self.trials = Trials()
         self.platform = Platform()
         self.incidents: list[dict[str, Any]] = []
+        self.demands: list[dict[str, Any]] = []
+        self.runs: dict[str, dict[str, Any]] = {}
         #: What was answered under each idempotency key, and the body it was for.
         self.keys: dict[str, tuple[bytes, Any]] = {}
         self.page = 1000
@@ -131,6 +133,8 @@ class ApiServer:
                 return self.dead_letters(method, rest, call)
             case ("GET", "ledger"):
                 return 200, self.findings.account(self.requests, call.params.get("job"))
+            case ("GET", "demands", *rest) | ("GET", "jobs", *rest, "run"):
+                return self.of_runs(rest, call)
             case (method, "jobs", *rest):
                 return self.jobs.answer(method, rest, call)
             case (method, "seeds", *rest):
@@ -148,6 +152,15 @@ class ApiServer:
             case ("GET", "workers"):
                 return 200, {"workers": self.findings.workers}
         return 404, problem("not-found", 404, "no such path")
+
+    def of_runs(self, rest: list[str], call: Call) -> tuple[int, Any]:
+        if not rest:
+            items, cursor, more = self.cut(self.demands, call.params)
+            return 200, {"demands": items, "cursor": cursor, "more": more}
+        if rest[0] in self.runs:
+            return 200, self.runs[rest[0]]
+        found = [one for one in self.demands if one["spider"] == rest[0]]
+        return (200, found[0]) if found else (404, problem("not-found", 404, "none such"))
 
     def of_seeds(self, method: str, rest: list[str], call: Call) -> tuple[int, Any]:
         match (method, *rest):

@@ -12,7 +12,7 @@ from crawlfleet.cli.console import draw, emit, moment, table
 from crawlfleet.cli.failures import Exit
 
 if TYPE_CHECKING:
-    from crawlfleet.sdk import Client, Run, Schedule
+    from crawlfleet.sdk import Client, NextRun, Schedule
 
 
 @click.group()
@@ -325,7 +325,7 @@ def _what(found: "Schedule") -> str:
     return f"{found.rule} on {pages}"
 
 
-def _when(each: "Run") -> tuple[str, str, str]:
+def _when(each: "NextRun") -> tuple[str, str, str]:
     way = "forward" if each.shift_seconds > 0 else "back"
     shift = f"{way} by {abs(each.shift_seconds) / 60:g} min" if each.shift_seconds else ""
     return each.local_at.isoformat(sep=" "), moment(each.at), shift

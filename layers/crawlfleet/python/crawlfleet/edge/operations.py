@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Protocol
 
+from crawlfleet.edge.demand_operations import DemandOperations
 from crawlfleet.edge.incident_operations import IncidentOperations
 from crawlfleet.edge.job_operations import JobOperations
 from crawlfleet.edge.schedule_operations import ScheduleOperations
@@ -68,6 +69,7 @@ class Changes(Protocol):
 
 
 class Operations(
+    DemandOperations,
     IncidentOperations,
     SeedOperations,
     SpiderOperations,

@@ -16,6 +16,7 @@ from aws_lambda_powertools.event_handler.exceptions import NotFoundError as NoRo
 
 from crawlfleet.edge import inputs, views
 from crawlfleet.edge.answers import JSON, page_of, problem_of, shown
+from crawlfleet.edge.demands import DemandCalls
 from crawlfleet.edge.fleet import FleetCalls
 from crawlfleet.edge.incidents import IncidentCalls
 from crawlfleet.edge.insight import InsightCalls
@@ -48,6 +49,7 @@ class RestApi(
     FleetCalls,
     JobCalls,
     ScheduleCalls,
+    DemandCalls,
 ):
     """The API over its operations.
 

@@ -11,6 +11,7 @@ from crawlfleet.edge import (
     views,
     visit_views,
 )
+from crawlfleet.edge.demand_routes import DEMAND_ROUTES
 from crawlfleet.edge.incident_routes import INCIDENT_ROUTES
 from crawlfleet.edge.inputs import (
     IDEMPOTENCY_KEY,
@@ -290,6 +291,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *SPIDER_ROUTES,
     *JOB_ROUTES,
     *INCIDENT_ROUTES,
+    *DEMAND_ROUTES,
     Route(
         operation="getHealth",
         method="GET",

@@ -1,15 +1,21 @@
-"""What a worker tells beside outcomes: phases, field coverage, what it saw of hosts."""
+"""What a worker tells beside outcomes: phases, field coverage, what it saw of hosts, runs."""
 
+import asyncio
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from crawlfleet.flows.courtesy import Courtesy
 from crawlfleet.flows.passages import Threaded
 from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.reading import Reading
+from crawlfleet.flows.run_meter import RunMeter
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.harvest import Coverage
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.worker import WorkReport
+
+#: How often it is looked whether what runs take is to be read, or told.
+METER_SECONDS: Final = 0.5
 
 
 class Account:
@@ -20,6 +26,7 @@ class Account:
         phases: How long what took.
         reading: What was found of fields.
         courtesy: What was seen of hosts.
+        meter: What jobs' runs have taken.
         report: The worker's own.
         threaded: Calls a part without stopping the event loop.
         safely: Calls something whose failure must not stop the work.
@@ -31,6 +38,7 @@ class Account:
         phases: Phases,
         reading: Reading,
         courtesy: Courtesy,
+        meter: RunMeter,
         report: WorkReport,
         threaded: Threaded,
         safely: Callable[..., None],
@@ -39,6 +47,7 @@ class Account:
         self._phases = phases
         self._reading = reading
         self._courtesy = courtesy
+        self._meter = meter
         self._report = report
         self._threaded = threaded
         self._safely = safely
@@ -65,6 +74,28 @@ class Account:
             self._ports.warn("what was seen of hosts could not be told yet", error)
             untold = reports
         self._courtesy.keep(untold)
+
+    async def meter(self) -> None:
+        """Read what runs take, and tell it, for ever.
+
+        Not the keeper's: where the home node is slow to answer leases are renewed all the same.
+        """
+        while True:
+            await asyncio.sleep(METER_SECONDS)
+            await self.tell_runs()
+
+    async def tell_runs(self, *, last: bool = False) -> None:
+        """Tell what jobs have taken here; what could not be told is told the next time."""
+        self._meter.tick()
+        parts = self._meter.take(last=last)
+        if not parts:
+            return
+        try:
+            now = self._ports.clock()
+            await self._threaded(self._ports.runs.demands.add_run, parts, now)
+        except Exception as error:  # noqa: BLE001  whatever it is, the work goes on
+            self._ports.warn("what runs have taken could not be told yet", error)
+            self._meter.keep(parts)
 
     def _add_phases(self, phases: Mapping[Lane, Mapping[str, float]]) -> None:
         for lane, seconds in phases.items():

@@ -18,6 +18,7 @@ from crawlfleet.flows.passages import NoTurnError, Passages
 from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.reading import Reading
 from crawlfleet.flows.work_ports import WorkPorts
+from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Answer, Dead, Outcome, Page, Retry
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.policy.recrawl import NOT_MODIFIED
@@ -36,6 +37,7 @@ class Attempts:
         courtesy: Is told how hosts answer.
         reading: Reads pages.
         ours: Whether a held request is still this worker's; asked before its page is.
+        arrived: Is told of each page, for the account of its job's run.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Attempts:
         courtesy: Courtesy,
         reading: Reading,
         ours: Callable[[Held], Awaitable[bool]],
+        arrived: Callable[[Lane, str | None, Page], None],
     ) -> None:
         self._ports = ports
         self._report = report
@@ -55,6 +58,7 @@ class Attempts:
         self._courtesy = courtesy
         self._reading = reading
         self._ours = ours
+        self._arrived = arrived
 
     async def attempt(self, held: Held) -> Outcome | Waiting:
         """Download and read one request: every failure becomes an outcome.
@@ -119,6 +123,7 @@ class Attempts:
         self._phases.add(held.lane, "fetch", page.seconds)
         self._phases.add(held.lane, "wait", max(0.0, waited))
         self._report.bytes += len(page.body)
+        self._arrived(held.lane, held.claim.request.job, page)
         self._report.saved += page.status == NOT_MODIFIED
         return page
 

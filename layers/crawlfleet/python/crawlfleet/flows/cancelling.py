@@ -15,6 +15,7 @@ from typing import Final
 
 from crawlfleet.errors import ConflictError, CrawlfleetError, NotFoundError
 from crawlfleet.flows.configuration import biz_of
+from crawlfleet.flows.learning import LearningPorts, learn_run
 from crawlfleet.model.biz import Tree
 from crawlfleet.model.job import ENDED, Job, JobState
 from crawlfleet.policy.cancelling import counts_of, is_over
@@ -45,6 +46,7 @@ class CancellingPorts:
     store: RequestStore
     ledgers: Ledgers
     cancellations: Cancellations
+    learning: LearningPorts
     warn: Callable[[str, Exception], None]
 
 
@@ -147,6 +149,8 @@ def _sweep(
         return False
     ledger = ports.ledgers.totals(lane, biz, now, job.name)
     if is_over(found, ledger):
-        return ports.jobs.end(found, JobState.CANCELLED, counts_of(found, ledger), now)
+        counts = counts_of(found, ledger)
+        learn_run(ports.learning, found, counts, now)
+        return ports.jobs.end(found, JobState.CANCELLED, counts, now)
     ports.jobs.look(found, now, again_at=now + SOON)
     return False

@@ -4,8 +4,8 @@ A job that has made all of its tasks is done when none of those that carry its n
 own, and those that its pages lead to. Links are seeds before the outcome of their page is stored,
 so what is yet to become a task is known when the last one ends: an open seed of the job's keeps it.
 
-What has ended stays so. A dead letter of such a job that is replayed is worked on, and the job's
-ledger shows it; its state and its counts are those of the end.
+What has ended stays so unless its dead letters are tried again as a job's. A single one that is
+replayed is worked on, and the job's ledger shows it; its state and counts are those of the end.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from typing import Final
 
 from crawlfleet.errors import ConfigError, RejectedError, UnknownBizError
 from crawlfleet.flows.configuration import biz_of
+from crawlfleet.flows.learning import LearningPorts, learn_run
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.job import Job, JobState
 from crawlfleet.model.lane import Lane
@@ -38,6 +39,7 @@ class EndingPorts:
     ledgers: Ledgers
     seeds: SeedStore
     store: RequestStore
+    learning: LearningPorts
     warn: Callable[[str, Exception], None]
 
 
@@ -74,7 +76,9 @@ def _look(ports: EndingPorts, tree: Tree, job: Job, now: datetime) -> bool:
             # Seeds may have become tasks, and those have ended, since it was read.
             ledger = ports.ledgers.totals(lane, biz, now, job.name)
             if ledger.open <= 0:
-                return ports.jobs.end(job, JobState.DONE, counts_of(job, ledger), now)
+                counts = counts_of(job, ledger)
+                learn_run(ports.learning, job, counts, now)
+                return ports.jobs.end(job, JobState.DONE, counts, now)
     except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
         trouble, wait = _trouble(error), after_trouble(job.troubles)
         if not isinstance(error, RejectedError):

@@ -44,6 +44,7 @@ from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.placing import Placing
 from crawlfleet.flows.reading import Pace, Reading
 from crawlfleet.flows.robots import RobotsBook
+from crawlfleet.flows.run_meter import RunMeter
 from crawlfleet.flows.settling import SETTLED_LANES, Settler
 from crawlfleet.flows.sowing import Sower
 from crawlfleet.flows.staffing import replace_missing
@@ -75,8 +76,8 @@ CARD_HOSTS: Final = 200
 ACCOUNT_SECONDS: Final = 5.0
 
 #: Calls of the parts that run at once beside: lease and claim, renew, account, watch, recover,
-#: sow, drain, advance, muster, heed, cancel.
-THREADS: Final = SETTLED_LANES + 11
+#: sow, drain, advance, muster, heed, cancel, tell of runs.
+THREADS: Final = SETTLED_LANES + 12
 
 #: What a request's timeline says of the worker that stopped because of this.
 _WHY_HANDED_BACK: Final = {
@@ -158,6 +159,7 @@ class Worker:
             self._threaded,
             ports.warn,
         )
+        self._meter = RunMeter(ports.runs.readings, worker, ports.clock, ports.runs.idle)
         self._reading = Reading(ports, Pace(self._holding, self._phases), self._threaded)
         self._passages = Passages(ports.config, self._courtesy, self._robots, self._threaded)
         self._attempts = Attempts(
@@ -168,12 +170,14 @@ class Worker:
             self._courtesy,
             self._reading,
             self._ownership.still,
+            self._meter.arrived,
         )
         self._account = Account(
             ports,
             self._phases,
             self._reading,
             self._courtesy,
+            self._meter,
             self._report,
             self._threaded,
             self._safely,
@@ -222,6 +226,7 @@ class Worker:
             asyncio.create_task(self._repeatedly(chores.DRAIN_SECONDS, self._chores.drain)),
             asyncio.create_task(self._repeatedly(chores.ADVANCE_SECONDS, self._chores.advance)),
             asyncio.create_task(self._mustered()),
+            asyncio.create_task(self._account.meter()),
         ]
         try:
             why = self._report.stopped_because = await self._feeder()
@@ -237,6 +242,7 @@ class Worker:
             await self._hand_back(self._holding.all(), "handed back: the worker ends")
             await self._account.tell_hosts(last=True)
             await self._account.write()
+            await self._account.tell_runs(last=True)
             await self._call(self._chores.end)
             await self._threaded(self._heart.stop)
             await self._call(self._ports.workers.leave, self._id)
@@ -293,7 +299,10 @@ class Worker:
         while (held := await self._turns.ready.get()) is not None:
             try:
                 if self._holding.start(held):
-                    attempt = self._tempo.timed(held.lane, self._attempts.attempt(held))
+                    metered = self._meter.during(
+                        held.lane, held.claim.request.job, self._attempts.attempt(held)
+                    )
+                    attempt = self._tempo.timed(held.lane, metered)
                     end = await self._stopper.run(held, attempt)
                     if end is None:
                         self._holding.drop(held)  # its job was cancelled, or it is another's

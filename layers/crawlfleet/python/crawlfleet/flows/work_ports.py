@@ -7,6 +7,7 @@ from crawlfleet.flows.advancing import AdvancingPorts
 from crawlfleet.flows.cancelling import CancellingPorts
 from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
+from crawlfleet.flows.run_meter import RunPorts
 from crawlfleet.flows.seeding import SeedingPorts
 from crawlfleet.flows.staffing import StaffingPorts
 from crawlfleet.model.pool import MAIN_POOL
@@ -58,6 +59,7 @@ class WorkPorts:
     draining: DrainPorts
     cancelling: CancellingPorts
     advancing: AdvancingPorts
+    runs: RunPorts
     clock: Clock
     remaining: Callable[[], float]
     jitter: Callable[[], float]

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from crawlfleet.model.alarms import AlarmLimits, BizThresholds, Thresholds
+from crawlfleet.model.bidding import BiddingTerms
 from crawlfleet.model.document import (
     Count,
     DatabaseName,
@@ -254,6 +255,7 @@ class Stage(Document, frozen=True, kw_only=True):
     ``pools`` are kinds of workers beside the usual one, by the names that the infrastructure has
     given them; ``fleet`` is the usual one's. ``capacity`` bounds what tenants may state that they
     need.
+    With ``bidding`` a job waits for a worker that it suits; without it any worker takes it.
     """
 
     home_node: Slug = "main"
@@ -273,6 +275,7 @@ class Stage(Document, frozen=True, kw_only=True):
     operators: Annotated[tuple[Slug, ...], Meta(max_length=64)] = ()
     pools: Annotated[dict[Slug, PoolLimits], Meta(max_length=MOST_POOLS)] = {}
     capacity: CapacityLimits = CapacityLimits()
+    bidding: BiddingTerms | None = None
 
 
 class Tree(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,12 +23,21 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     bandwidth_max: float = 0.0
 
 
+class Peak(msgspec.Struct, frozen=True, kw_only=True):
+    """The highest that one run took of each resource."""
+
+    memory: float = 0.0
+    cpu: float = 0.0
+    bandwidth: float = 0.0
+
+
 class JobDemand(msgspec.Struct, frozen=True, kw_only=True):
     """What the runs of a spider have taken so far: ``usage`` is their average, weighted by runs.
 
-    The maxima are those of all runs. ``runs`` 0 is a spider that never ran, whose demand is
-    nothing: only latency and speed decide about it. ``spider`` is what is learnt for: a kept
-    spider's name, or that of a rule whose jobs have none.
+    The maxima are those of the latest runs, whose ``peaks`` are kept for that, the newest last
+    (policy.demand). ``runs`` 0 is a spider that never ran, whose demand is nothing: only latency
+    and speed decide about it. ``spider`` is what is learnt for: a kept spider's name, or that of a
+    rule whose jobs have none.
     """
 
     tenant: str
@@ -36,6 +45,7 @@ class JobDemand(msgspec.Struct, frozen=True, kw_only=True):
     spider: str
     runs: int = 0
     usage: Usage = Usage()
+    peaks: tuple[Peak, ...] = ()
     measured_at: datetime | None = None
 
 

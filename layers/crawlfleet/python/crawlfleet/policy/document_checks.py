@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+import msgspec
+
 from crawlfleet.errors import Problem
 from crawlfleet.model.biz import Biz, Stage
 from crawlfleet.model.needs import Needs
@@ -49,6 +51,8 @@ def stage_problems(stage: Stage) -> Iterator[Problem]:
         yield from _host_problems(join("host_limits", host), limits)
     if stage.default_proxies is not None and stage.default_proxies not in stage.proxies:
         yield Problem("default_proxies", f"{stage.default_proxies} is none of proxies")
+    if stage.bidding is not None and not any(msgspec.structs.astuple(stage.bidding.weights)):
+        yield Problem("bidding.weights", "are all 0: nothing would decide who gets a job")
 
 
 def needs_problems(needs: Needs | None) -> Iterator[Problem]:

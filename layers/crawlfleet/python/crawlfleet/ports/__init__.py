@@ -9,6 +9,7 @@ returned.
 from crawlfleet.ports.account import DeadLetters, Journal, Ledgers, SubmissionKeys
 from crawlfleet.ports.board import JobBoard
 from crawlfleet.ports.cancelling import Cancellations, Heard
+from crawlfleet.ports.demands import DemandStore
 from crawlfleet.ports.harvest import Bizs, Coverages, DataQueue, Validator
 from crawlfleet.ports.hosts import Hosts, RobotsCache, RobotsCopy
 from crawlfleet.ports.ids import IdSource, WorkerNumbers
@@ -24,6 +25,7 @@ from crawlfleet.ports.queue import (
     Watch,
     Workers,
 )
+from crawlfleet.ports.readings import Readings, Taken
 from crawlfleet.ports.reopening import JobReopening, JobStates
 from crawlfleet.ports.seeds import SeedFilter, SeedStore
 from crawlfleet.ports.staffing import ConcurrencyLimit, Outlook, Staffing, Ticks
@@ -43,6 +45,7 @@ __all__ = [
     "Coverages",
     "DataQueue",
     "DeadLetters",
+    "DemandStore",
     "Disowning",
     "Errand",
     "Executors",
@@ -69,6 +72,7 @@ __all__ = [
     "ProbeBook",
     "Prober",
     "QueueFilling",
+    "Readings",
     "RequestQueue",
     "RequestStore",
     "RobotsCache",
@@ -82,6 +86,7 @@ __all__ = [
     "SpiderStore",
     "Staffing",
     "SubmissionKeys",
+    "Taken",
     "Ticks",
     "Trials",
     "Validator",

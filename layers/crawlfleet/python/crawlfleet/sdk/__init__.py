@@ -23,6 +23,7 @@ from crawlfleet.errors import (
 )
 from crawlfleet.sdk.address import Address, find_address
 from crawlfleet.sdk.client import Client
+from crawlfleet.sdk.demands import Amount, Demand, Run, Usage
 from crawlfleet.sdk.faults import (
     ApiError,
     CallTooLargeError,
@@ -78,7 +79,7 @@ from crawlfleet.sdk.results import (
     Submitted,
     TimelineEvent,
 )
-from crawlfleet.sdk.schedules import Outcome, Run, Schedule, StartedJob
+from crawlfleet.sdk.schedules import NextRun, Outcome, Schedule, StartedJob
 from crawlfleet.sdk.seeds import Seed, SeedOffer, Seeds, SegmentTotals
 from crawlfleet.sdk.spiders import Spider, SpiderVersion
 from crawlfleet.sdk.transport import Retries, Timeouts
@@ -86,6 +87,7 @@ from crawlfleet.sdk.trials import FetchedPage, FetchFailure, FollowedLink, Tried
 
 __all__ = [
     "Address",
+    "Amount",
     "ApiError",
     "BacklogFullError",
     "BizState",
@@ -97,6 +99,7 @@ __all__ = [
     "CrawlfleetError",
     "DeadLetter",
     "DeadLetters",
+    "Demand",
     "Entry",
     "Explanation",
     "FetchFailure",
@@ -115,6 +118,7 @@ __all__ = [
     "JobProgress",
     "KeyReusedError",
     "Ledger",
+    "NextRun",
     "NoApiError",
     "NotFoundError",
     "NotOperatorError",
@@ -163,6 +167,7 @@ __all__ = [
     "UnreachableError",
     "Unread",
     "UrlExplanation",
+    "Usage",
     "Visit",
     "VisitTotals",
     "WaitTimeoutError",

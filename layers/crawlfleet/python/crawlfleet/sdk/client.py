@@ -8,6 +8,7 @@ from typing import Any, Self, overload
 from crawlfleet import __version__
 from crawlfleet.errors import ConflictError
 from crawlfleet.sdk.address import find_address
+from crawlfleet.sdk.demands import DemandCalls
 from crawlfleet.sdk.findings import (
     CoverageAnswer,
     Explanation,
@@ -58,6 +59,7 @@ class Client(
     TrialCalls,
     IncidentCalls,
     JobCalls,
+    DemandCalls,
 ):
     """A client of one Crawlfleet API.
 

@@ -59,7 +59,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     last_outcome: Outcome | None = None
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class NextRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run to come: ``fire_at`` by the cron line, ``at`` and ``local_at`` with the jitter.
 
     ``shift_seconds`` is by how much clocks there are put forward (back, below 0) before it.
@@ -91,7 +91,7 @@ class RunsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The next runs, as they travel."""
 
     time_zone: str = "UTC"
-    runs: tuple[Run, ...]
+    runs: tuple[NextRun, ...]
 
 
 class _Versions(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,7 +196,7 @@ class ScheduleCalls(Calls):
         path = path_of(biz, "schedules", name, "run")
         return self._read(self._transport.call("POST", path, headers=headers), StartedJob)
 
-    def schedule_runs(self, biz: str, name: str, count: int = 5) -> list[Run]:
+    def schedule_runs(self, biz: str, name: str, count: int = 5) -> list[NextRun]:
         """The next runs of a schedule, up to 50; of one that is paused, those it misses.
 
         Raises:
@@ -214,7 +214,7 @@ class ScheduleCalls(Calls):
         jitter_seconds: int = 0,
         name: str | None = None,
         count: int = 5,
-    ) -> list[Run]:
+    ) -> list[NextRun]:
         """When a schedule would run next, up to 50 times; nothing is kept.
 
         ``name`` is what it would be called: its jitter depends on it.

@@ -1,8 +1,10 @@
 """The ports of cancelling jobs, which the router, the scheduler and every worker have."""
 
+from crawlfleet.adapters.mongo.demands import MongoDemands
 from crawlfleet.adapters.mongo.jobs import MongoJobs
 from crawlfleet.adapters.redis_queue.cancellations import RedisCancellations
 from crawlfleet.flows.cancelling import CancellingPorts
+from crawlfleet.flows.learning import LearningPorts
 from crawlfleet.wiring.parts import Parts
 
 
@@ -13,5 +15,6 @@ def cancelling_ports(parts: Parts) -> CancellingPorts:
         store=parts.store,
         ledgers=parts.ledgers,
         cancellations=RedisCancellations(parts.redis),
+        learning=LearningPorts(demands=MongoDemands(parts.nodes), warn=parts.warn),
         warn=parts.warn,
     )

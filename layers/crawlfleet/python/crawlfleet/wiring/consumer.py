@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.adapters.http_fetcher import AiohttpFetcher
+from crawlfleet.adapters.mongo.demands import MongoDemands
 from crawlfleet.adapters.mongo.rules import MongoRules
 from crawlfleet.adapters.mongo.visits import MongoVisits
 from crawlfleet.adapters.redis_queue.clock import ServerClock
@@ -24,6 +25,7 @@ from crawlfleet.executors.applying import SpiderExecutors
 from crawlfleet.extract import RuleExtractor
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.processing import DrainPorts
+from crawlfleet.flows.run_meter import RunPorts
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.worker import WorkReport
@@ -33,6 +35,7 @@ from crawlfleet.wiring.jobs import advancing_ports
 from crawlfleet.wiring.parts import Parts
 from crawlfleet.wiring.process import keep_memory
 from crawlfleet.wiring.readers import REGISTRY, carry_spiders, check_reader
+from crawlfleet.wiring.readings import machine_readings
 from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
 from crawlfleet.wiring.seeding import seeding_ports
 from crawlfleet.wiring.staffing import staffing_ports
@@ -87,6 +90,7 @@ class Consumer:
         )
         self._staffing = staffing_ports(parts)
         self._cancelling = cancelling_ports(parts)
+        self._runs = RunPorts(readings=machine_readings(parts), demands=MongoDemands(parts.nodes))
         self._clock = ServerClock(parts.redis)
 
     def _read_secret(self, name: str) -> str:
@@ -157,6 +161,7 @@ class Consumer:
                 draining=self._draining,
                 cancelling=self._cancelling,
                 advancing=self._advancing,
+                runs=self._runs,
                 clock=self._clock,
                 remaining=remaining,
                 jitter=random.random,

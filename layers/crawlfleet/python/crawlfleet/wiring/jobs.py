@@ -1,9 +1,11 @@
 """The ports of jobs that go on, which every worker and the scheduler have."""
 
+from crawlfleet.adapters.mongo.demands import MongoDemands
 from crawlfleet.adapters.mongo.jobs import MongoJobs
 from crawlfleet.flows.advancing import AdvancingPorts
 from crawlfleet.flows.ending import EndingPorts
 from crawlfleet.flows.expanding import ExpandingPorts
+from crawlfleet.flows.learning import LearningPorts
 from crawlfleet.flows.submission import SubmissionPorts
 from crawlfleet.ports import SeedStore, Watch
 from crawlfleet.wiring.parts import Parts
@@ -18,10 +20,16 @@ def advancing_ports(
     """
     jobs = MongoJobs(parts.nodes)
     warn = submission.warn
+    learning = LearningPorts(demands=MongoDemands(parts.nodes), warn=warn)
     return AdvancingPorts(
         expanding=ExpandingPorts(jobs=jobs, submission=submission),
         ending=EndingPorts(
-            jobs=jobs, ledgers=parts.ledgers, seeds=seeds, store=parts.store, warn=warn
+            jobs=jobs,
+            ledgers=parts.ledgers,
+            seeds=seeds,
+            store=parts.store,
+            learning=learning,
+            warn=warn,
         ),
         watch=watch,
         warn=warn,

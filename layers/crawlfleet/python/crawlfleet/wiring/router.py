@@ -22,6 +22,7 @@ from crawlfleet.model.totals import Stats
 from crawlfleet.model.worker import WorkerStatus
 from crawlfleet.policy.tenancy import tenant_of
 from crawlfleet.settings import Need, Settings
+from crawlfleet.wiring.demand_operations import RouterDemands
 from crawlfleet.wiring.fleet_operations import RouterFleet
 from crawlfleet.wiring.job_operations import RouterJobs
 from crawlfleet.wiring.parts import Parts, now
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
     from crawlfleet.model.trial import TrialWanted, Tried
 
 
-class RouterOperations(RouterSeeds, RouterFleet, RouterSchedules, RouterSpiders, RouterJobs):
+class RouterOperations(
+    RouterSeeds, RouterFleet, RouterSchedules, RouterSpiders, RouterJobs, RouterDemands
+):
     """edge.rest.Operations: each call is a flow, given the configuration in force and the time.
 
     What few calls are about is imported by them: cron lines and time zones cost a cold start.

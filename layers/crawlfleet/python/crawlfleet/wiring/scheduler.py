@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.adapters.emf import EmfMetrics
+from crawlfleet.adapters.mongo.demands import MongoDemands
 from crawlfleet.adapters.mongo.jobs import MongoJobs
 from crawlfleet.adapters.mongo.schedules import MongoSchedules
 from crawlfleet.adapters.mongo.spiders import MongoSpiders
@@ -26,6 +27,7 @@ from crawlfleet.errors import NoConfigurationError
 from crawlfleet.flows.advancing import advance
 from crawlfleet.flows.cancelling import ROUND_SECONDS, cancel_jobs
 from crawlfleet.flows.firing import FiringPorts
+from crawlfleet.flows.learning import LearningPorts, learn_due
 from crawlfleet.flows.outlooking import OutlookPorts
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.recrawling import RecrawlPorts, resubmit_due
@@ -92,6 +94,7 @@ class Scheduler:
         self._recovery = replace(recovery_ports(parts), warn=warn)
         self._cancelling = replace(cancelling_ports(parts), warn=warn)
         self._hosts = RedisHosts(parts.redis)
+        self._learning = LearningPorts(demands=MongoDemands(parts.nodes), warn=warn)
         self._strays = StrayPorts(
             bizs=RedisBizs(parts.redis),
             data=self._data,
@@ -208,6 +211,8 @@ class Scheduler:
             recovered = recover(self._recovery, tree, name, self._clock(), time_left)
             done |= {"requeued": recovered.requeued, "expired": recovered.expired}
             done |= {"orphans": recovered.orphans, "corrected": recovered.corrected}
+        with faults.within(TickPart.RECOVERY, "what runs have taken could not be learnt"):
+            done["learnt"] = learn_due(self._learning, now(), time_left)
         if any(done.get(what) for what in _CHANGES) and time_left() > SCALING_SECONDS:
             self._staff(done)
         done["faults"] = faults.counts.total()

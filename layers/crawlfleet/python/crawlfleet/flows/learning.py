@@ -1,0 +1,156 @@
+"""What a run took becomes what its spider is known to take (SPEC.md B3, B10).
+
+A job's end only writes its run down: the workers have measured it, and the last of what they have
+seen may still be under way. Some seconds later whoever comes first closes the run, and the demand
+has it once, whatever is called twice, late or at once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from crawlfleet.errors import NotFoundError
+from crawlfleet.flows.configuration import biz_of
+from crawlfleet.model.biz import Tree
+from crawlfleet.model.job import Job, JobState
+from crawlfleet.model.run import RunFigures, RunRecord
+from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.model.usage import JobDemand
+from crawlfleet.policy.demand import learn
+from crawlfleet.policy.runs import usage_of
+from crawlfleet.ports import DemandStore
+
+#: Workers have told by then what they have measured of a job that has ended (flows.run_meter).
+GRACE: Final = timedelta(seconds=30)
+#: Runs of one tenant that are closed before it is the next one's turn.
+BATCH: Final = 50
+#: So often others may have learnt from another run at the same moment.
+_TRIES: Final = 20
+_CUT_SHORT: Final = frozenset({JobState.CANCELLING, JobState.CANCELLED, JobState.UNPLACED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningPorts:
+    """What learning needs of the world; ``warn`` is told what is wrong but not fatal."""
+
+    demands: DemandStore
+    warn: Callable[[str, Exception], None]
+
+
+def spider_of(job: Job) -> str:
+    """What is learnt from a job's run: its kept spider, or its rule where it has none."""
+    return job.spider or job.rule
+
+
+def learn_run(ports: LearningPorts, job: Job, counts: dict[str, int], now: datetime) -> None:
+    """A job ends: have its run closed, and learnt from, as soon as all of it is told.
+
+    To be called before the job is marked as ended: whoever dies in between calls again.
+    """
+    ports.demands.end_run(
+        RunRecord(
+            tenant=job.tenant,
+            biz=job.biz,
+            job=job.name,
+            spider=spider_of(job),
+            counts=counts,
+            is_whole=job.state not in _CUT_SHORT,
+            started_at=job.created_at,
+            ended_at=from_ms(to_ms(now)),
+        )
+    )
+
+
+def learn_due(ports: LearningPorts, now: datetime, time_left: Callable[[], float]) -> int:
+    """Close the runs whose workers have had their time; returns how many.
+
+    Tenants in turns, so that one whose jobs are thousands does not keep others from being learnt
+    of. What there is no time for is for the next call.
+    """
+    before, closed = now - GRACE, 0
+    tenants = ports.demands.tenants_to_learn(before)
+    while tenants and time_left() > 0:
+        waiting = []
+        for tenant in tenants:
+            before_these = closed
+            for run in ports.demands.to_learn(tenant, before, BATCH):
+                if time_left() <= 0:
+                    return closed
+                try:
+                    closed += _close(ports.demands, run, now)
+                except Exception as error:  # noqa: BLE001  one run must not keep the others
+                    ports.warn(f"the run of job {run.job} could not be learnt from", error)
+            if closed - before_these == BATCH:
+                waiting.append(tenant)
+        tenants = waiting
+    return closed
+
+
+def _close(demands: DemandStore, run: RunRecord, now: datetime) -> bool:
+    figures = demands.measured(run.tenant, run.biz, run.job)
+    to_learn = run.is_whole and figures.seconds > 0
+    at = from_ms(to_ms(now))
+    whole = replace(run, figures=figures, learnt_at=at if to_learn else None, closed=True)
+    for _ in range(_TRIES):
+        known = demand_of(demands, run.tenant, run.biz, run.spider)
+        learnt = replace(learn(known, usage_of(figures)), measured_at=at) if to_learn else None
+        if demands.close_run(whole, known, learnt):
+            return True
+        standing = demands.run(run.tenant, run.biz, run.job)
+        if standing is None or standing.closed:
+            return False
+    return False  # so many others learn of this spider that it is left to the next call
+
+
+def demand_of(demands: DemandStore, tenant: str, biz: str, spider: str) -> JobDemand:
+    """What the spider is known to take: nothing, after no runs, where it never ran."""
+    known = demands.get(tenant, biz, spider)
+    return known or JobDemand(tenant=tenant, biz=biz, spider=spider)
+
+
+def get_demand(demands: DemandStore, tree: Tree, tenant: str, biz: str, spider: str) -> JobDemand:
+    """What a spider's runs have taken.
+
+    Raises:
+        UnknownBizError: the tenant has no such biz.
+        NotFoundError: nothing was measured of it.
+    """
+    biz_of(tree, tenant, biz)
+    known = demands.get(tenant, biz, spider)
+    if known is None:
+        raise NotFoundError(f"nothing was learnt of a spider or rule called {spider[:64]!r} yet")
+    return known
+
+
+def list_demands(
+    demands: DemandStore, tree: Tree, tenant: str, biz: str, after: str | None, limit: int
+) -> list[JobDemand]:
+    """What the spiders of a biz have taken, by name.
+
+    Raises:
+        UnknownBizError: the tenant has no such biz.
+    """
+    biz_of(tree, tenant, biz)
+    return demands.of_biz(tenant, biz, after, limit)
+
+
+def get_run(demands: DemandStore, tree: Tree, tenant: str, biz: str, name: str) -> RunRecord:
+    """What a job's run took; of one that goes on, what its workers have told up to now.
+
+    Raises:
+        UnknownBizError: the tenant has no such biz.
+        NotFoundError: nothing was measured of such a job yet, or its run was forgotten.
+    """
+    biz_of(tree, tenant, biz)
+    run = demands.run(tenant, biz, name)
+    if run is not None and run.closed:
+        return run
+    figures = demands.measured(tenant, biz, name)
+    if run is not None:
+        return replace(run, figures=figures)
+    if figures == RunFigures():
+        raise NotFoundError(f"nothing was measured of a job called {name[:64]!r} yet")
+    return RunRecord(tenant=tenant, biz=biz, job=name, figures=figures, started_at=figures.began_at)

@@ -1,0 +1,92 @@
+"""What a job takes of its workers: measured by the real consumer, shown, learnt once."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pymongo
+
+from crawlfleet import names
+from crawlfleet.adapters.mongo.demands import MongoDemands
+from crawlfleet.flows.learning import GRACE, LearningPorts, learn_run
+from crawlfleet.model.job import Job, JobState
+from crawlfleet.model.start import Start
+from tests.contract.store_cases import nodes_at
+from tests.functions.http import ask, submit
+from tests.functions.test_recrawl import an_edition
+
+TICK = json.loads((Path(__file__).parents[2] / "events/scheduler/tick.json").read_text())["event"]
+
+
+def end(tenant: str, name: str, mongo_uri: str, ended: datetime) -> None:
+    """What the end of a job does of it."""
+    job = Job(
+        tenant=tenant,
+        biz="docs",
+        name=name,
+        state=JobState.RUNNING,
+        rule="page",
+        rule_version="v1",
+        start=Start(urls=("https://a.example/",)),
+        size=1,
+        created_at=ended - timedelta(minutes=1),
+        by="api",
+    )
+    with nodes_at(mongo_uri) as nodes:
+        ports = LearningPorts(demands=MongoDemands(nodes), warn=lambda *_: None)
+        learn_run(ports, job, {"done": 2}, ended)
+
+
+def test_a_run_is_measured_shown_learnt_once_and_nobody_elses(world, mongo_uri: str) -> None:
+    with an_edition() as site:
+        submit(world, f"{site.url}1", f"{site.url}2", job="nightly")
+        submit(world, f"{site.url}3")
+        world.work()
+
+    shown = ask(world, "GET", "/v1/docs/jobs/nightly/run")
+    assert shown.status == 200, shown.text
+    run = shown.json
+    assert (run["requests"], run["records"], run["errors"], run["workers"]) == (2, 2, 0, 1)
+    assert run["bytes"] == 2 * len("<title>first</title>")
+    assert run["seconds"] > 0
+    assert run["usage"]["cpu"]["maximum"] >= run["usage"]["cpu"]["average"] >= 0
+    assert (run["spider"], run["ended_at"], run["learnt_at"]) == (None, None, None)
+    assert ask(world, "GET", "/v1/docs/demands").json["demands"] == []
+
+    ended = datetime.now(UTC) - GRACE - timedelta(seconds=1)
+    for _ in range(2):
+        end(world.tenants["acme"], "nightly", mongo_uri, ended)
+    learnt = [world.call(names.SCHEDULER, TICK)["learnt"] for _ in range(2)]
+
+    assert learnt == [1, 0]
+    [demand] = ask(world, "GET", "/v1/docs/demands").json["demands"]
+    assert (demand["spider"], demand["runs"]) == ("page", 1)
+    assert demand == ask(world, "GET", "/v1/docs/demands/page").json
+    assert demand["usage"]["bandwidth"] == run["usage"]["bandwidth"]
+    run = ask(world, "GET", "/v1/docs/jobs/nightly/run").json
+    assert (run["spider"], run["counts"], run["requests"]) == ("page", {"done": 2}, 2)
+    assert run["learnt_at"] is not None
+    for path in ("demands/page", "jobs/nightly/run"):
+        assert ask(world, "GET", f"/v1/docs/{path}", key="rival").status == 404
+    assert ask(world, "GET", "/v1/docs/demands", key="rival").json["demands"] == []
+
+
+def test_demands_come_page_by_page(world, mongo_uri: str) -> None:
+    tenant = world.tenants["acme"]
+    with pymongo.MongoClient(mongo_uri) as mongo:
+        mongo["cf_control"]["demands"].insert_many(
+            {"_id": f"{tenant}/docs/{name}", "tenant": tenant, "biz": "docs", "spider": name}
+            for name in ("a", "b", "c")
+        )
+
+    first = ask(world, "GET", "/v1/docs/demands", query={"limit": "2"}).json
+    assert ([one["spider"] for one in first["demands"]], first["more"]) == (["a", "b"], True)
+    then = ask(world, "GET", "/v1/docs/demands", query={"limit": "2", "cursor": first["cursor"]})
+    assert [one["spider"] for one in then.json["demands"]] == ["c"]
+    assert (then.json["cursor"], then.json["more"]) == (None, False)
+
+
+def test_what_cannot_be_a_name_is_not_there(world) -> None:
+    for path in ("demands/a%2Fb", "demands/%00", "jobs/a%20b/run"):
+        answer = ask(world, "GET", f"/v1/docs/{path}")
+        assert answer.status == 404, answer.text

@@ -1,0 +1,41 @@
+"""The simulation of placement: the same scene for every policy, each job once, links respected."""
+
+import pytest
+
+from benchmarks.assignment import POLICIES, TERMS, TRACES, Simulation, a_scene, table
+
+JOBS, WORKERS = 120, 12
+
+
+def outcome(policy: str, trace: str = "bursts", seed: int = 1):
+    return Simulation(a_scene(trace, JOBS, WORKERS, seed), policy, seed, TERMS).run()
+
+
+@pytest.mark.parametrize("trace", TRACES)
+def test_a_scene_is_the_same_of_a_seed_and_jobs_come_in_order(trace: str) -> None:
+    one, other = a_scene(trace, JOBS, WORKERS, 1), a_scene(trace, JOBS, WORKERS, 1)
+
+    times = [task.at for task in one.tasks]
+    assert times == [task.at for task in other.tasks] == sorted(times)
+    assert (len(times), len(one.machines)) == (JOBS, WORKERS)
+    assert times != [task.at for task in a_scene(trace, JOBS, WORKERS, 2).tasks]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_job_ends_once_or_is_out_and_never_sooner_than_at_full_speed(policy: str) -> None:
+    simulation = Simulation(a_scene("bursts", JOBS, WORKERS, 1), policy, 1, TERMS)
+    found = simulation.run()
+
+    ended = [task.number for task in simulation._ended]
+    assert len(ended) == len(set(ended)) == JOBS - found.unplaced
+    assert found.slowdown >= 0.99
+    assert found == outcome(policy)
+
+
+def test_bidding_places_no_job_on_a_way_that_it_does_not_want() -> None:
+    assert outcome("bidding").misplaced == 0
+
+
+def test_the_table_has_a_line_for_each_trace_and_policy() -> None:
+    found = {("bursts", policy): [outcome(policy)] for policy in POLICIES}
+    assert len(table(found, JOBS).splitlines()) == 2 + len(POLICIES)
