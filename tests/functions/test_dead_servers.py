@@ -70,7 +70,7 @@ def test_redis_dead_means_202_and_the_next_tick_queues_it_once(doomed, mortal, s
         done = doomed.call(names.SCHEDULER, {})
         assert done.pop("faults") > 0
         assert done == dict.fromkeys(done, 0)
-        assert {"fires", "requests", "requeued", "expired"} <= done.keys()
+        assert {"fires", "tasks", "requeued", "expired"} <= done.keys()
     finally:
         mortal.start_redis()
 

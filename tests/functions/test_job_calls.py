@@ -223,7 +223,7 @@ def test_the_tick_goes_on_with_what_is_being_cancelled(world):
     start(world)
     submit(world, "https://example.org/1", "https://example.org/2", job="june")
     # As if whoever cancelled it had died right after.
-    jobs = world.mongo["cf_control"]["jobs"]
+    jobs = world.control["jobs"]
     key = f"{world.tenants['acme']}/docs/june"
     change = {"state": "cancelling", "making": False, "watched": True}
     assert jobs.update_one({"_id": key}, {"$set": change}).modified_count == 1

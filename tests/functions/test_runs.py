@@ -7,6 +7,7 @@ from pathlib import Path
 import pymongo
 
 from crawlfleet import names
+from crawlfleet.adapters.mongo import connection
 from crawlfleet.adapters.mongo.demands import MongoDemands
 from crawlfleet.flows.learning import GRACE, LearningPorts, learn_run
 from crawlfleet.model.job import Job, JobState
@@ -74,7 +75,7 @@ def test_a_run_is_measured_shown_learnt_once_and_nobody_elses(world, mongo_uri: 
 def test_demands_come_page_by_page(world, mongo_uri: str) -> None:
     tenant = world.tenants["acme"]
     with pymongo.MongoClient(mongo_uri) as mongo:
-        mongo["cf_control"]["demands"].insert_many(
+        mongo[connection.CONTROL_DATABASE]["demands"].insert_many(
             {"_id": f"{tenant}/docs/{name}", "tenant": tenant, "biz": "docs", "spider": name}
             for name in ("a", "b", "c")
         )

@@ -32,7 +32,7 @@ def start(world: World, **changes: object) -> dict:
 
 
 def jobs(world: World) -> list[dict]:
-    return list(world.mongo["cf_control"]["jobs"].find({"tenant": world.tenants["acme"]}))
+    return list(world.control["jobs"].find({"tenant": world.tenants["acme"]}))
 
 
 def test_an_event_that_is_delivered_twice_is_one_job(kept):

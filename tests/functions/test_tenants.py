@@ -12,7 +12,7 @@ OF_A_BIZ = [route for route in CLOSED if "{biz}" in route.path]
 OF_ALL_BIZS = [route for route in CLOSED if "{biz}" not in route.path]
 SCHEDULE = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/mine"]}
 #: What else paths have places for.
-SEED = {"segment": "2026-01-01", "key": "0" * 32, "job": "june"}
+SEED = {"segment": "2026-01-01", "key": "0" * 32, "job": "june", "spider": "all"}
 BODIES = {
     "submitRequests": {"url": "https://example.org/x"},
     "putSchedule": SCHEDULE,
@@ -22,6 +22,7 @@ BODIES = {
     "offerSeeds": {"seeds": [{"url": "https://example.org/x"}]},
     "releaseSeeds": {"all": True},
     "forgetSeeds": {"all": True},
+    "putSpider": {"rule": "page", "start": {"urls": ["https://example.org/mine"]}},
     "startJob": {"rule": "page", "urls": ["https://example.org/mine"]},
     "tryRule": {"rule": "page", "url": "https://example.org/mine"},
 }

@@ -14,6 +14,7 @@ from typing import Any
 
 import boto3
 import pymongo
+import pymongo.database
 import pytest
 import redis
 from aws_lambda_powertools import Logger
@@ -26,6 +27,7 @@ import functions.monitor.handler
 import functions.router.handler
 import functions.scheduler.handler
 from crawlfleet import names
+from crawlfleet.adapters.mongo import connection
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.adapters.ssm_config import SsmConfig
 from crawlfleet.adapters.ssm_writer import write_tree
@@ -247,9 +249,13 @@ class World:
                 database = self.mongo[name]
                 for collection in database.list_collection_names():
                     found += database[collection].count_documents({"flag": {"$exists": True}})
-        control = self.mongo["cf_control"]
-        kept = (control[name].count_documents({"tenant": tenant}) for name in _KEPT)
+        kept = (self.control[name].count_documents({"tenant": tenant}) for name in _KEPT)
         return found + sum(kept)
+
+    @property
+    def control(self) -> pymongo.database.Database[Any]:
+        """The control database, this world's own."""
+        return self.mongo[connection.CONTROL_DATABASE]
 
     def queued(self, first: str = "acme", biz_name: str = "docs") -> int:
         """Entries in the queue of a biz."""
@@ -268,9 +274,7 @@ class World:
             if any(name.startswith(f"cf_{tenant}_") for tenant in self.tenants.values()):
                 self.mongo.drop_database(name)
         for name in (*_KEPT, "spider_versions"):
-            self.mongo["cf_control"][name].delete_many(
-                {"tenant": {"$in": list(self.tenants.values())}}
-            )
+            self.control[name].delete_many({"tenant": {"$in": list(self.tenants.values())}})
 
 
 def thaw() -> None:
@@ -300,6 +304,9 @@ def a_world(
         }.items():
             patch.setenv(name, value)
         stack.enter_context(mock_aws())
+        # Other worlds on the same MongoDB would make tasks of this one's jobs, or try to.
+        control = f"{connection.CONTROL_DATABASE}_{uuid.uuid4().hex[:10]}"
+        patch.setattr(connection, "CONTROL_DATABASE", control)
         world = World(redis_url, mongo_uri)
         stack.callback(world.mongo.close)
         stack.callback(world.redis.close)
@@ -328,6 +335,7 @@ def a_world(
         stack.callback(thaw)
         stack.callback(close, world)
         if not own_mongo:
+            stack.callback(world.mongo.drop_database, control)
             stack.callback(world.drop)
         world.fresh()
         yield world

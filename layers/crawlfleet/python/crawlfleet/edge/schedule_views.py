@@ -66,7 +66,7 @@ class ScheduleVersionsView(View, frozen=True, kw_only=True):
     versions: list[ScheduleContentView]
 
 
-class RunView(View, frozen=True, kw_only=True):
+class NextRunView(View, frozen=True, kw_only=True):
     """A run to come: ``fire_at`` by the cron line, ``at`` and ``local_at`` with the jitter.
 
     ``shift_seconds`` is by how much clocks in the time zone are put forward (or back, below 0)
@@ -83,7 +83,7 @@ class RunsView(View, frozen=True, kw_only=True):
     """The next runs, in their order; fewer than were asked for where there are no more."""
 
     time_zone: str
-    runs: list[RunView]
+    runs: list[NextRunView]
 
 
 class StartedView(View, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ def runs_view(schedule: Schedule, runs: list[Run]) -> RunsView:
     return RunsView(
         time_zone=schedule.time_zone,
         runs=[
-            RunView(
+            NextRunView(
                 fire_at=at(run.fire_at),
                 at=at(run.at),
                 local_at=run.local_at.isoformat(),

@@ -122,8 +122,12 @@ class Chores:
                 self._report.tasks += done.tasks
 
     def can_advance(self) -> bool:
-        """Whether there is a job that tasks can be made of."""
-        return can_advance(self._ports.advancing, self._ports.clock())
+        """Whether there is a job that tasks can be made of, once this worker's round has ended.
+
+        What a round that is under way has made is queued when this returns.
+        """
+        with self._advancing:
+            return can_advance(self._ports.advancing, self._ports.clock())
 
     def sow(self) -> int:
         """Make requests of seeds that are due; how many."""

@@ -91,6 +91,10 @@ class Leaving:
         lanes = served_lanes(tree, self._ports.pool)
         items: list[int] = []
         try:
+            # Tasks that are yet to be made are work, too. Those of a round that is under way are
+            # queued after this, and so seen below.
+            if await self._threaded(self._chores.can_advance):
+                return True
             made = await self._threaded(self._chores.sow)
             if self._chores.are_shared:
                 items = await self._threaded(self._ports.draining.queue.waiting, tree.lanes())
@@ -99,10 +103,7 @@ class Leaving:
             soon = to_ms(now + LINGER)
             if made or any(items):
                 return True
-            if any(load.ready or (load.next_ts or soon) < soon for load in loads):
-                return True
-            # Tasks that are yet to be made are work, too.
-            return await self._threaded(self._chores.can_advance)
+            return any(load.ready or (load.next_ts or soon) < soon for load in loads)
         except Exception as error:  # noqa: BLE001  the tick finds what this one cannot see
             self._ports.warn("whether there is more work is not known", error)
             return False

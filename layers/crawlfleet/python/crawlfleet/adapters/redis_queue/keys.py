@@ -45,6 +45,7 @@ key                                       type    TTL   holds
 ``cf:{fleet}:needs``                      HASH    no    ``tenant/biz`` -> last at work, server's ms
 ``cf:{fleet}:tick``                       STRING  no    ``at took part count ...`` of the last tick
 ``cf:{fleet}:between_ticks``              ZSET    no    ``part what`` that failed between ticks, ms
+``cf:{fleet}:cancelled``                  ZSET    no    ``tenant/biz/job``, by the server's ms
 ========================================  ======  ====  ===========================================
 
 What must not be lost never carries a TTL: a managed Redis may evict what does. Braces hold the hash
