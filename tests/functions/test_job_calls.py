@@ -202,8 +202,7 @@ def test_jobs_are_listed_in_pages_and_by_state(world):
 
 def test_failed_tasks_are_worked_on_again(world):
     busy(world)
-    start(world)
-    submit(world, "http://127.0.0.1:9/", "http://127.0.0.1:9/2", job="june")
+    start(world, urls=["http://127.0.0.1:9/", "http://127.0.0.1:9/2"])
     bizs = default_bizs()
     bizs["acme"]["docs"]["retry"] = {"max_attempts": 1}
     world.push(bizs)

@@ -4,6 +4,7 @@ The rights are the lists of ``tests/infra/rights_*.txt``, which a test there com
 templates. What is asked is recorded while each function does everything that needs AWS.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -11,11 +12,17 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import redis
 
 from crawlfleet import names
+from crawlfleet.flows.staffing import replace_missing
 from crawlfleet.model.incident import Listener
+from crawlfleet.model.pool import Pool
+from crawlfleet.wiring.consumer import consumer
+from crawlfleet.wiring.parts import now
+from crawlfleet.wiring.staffing import staffing_ports
 from tests.contract.test_notifier import Topic
 from tests.functions.calls import Call, Calls, recorded
 from tests.functions.http import ask, submit
@@ -75,6 +82,10 @@ def made(own_redis: str, mongo_uri: str) -> Iterator[dict[str, set[Call]]]:
         patch.setenv(names.ENV_PEOPLE_TOPIC, people.arn)
         patch.setenv(names.ENV_PHONES_TOPIC, phones.arn)
         patch.setenv(names.ENV_MACHINES_TOPIC, machines.arn)
+        large = Pool(
+            name="large", memory_mb=3008, function=f"crawlfleet-{STAGE}-consumer-large", ceiling=10
+        )
+        patch.setenv(names.ENV_POOLS, json.dumps([msgspec.to_builtins(large)]))
         world.redis.config_set("requirepass", TOKEN)
         world.redis.close()
         world.redis = redis.Redis.from_url(own_redis, password=TOKEN)
@@ -103,6 +114,7 @@ def use(world: World, calls: Calls, site: str) -> None:
             "fleet": {"requests_per_consumer": 1, "max_consumers": 4, "idle_seconds": 0.0},
             "thresholds": {"storage_bytes": 1},
             "alarms": {"bad_looks": 1},
+            "pools": {"large": {"min_consumers": 1, "max_consumers": 2}},
         },
     )
     # The router has ids issued and wakes a worker; one that has no time left calls for another.
@@ -110,6 +122,11 @@ def use(world: World, calls: Calls, site: str) -> None:
     world.call(names.SCHEDULER, TICK)
     world.redis.delete("cf:{fleet}:wakes")
     world.call(names.CONSUMER, {}, Context(seconds=20))
+    # So does one that finds the places of another pool empty.
+    world.redis.delete("cf:{fleet}:wakes:large")
+    with calls.of(names.CONSUMER):
+        elsewhere = staffing_ports(consumer()._parts).elsewhere
+        assert replace_missing(elsewhere["large"], now) == 1
     environment_ends(world)
     # The scheduler has ids issued for what is due.
     schedule = {"cron": "* * * * *", "rule": "page", "urls": [f"{site}/5"]}

@@ -109,13 +109,16 @@ class LambdaService:
         self.faults: dict[str, Exception | bytes] = {}
         #: The consumer's reserved concurrency, and what happens instead of telling or changing it.
         self.reserved: int | None = None
+        #: That of the consumers of other pools, by their function.
+        self.reserved_elsewhere: dict[str, int] = {}
         self.refusal: Exception | None = None
 
     def get_function_concurrency(self, *, FunctionName: str) -> Any:  # noqa: N803
-        assert FunctionName == names.function_name(STAGE, names.CONSUMER)
         if self.refusal is not None:
             raise self.refusal
-        return {} if self.reserved is None else {"ReservedConcurrentExecutions": self.reserved}
+        reserved = self.reserved if _is_main(FunctionName) else None
+        reserved = self.reserved_elsewhere.get(FunctionName, reserved)
+        return {} if reserved is None else {"ReservedConcurrentExecutions": reserved}
 
     def put_function_concurrency(
         self,
@@ -123,11 +126,13 @@ class LambdaService:
         FunctionName: str,  # noqa: N803
         ReservedConcurrentExecutions: int,  # noqa: N803
     ) -> Any:
-        assert FunctionName == names.function_name(STAGE, names.CONSUMER)
         if self.refusal is not None:
             raise self.refusal
-        self.reserved = ReservedConcurrentExecutions
-        return {"ReservedConcurrentExecutions": self.reserved}
+        if _is_main(FunctionName):
+            self.reserved = ReservedConcurrentExecutions
+        else:
+            self.reserved_elsewhere[FunctionName] = ReservedConcurrentExecutions
+        return {"ReservedConcurrentExecutions": ReservedConcurrentExecutions}
 
     def invoke(self, *, FunctionName: str, InvocationType: str, Payload: bytes) -> Any:  # noqa: N803
         name = FunctionName.removeprefix(f"crawlfleet-{STAGE}-")
@@ -147,6 +152,13 @@ class LambdaService:
             payload = io.BytesIO(json.dumps(document).encode())
             return {"StatusCode": 200, "FunctionError": "Unhandled", "Payload": payload}
         return {"StatusCode": 200, "Payload": io.BytesIO(json.dumps(answer).encode())}
+
+
+def _is_main(function: str) -> bool:
+    """Whether it is the usual consumer; one of another pool has the pool's name behind it."""
+    main = names.function_name(STAGE, names.CONSUMER)
+    assert function == main or function.startswith(f"{main}-")
+    return function == main
 
 
 def throttled() -> ClientError:
