@@ -501,3 +501,18 @@ def test_nobody_there_is_said_so():
     ):
         with pytest.raises(StoreUnavailableError):
             question()
+
+
+def test_what_nobody_applied_for_through_no_fault_of_its_own_waits_on_at_the_tail(board):
+    offer(board, "away", "next")
+    key = ("acme", "docs", "away")
+
+    assert board.defer(key, 0, SOON, WAIT)
+
+    standing, _ = board.read(key)
+    assert (standing.offer.lowered, standing.until) == (0, SOON + WAIT)
+    assert names(board) == ["next", "away"]
+    assert not board.defer(key, 1, SOON, WAIT)
+    assert board.apply("w1", key, b"{}", SOON, WINDOW) is Applied.APPLIED
+    assert not board.defer(key, 0, SOON, WAIT)
+    assert not board.defer(("acme", "docs", "gone"), 0, SOON, WAIT)

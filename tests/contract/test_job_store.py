@@ -417,3 +417,75 @@ def test_a_node_that_is_away_is_said_to_be(tenant: str) -> None:
             jobs.create(a_job(tenant, start=PATTERN))
         with pytest.raises(StoreUnavailableError):
             jobs.expandable(1)
+
+
+def test_a_job_that_waits_is_placed_once_and_by_whom_is_known(jobs: JobStore, tenant: str) -> None:
+    job = jobs.create(a_job(tenant, state=JobState.PLACING))
+    jobs.look(job, NOW, "no worker has looked at it yet", NOW + SECOND)
+    assert names(jobs.placing(5)) == ["june"]
+    assert jobs.placing(5, NOW) == []
+    assert jobs.expandable(5) == []
+
+    placed = jobs.place(job, "far", "w1", 7, NOW + SECOND)
+
+    assert placed is not None
+    assert (placed.state, placed.pool, placed.worker, placed.award) == (EXPANDING, "far", "w1", 7)
+    assert (placed.trouble, placed.start, placed.placed_at) == (None, job.start, NOW + SECOND)
+    assert jobs.placing(5) == []
+    assert names(jobs.expandable(5)) == ["june"]
+    # An answer that was lost may be asked for again; another's award counts for nothing.
+    assert jobs.place(job, "far", "w1", 7, NOW + 2 * SECOND) == placed
+    for worker, number in (("w2", 7), ("w1", 8), (None, None)):
+        assert jobs.place(job, None, worker, number, NOW + 2 * SECOND) is None
+    assert jobs.get(*job.key) == placed
+
+
+def test_a_job_for_which_nobody_is_waited_any_more_is_anybodys(jobs: JobStore, tenant: str) -> None:
+    job = jobs.create(a_job(tenant, state=JobState.PLACING, pool="far"))
+
+    placed = jobs.place(job, None, None, None, NOW)
+
+    assert placed is not None
+    assert (placed.state, placed.pool, placed.worker) == (EXPANDING, None, None)
+    assert jobs.place(job, None, None, None, NOW) is None
+
+
+def test_many_place_a_job_at_once_and_one_of_them_has_it(jobs: JobStore, tenant: str) -> None:
+    job = jobs.create(a_job(tenant, state=JobState.PLACING))
+    together = Barrier(6)
+
+    def place(number: int) -> Job | None:
+        together.wait()
+        return jobs.place(job, None, f"w{number}", number, NOW)
+
+    with ThreadPoolExecutor(6) as pool:
+        found = [one for one in pool.map(place, range(6)) if one is not None]
+
+    assert len(found) == 1
+    assert jobs.get(*job.key) == found[0]
+
+
+def test_a_job_that_suits_nobody_ends_and_says_why(jobs: JobStore, tenant: str) -> None:
+    job = jobs.create(a_job(tenant, state=JobState.PLACING))
+    other = jobs.create(a_job(tenant, "july", state=JobState.PLACING))
+    jobs.note_lowered(job, 3)
+    jobs.note_lowered(job, 2)
+    assert jobs.get(*job.key).lowered == 3
+
+    assert jobs.unplace(job, "memory: 1 GB left, 9 GB wanted", NOW)
+
+    found = jobs.get(*job.key)
+    assert (found.state, found.ended_at) == (JobState.UNPLACED, NOW)
+    assert found.trouble == "memory: 1 GB left, 9 GB wanted"
+    assert jobs.place(job, None, "w1", 1, NOW) is None
+    assert not jobs.unplace(job, "again", NOW)
+    jobs.note_lowered(job, 9)
+    assert jobs.get(*job.key) == found
+    assert names(jobs.unplaced(NOW, 5)) == ["june"]
+    assert jobs.unplaced(NOW + SECOND, 5) == []
+    assert jobs.unplaced(NOW, 0) == []
+    assert jobs.count_open(tenant, "docs") == 1
+    assert names(jobs.placing(5)) == ["july"]
+    assert jobs.cancel(*other.key, NOW).state is CANCELLING
+    assert jobs.placing(5) == []
+    assert not jobs.unplace(other, "too late", NOW)

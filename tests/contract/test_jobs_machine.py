@@ -32,6 +32,7 @@ class Twins(RuleBasedStateMachine):
         self.now = NOW
         self.seen: list[Job] = []
         self.expanded: dict[tuple[str, str, str], int] = {}
+        self.awards: dict[object, tuple[str | None, int | None]] = {}
 
     def ask(self, method: str, *arguments: object, **named: object) -> object:
         memory, real = (getattr(one, method)(*arguments, **named) for one in self.both)
@@ -98,6 +99,30 @@ class Twins(RuleBasedStateMachine):
         ended = self.ask("end", job, state, {"done": 1}, self.now)
         assert not (ended and job.state in ENDED)
 
+    @precondition(lambda self: self.seen)
+    @rule(
+        which=st.integers(0, 20),
+        pool=st.sampled_from([None, "far"]),
+        won=st.sampled_from([(None, None), ("w1", 1), ("w1", 2), ("w2", 1)]),
+    )
+    def place(self, which: int, pool: str | None, won: tuple[str | None, int | None]) -> None:
+        job = self.seen[which % len(self.seen)]
+        placed = self.ask("place", job, pool, *won, self.now)
+        if won[0] is not None and isinstance(placed, Job):
+            # One award at most is the one that counts.
+            assert self.awards.setdefault((*job.key, job.created_at), won) == won
+
+    @precondition(lambda self: self.seen)
+    @rule(which=st.integers(0, 20), lowered=st.integers(0, 9))
+    def note_lowered(self, which: int, lowered: int) -> None:
+        self.ask("note_lowered", self.seen[which % len(self.seen)], lowered)
+
+    @precondition(lambda self: self.seen)
+    @rule(which=st.integers(0, 20))
+    def unplace(self, which: int) -> None:
+        job = self.seen[which % len(self.seen)]
+        self.ask("unplace", job, "no worker has as much", self.now)
+
     @rule(tenant=TENANTS, name=NAMES)
     def get(self, tenant: str, name: str) -> None:
         self.ask("get", f"{self.run}{tenant}", "docs", name)
@@ -142,6 +167,8 @@ class Twins(RuleBasedStateMachine):
     def lists_agree(self) -> None:
         self.ask("expandable", 5, self.now)
         self.ask("watched", 4)
+        self.ask("placing", 4, self.now)
+        self.ask("unplaced", NOW + timedelta(seconds=2), 4)
 
 
 def test_the_twins_answer_alike(mongo_uri: str) -> None:

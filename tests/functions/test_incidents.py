@@ -13,6 +13,7 @@ import pytest
 
 from crawlfleet import names
 from crawlfleet.adapters import sns_notifier
+from crawlfleet.adapters.mongo.jobs import MongoJobs
 from infra.local.mongo_server import MongoServer
 from tests.contract.test_notifier import Refusing, Topic
 from tests.functions.http import ask, submit
@@ -88,6 +89,31 @@ def test_what_waits_too_long_is_told_once_and_so_is_its_end(stage: Stage):
     stage.push(9_999.0)
 
     eventually(told(stage, "warning:", "over:"), 60, "a message about its end")
+
+
+def test_a_job_that_no_worker_suits_is_told_with_what_it_wanted_and_what_was_on_offer(
+    stage: Stage,
+):
+    stage.push(9_999.0, bidding={})
+    order = {"rule": "page", "urls": ["https://example.org/"], "name": "june"}
+    assert ask(stage.world, "POST", "/v1/docs/jobs", order).json["state"] == "placing"
+    jobs = MongoJobs(stage.world.parts[-1].nodes)
+    job = jobs.get(stage.tenant, "docs", "june")
+    assert job is not None
+    why = "no worker suits it: it wants memory 9.0 GB; on offer were main: memory: 1.0 GB left"
+    assert jobs.unplace(job, why, datetime.now(UTC))
+    said: list[str] = []
+
+    def is_told() -> bool:
+        stage.look()
+        said.extend(one["Message"] for one in stage.people.heard())
+        return any(stage.tenant in one and "june" in one for one in said)
+
+    eventually(is_told, 60, "a message about the job")
+
+    [message] = [one for one in said if "june" in one]
+    assert "no worker suits its jobs" in message
+    assert "it wants memory 9.0 GB; on offer were main: memory: 1.0 GB left" in message
 
 
 def test_machines_hear_the_same_as_json(stage: Stage):

@@ -1,9 +1,10 @@
 """A whole platform in memory, with a clock that only the test moves."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from crawlfleet.adapters.memory.board import MemoryBoard
 from crawlfleet.adapters.memory.cancellations import MemoryCancellations
 from crawlfleet.adapters.memory.coverages import MemoryCoverages
 from crawlfleet.adapters.memory.data_queue import MemoryDataQueue
@@ -18,6 +19,7 @@ from crawlfleet.adapters.memory.journal import MemoryJournal
 from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
 from crawlfleet.adapters.memory.ledgers import MemoryLedgers
 from crawlfleet.adapters.memory.overview import MemoryOverview
+from crawlfleet.adapters.memory.probes import MemoryProber, MemoryProbes
 from crawlfleet.adapters.memory.queue import MemoryQueue
 from crawlfleet.adapters.memory.readings import MemoryReadings
 from crawlfleet.adapters.memory.robots import MemoryRobotsCache
@@ -32,13 +34,16 @@ from crawlfleet.adapters.memory.visits import MemoryVisits
 from crawlfleet.adapters.memory.watch import MemoryWatch
 from crawlfleet.adapters.memory.workers import MemoryWorkers
 from crawlfleet.adapters.schema import SchemaValidator
-from crawlfleet.errors import ExtractError, StoreUnavailableError
+from crawlfleet.errors import ExtractError, FetchError, StoreUnavailableError
 from crawlfleet.flows.advancing import AdvancingPorts
+from crawlfleet.flows.applying import ApplyingPorts
+from crawlfleet.flows.awarding import AwardingPorts
 from crawlfleet.flows.cancelling import CancellingPorts
 from crawlfleet.flows.ending import EndingPorts
 from crawlfleet.flows.expanding import ExpandingPorts
 from crawlfleet.flows.learning import LearningPorts
 from crawlfleet.flows.outlooking import OutlookPorts
+from crawlfleet.flows.probing import ProbingPorts
 from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
 from crawlfleet.flows.run_meter import RunPorts
@@ -67,6 +72,7 @@ from crawlfleet.model.politeness import HostLimits, Politeness, Robots
 from crawlfleet.model.request import Body
 from crawlfleet.model.rule import Field, Rule
 from crawlfleet.model.spider import Spider
+from crawlfleet.model.usage import Probe
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DOCS = Lane("default", "docs", "main")
@@ -223,6 +229,8 @@ class World:
         self.seeds = MemorySeeds(clock=self.clock)
         self.seed_filter = MemorySeedFilter()
         self.data = MemoryDataQueue()
+        self.board = MemoryBoard()
+        self.said: list[str] = []
 
     @property
     def biz(self) -> Biz:
@@ -377,6 +385,42 @@ class World:
         }
         return AdvancingPorts(**(ports | changes))  # type: ignore[arg-type]
 
+    def awarding(self, **changes: object) -> AwardingPorts:
+        ports: dict[str, object] = {
+            "jobs": self.jobs,
+            "board": self.board,
+            "demands": self.demands,
+            "watch": self.watch,
+            "warn": self.warn,
+            "say": lambda message, **_: self.said.append(message),
+        }
+        return AwardingPorts(**(ports | changes))  # type: ignore[arg-type]
+
+    def applying(
+        self, ways: Mapping[str, Probe | FetchError] | None = None, **changes: object
+    ) -> ApplyingPorts:
+        probing = ProbingPorts(
+            config=self,
+            hosts=self.hosts,
+            robots=self.robots,
+            fetcher=MemoryFetcher({}),
+            prober=MemoryProber(ways or {}),
+            book=MemoryProbes(),
+            clock=self.clock,
+            warn=self.warn,
+        )
+        ports: dict[str, object] = {
+            "config": self,
+            "board": self.board,
+            "jobs": self.jobs,
+            "demands": self.demands,
+            "readings": self.readings,
+            "probing": probing,
+            "clock": self.clock,
+            "warn": self.warn,
+        }
+        return ApplyingPorts(**(ports | changes))  # type: ignore[arg-type]
+
     def work(self, pages: dict[str, object], **changes: object) -> WorkPorts:
         ports: dict[str, object] = {
             "config": self,
@@ -401,6 +445,8 @@ class World:
             "cancelling": self.cancelling(),
             "advancing": self.advancing(),
             "runs": RunPorts(readings=self.readings, demands=self.demands),
+            "applying": self.applying(),
+            "awarding": self.awarding(),
             "clock": self.clock,
             "remaining": lambda: 600.0,
             "jitter": lambda: 1.0,

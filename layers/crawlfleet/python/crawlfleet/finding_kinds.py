@@ -35,6 +35,7 @@ class Kind(StrEnum):
     WORKERS_DEAD = "workers_dead"
     NO_WORKERS = "no_workers"
     CAPACITY_SHORT = "capacity_short"
+    JOB_UNPLACED = "job_unplaced"
     SCHEDULER_FAULTS = "scheduler_faults"
     HOST_THROTTLED = "host_throttled"
     HOST_FAILING = "host_failing"
@@ -212,6 +213,13 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
             " whoever states more than that; or have tenants state less. Where workers are allowed"
             " and not alive, the consumer's log says why.",
             looks=3,
+        ),
+        Kind.JOB_UNPLACED: Advice(
+            "no worker suits its jobs",
+            Severity.WARNING,
+            "`crawlfleet jobs list BIZ --state unplaced` says what each wanted and what was on"
+            " offer. Give a pool more memory or another network, pin the spider to a pool that"
+            " suits it, or ask less of its link; then start the job again.",
         ),
         Kind.SCHEDULER_FAULTS: Advice(
             "not all of its work is done",

@@ -84,6 +84,7 @@ class HttpProber:
         resolver: Replaces the system's.
         ssl_context: Replaces the system's authorities.
         read_secret: The text of a secret by its name, for lists of proxies.
+        source_address: The machine's address that the fetcher's downloads leave from.
     """
 
     def __init__(
@@ -95,12 +96,14 @@ class HttpProber:
         resolver: AbstractResolver | None = None,
         ssl_context: ssl.SSLContext | None = None,
         read_secret: Callable[[str], str] | None = None,
+        source_address: str | None = None,
     ) -> None:
         self._allow_private = allow_private
         self._may_connect = may_connect
         self._clock = clock
         self._resolver = resolver
         self._ssl_context = ssl_context
+        self._source_address = source_address
         self._proxies = Proxies(read_secret)
 
     async def probe(
@@ -119,6 +122,7 @@ class HttpProber:
             resolver=self._resolver,
             ssl_context=self._ssl_context,
             proxies=self._proxies,
+            source_address=self._source_address,
         )
         async with sipper:
             page = await sipper.fetch(body, limits, passage, errand)

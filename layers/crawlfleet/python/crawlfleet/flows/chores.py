@@ -1,18 +1,19 @@
 """What a worker does for the fleet beside its pages, in rounds: each method blocks, in a thread.
 
 It looks whether others died and has them replaced, asks whether it is one too many, recovers what
-is lost and ends cancelled jobs when it is its turn, makes tasks of jobs, hands out seeds, and
-stores the items of the data queue. A pool that takes bound work alone leaves recovery, seeds and
-items to the usual workers: what they make is theirs to do.
+is lost, ends cancelled jobs and awards those that wait when it is its turn, makes tasks of jobs,
+hands out seeds, and stores the items of the data queue. A pool that takes bound work alone leaves
+recovery, seeds and items to the usual workers: what they make is theirs to do.
 """
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from crawlfleet.flows.advancing import TURN as ADVANCING
 from crawlfleet.flows.advancing import advance, can_advance
+from crawlfleet.flows.awarding import OFF_EVERY, award_jobs
 from crawlfleet.flows.cancelling import ROUND_SECONDS, cancel_jobs
 from crawlfleet.flows.draining import Drainer
 from crawlfleet.flows.recovery import TURN as RECOVERY
@@ -33,8 +34,11 @@ DRAIN_SECONDS: Final = 2.0
 MUSTER_SECONDS: Final = 5.0
 CANCEL_SECONDS: Final = 2.0
 ADVANCE_SECONDS: Final = 1.0
+AWARD_SECONDS: Final = 0.5
 #: How long a round of tasks goes on: pages are read by the same processor.
 ADVANCE_ROUND_SECONDS: Final = 3.0
+#: How long a round of awards goes on.
+AWARD_ROUND_SECONDS: Final = 5.0
 #: How long a worker that ends lets a round end that is on its way.
 ROUND_END_SECONDS: Final = 3.0
 
@@ -68,6 +72,7 @@ class Chores:
         self._sowing = threading.Lock()
         self._advancing = threading.Lock()
         self._ending = False
+        self._awarded_at = time.monotonic()
         #: Whether this worker is to leave, whatever there is to do.
         self.is_surplus = False
         #: How many other workers live, when it was last asked; None before that.
@@ -154,6 +159,34 @@ class Chores:
         if not self._ending:
             tree, watch = ports.config.current(), ports.recovery.watch
             cancel_jobs(ports.cancelling, watch, tree, self._id, ports.clock(), time_left)
+
+    def award(self) -> None:
+        """Give jobs that wait to workers that applied, if it is this worker's turn to."""
+        ports, now = self._ports, time.monotonic()
+        tree = ports.config.current()
+        # Where jobs wait for nobody there is next to nothing to do.
+        every = 0.0 if tree.stage.bidding is not None else OFF_EVERY.total_seconds()
+        if now - self._awarded_at < every:
+            return
+        self._awarded_at, until = now, now + AWARD_ROUND_SECONDS
+
+        def time_left() -> float:
+            return 0.0 if self._ending else min(self._time_left(), until - time.monotonic())
+
+        if time_left() > 0:
+            award_jobs(ports.awarding, tree, self._id, ports.clock, time_left)
+
+    def rounds(self) -> Sequence[tuple[float, Callable[[], object]]]:
+        """How often each is done that needs nothing from outside."""
+        return (
+            (WATCH_SECONDS, self.watch),
+            (RECOVER_SECONDS, self.recover),
+            (CANCEL_SECONDS, self.cancel),
+            (SOW_SECONDS, self.sow),
+            (DRAIN_SECONDS, self.drain),
+            (ADVANCE_SECONDS, self.advance),
+            (AWARD_SECONDS, self.award),
+        )
 
     def stop(self) -> None:
         """Begin no round any more."""

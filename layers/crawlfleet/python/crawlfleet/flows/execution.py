@@ -1,6 +1,6 @@
 """The work of a submission (SPEC.md A7): lease, claim, fetch, extract, store, finish.
 
-One worker is six kinds of coroutines around one set of held requests::
+One worker is seven kinds of coroutines around one set of held requests::
 
     feeder    leases batches, claims them in the store, gets each its turn at its host
     runners   take what has its turn, download, extract; one outcome a request
@@ -8,8 +8,9 @@ One worker is six kinds of coroutines around one set of held requests::
               tells the fleet what was seen of hosts (flows.settling, flows.account)
     keeper    renews leases (flows.owning), gives back what a detached worker must not keep
     heeder    lets go what is held of jobs that are being cancelled (flows.heeding)
-    chores    look whether other workers died, recover what is lost, make tasks of jobs, hand out
+    chores    look whether other workers died, recover what is lost, award and expand jobs, hand out
               seeds, store items of the data queue, each in its own rounds (flows.chores)
+    applying  applies for jobs that wait for a worker, where the stage has that (flows.applying)
 
 and a heart that beats in a thread of its own.
 
@@ -29,13 +30,15 @@ from typing import Final, ParamSpec, TypeVar
 
 from crawlfleet.flows import chores
 from crawlfleet.flows.account import Account
+from crawlfleet.flows.applying import Applying
 from crawlfleet.flows.attempting import Attempts
 from crawlfleet.flows.beginning import Beginning
 from crawlfleet.flows.chores import Chores
 from crawlfleet.flows.courtesy import Courtesy, Waiting
+from crawlfleet.flows.giving_back import WHY_HANDED_BACK, GivingBack
 from crawlfleet.flows.heart import Heart
 from crawlfleet.flows.heeding import Heeding, Stopper
-from crawlfleet.flows.holding import Held, Holding, by_lane
+from crawlfleet.flows.holding import Held, Holding
 from crawlfleet.flows.leasing import NOTHING, Leasing
 from crawlfleet.flows.leaving import Leaving
 from crawlfleet.flows.owning import Ownership
@@ -76,15 +79,8 @@ CARD_HOSTS: Final = 200
 ACCOUNT_SECONDS: Final = 5.0
 
 #: Calls of the parts that run at once beside: lease and claim, renew, account, watch, recover,
-#: sow, drain, advance, muster, heed, cancel, tell of runs.
-THREADS: Final = SETTLED_LANES + 12
-
-#: What a request's timeline says of the worker that stopped because of this.
-_WHY_HANDED_BACK: Final = {
-    "time": "the worker's time is up",
-    "surplus": "its worker is one too many",
-    "cut off": "its worker is cut off from Redis",
-}
+#: sow, drain, advance, muster, heed, cancel, tell of runs, award, apply.
+THREADS: Final = SETTLED_LANES + 14
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -199,6 +195,16 @@ class Worker:
             self._report,
             lambda: ports.remaining() - HAND_BACK.total_seconds(),
         )
+        self._applying = Applying(
+            ports.applying,
+            ports.pool,
+            worker,
+            self._threaded,
+            lambda: ports.remaining() - HAND_BACK.total_seconds(),
+        )
+        self._giving_back = GivingBack(
+            self._holding, self._leasing, self._report, self._threaded, ports.warn
+        )
         self._leaving = Leaving(ports, worker, self._heart, self._chores, self._threaded)
         self._beginning = Beginning(
             self._holding, self._turns, self._robots, self._leasing, self._threaded, ports.warn
@@ -219,27 +225,24 @@ class Worker:
         others = [
             asyncio.create_task(self._keeper()),
             asyncio.create_task(self._heeding.run(self._account.tell_hosts)),
-            asyncio.create_task(self._repeatedly(chores.WATCH_SECONDS, self._chores.watch)),
-            asyncio.create_task(self._repeatedly(chores.RECOVER_SECONDS, self._chores.recover)),
-            asyncio.create_task(self._repeatedly(chores.CANCEL_SECONDS, self._chores.cancel)),
-            asyncio.create_task(self._repeatedly(chores.SOW_SECONDS, self._chores.sow)),
-            asyncio.create_task(self._repeatedly(chores.DRAIN_SECONDS, self._chores.drain)),
-            asyncio.create_task(self._repeatedly(chores.ADVANCE_SECONDS, self._chores.advance)),
+            *(asyncio.create_task(self._repeatedly(*one)) for one in self._chores.rounds()),
+            asyncio.create_task(self._applying.run()),
             asyncio.create_task(self._mustered()),
             asyncio.create_task(self._account.meter()),
         ]
         try:
             why = self._report.stopped_because = await self._feeder()
-            await self._drain(runners, _WHY_HANDED_BACK.get(why, why))
+            await self._drain(runners, WHY_HANDED_BACK.get(why, why))
         finally:
             self._chores.stop()
             tasks = (*runners, *others, *self._beginning.tasks, settler)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self._applying.close()
             await self._robots.close()
             await self._settler.settle(list(self._holding.outcomes()))
-            await self._hand_back(self._holding.all(), "handed back: the worker ends")
+            await self._giving_back.hand_back(self._holding.all(), "handed back: the worker ends")
             await self._account.tell_hosts(last=True)
             await self._account.write()
             await self._account.tell_runs(last=True)
@@ -282,7 +285,7 @@ class Worker:
             elif idle_since is None:
                 idle_since = time.perf_counter()
             elif time.perf_counter() - idle_since >= self._limits.idle_seconds:
-                if self._leaving.is_kept:
+                if self._leaving.is_kept or self._applying.stays:
                     least = KEPT_SECONDS
                 elif await self._leaving.may_leave():
                     return "idle"
@@ -307,19 +310,12 @@ class Worker:
                     if end is None:
                         self._holding.drop(held)  # its job was cancelled, or it is another's
                     elif isinstance(end, Waiting):
-                        await self._put_aside(held, end)
+                        await self._giving_back.put_aside(held, end)
                     else:
                         self._holding.end(held, end)
                         self._settler.more()
             finally:
                 self._turns.end(held)
-
-    async def _put_aside(self, held: Held, waiting: Waiting) -> None:
-        try:
-            await self._threaded(self._leasing.put_aside, held.lane, held.biz, [waiting])
-        except Exception as error:  # noqa: BLE001  whoever has it when its lease ends goes on
-            self._ports.warn("work could not be put aside; its lease will end", error)
-        self._holding.drop(held)
 
     # ---- keeper --------------------------------------------------------------------------------
 
@@ -334,7 +330,7 @@ class Worker:
                 # Others may have taken this worker for dead. What runs is finished, and stored if
                 # it is still ours; the rest is not ours to keep. It registers anew by beating.
                 why = "handed back: its worker is cut off from Redis"
-                await self._hand_back(self._holding.waiting(), why)
+                await self._giving_back.hand_back(self._holding.waiting(), why)
             if time.perf_counter() - accounted >= ACCOUNT_SECONDS:
                 accounted = time.perf_counter()
                 await self._account.write()
@@ -373,24 +369,11 @@ class Worker:
 
     async def _drain(self, runners: Sequence[asyncio.Task[None]], why: str) -> None:
         """Hand back what has not begun, let downloads end while there is time."""
-        await self._hand_back(self._holding.waiting(), f"handed back: {why}")
+        await self._giving_back.hand_back(self._holding.waiting(), f"handed back: {why}")
         self._turns.close(len(runners))
         left = self._ports.remaining() - GIVE_UP.total_seconds()
         if left > 0:
             await asyncio.wait(runners, timeout=left)
-
-    async def _hand_back(self, held: Sequence[Held], why: str) -> None:
-        """Give up what has not begun, for others to have at once."""
-        # Before anything is awaited: no runner may begin what is another's a moment later.
-        for one in held:
-            self._holding.drop(one)
-        for (lane, _), part in by_lane(held).items():
-            claims = [one.claim for one in part]
-            try:
-                await self._threaded(self._leasing.release, lane, part[0].biz, claims, why)
-                self._report.handed_back += len(part)
-            except Exception as error:  # noqa: BLE001  the others are to be handed back too
-                self._ports.warn("work could not be handed back; its leases will end", error)
 
     async def _turn_at(self, held: Held, host: str, *, led: bool) -> None:
         await self._passages.robots_turn_at(held, host, led=led)

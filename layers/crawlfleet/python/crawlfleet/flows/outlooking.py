@@ -91,7 +91,7 @@ def look_ahead(
     return Demand(
         lanes=(
             *stores,
-            *_unmade(ports, now),
+            *_unmade(ports, tree, now),
             *(
                 _demand(view, one, now, paces.get(view.lane.path), lately.get(view.lane))
                 for view, one in zip(views, rates, strict=True)
@@ -104,10 +104,15 @@ def look_ahead(
     )
 
 
-def _unmade(ports: OutlookPorts, now: datetime) -> list[LaneDemand]:
-    """What jobs ask for whose tasks are yet to be made: somebody who makes them."""
+def _unmade(ports: OutlookPorts, tree: Tree, now: datetime) -> list[LaneDemand]:
+    """What jobs ask for whose tasks are yet to be made: somebody who makes them.
+
+    One that waits for a worker asks each pool for one: any of them may suit it.
+    """
     try:
         waiting = ports.jobs.expandable(1, now)
+        if not waiting and tree.stage.bidding is not None:
+            waiting = ports.jobs.placing(1)
     except StoreUnavailableError as error:
         ports.warn("whether jobs are to be made into tasks is not known", error)
         return []

@@ -28,6 +28,7 @@ from crawlfleet.model.sample import (
     LaneSample,
     PoolState,
     Sample,
+    UnplacedJob,
     Unread,
     WorkersSample,
 )
@@ -75,6 +76,7 @@ _WORKERS: Final = "workers"
 _QUEUES: Final = "queues"
 _STRAYS: Final = "strays"
 _TICKS: Final = "ticks"
+_UNPLACED: Final = "unplaced"
 _HOSTS: Final = "hosts"
 
 
@@ -84,6 +86,7 @@ class SamplingPorts:
 
     ``decided`` tells the decision on workers that is in force, if one is; ``strays`` how many
     items and requests wait for bizs that there are not; ``ticked`` the scheduler's latest tick.
+    ``unplaced`` tells the jobs that no worker suited, of late.
     ``workers`` and ``decided`` are of the usual pool, ``pools`` tells the same of the others.
     """
 
@@ -100,6 +103,7 @@ class SamplingPorts:
     ticked: Callable[[], Ticked]
     warn: Callable[[str, Exception], None]
     pools: Callable[[], Sequence[PoolState]] = tuple
+    unplaced: Callable[[datetime], Sequence[UnplacedJob]] = lambda _: ()
 
 
 class _Queue(msgspec.Struct, frozen=True):
@@ -213,6 +217,7 @@ def sample(
         stray_items=items,
         stray_requests=requests,
         ticked=found.answers.get(_TICKS),
+        unplaced=_unplaced(tree, found),
         unread=(
             *(_unread(ports, what, failure) for what, failure in failures),
             *(each for part in parts for each in unwatched(part, borne)),
@@ -231,6 +236,8 @@ def _calls(ports: SamplingPorts, tree: Tree, now: datetime) -> dict[Asked, Calla
         _STRAYS: partial(ports.strays, tree, now),
         _TICKS: ports.ticked,
     }
+    if tree.stage.bidding is not None:
+        calls[_UNPLACED] = partial(ports.unplaced, now)
     beside: defaultdict[frozenset[str], list[Lane]] = defaultdict(list)
     for lane in tree.lanes():
         beside[_nodes(tree, lane)].append(lane)
@@ -239,6 +246,13 @@ def _calls(ports: SamplingPorts, tree: Tree, now: datetime) -> dict[Asked, Calla
             _, biz = biz_of(tree, lane.tenant, lane.biz)
             calls[lane] = partial(_book, ports, lane, biz, now)
     return calls
+
+
+def _unplaced(tree: Tree | None, found: Gathered[Asked, Any]) -> tuple[UnplacedJob, ...] | None:
+    if tree is None or tree.stage.bidding is None:
+        return ()
+    jobs = found.answers.get(_UNPLACED)
+    return None if jobs is None else tuple(jobs)
 
 
 def _nodes(tree: Tree, lane: Lane) -> frozenset[str]:

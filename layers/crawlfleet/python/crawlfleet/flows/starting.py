@@ -3,11 +3,19 @@
 A name makes it one job, however often it is asked for: a fire of a schedule, a retried call.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from crawlfleet.errors import InvalidRequestError, NotFoundError, Problem
+from crawlfleet.errors import (
+    InvalidRequestError,
+    NotFoundError,
+    Problem,
+    StoreUnavailableError,
+)
+from crawlfleet.flows.boarding import offer_job
 from crawlfleet.flows.configuration import biz_of
+from crawlfleet.model.bidding import BiddingTerms
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.job import Job, JobOrder, JobState
 from crawlfleet.model.plan import DEFAULT_PRIORITY, KeptSpider, LinkNeeds
@@ -16,16 +24,20 @@ from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.job_names import job_name
 from crawlfleet.policy.start_admission import refused
 from crawlfleet.policy.starting import bind, problems_with, size
-from crawlfleet.ports import JobStore, RuleStore, SpiderStore
+from crawlfleet.ports import JobBoard, JobStore, RuleStore, SpiderStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartingPorts:
-    """What starting a job needs of the world."""
+    """What starting a job needs of the world.
+
+    Without a ``board`` jobs that wait for a worker are put there by whoever looks next.
+    """
 
     jobs: JobStore
     spiders: SpiderStore
     rules: RuleStore
+    board: JobBoard | None = None
 
 
 def start_job(ports: StartingPorts, tree: Tree, order: JobOrder, now: datetime) -> Job:
@@ -53,7 +65,18 @@ def start_job(ports: StartingPorts, tree: Tree, order: JobOrder, now: datetime) 
     ports.rules.freeze(lane, rule, reader)
     if kept is not None:
         ports.spiders.hold(kept)
-    return ports.jobs.create(_job(order, kept, rule, reader.version, start, now))
+    waits = tree.stage.bidding is not None
+    job = ports.jobs.create(_job(order, kept, rule, reader.version, start, now, waits=waits))
+    if ports.board is not None and tree.stage.bidding is not None:
+        _offer(ports.board, tree.stage.bidding, job, now)
+    return job
+
+
+def _offer(board: JobBoard, terms: BiddingTerms, job: Job, now: datetime) -> None:
+    """Put a job on the board that waits for a worker. It is kept: what fails here is made good."""
+    if job.state is JobState.PLACING:
+        with suppress(StoreUnavailableError):
+            offer_job(board, terms, job, now)
 
 
 def _spider(spiders: SpiderStore, order: JobOrder) -> KeptSpider | None:
@@ -93,14 +116,18 @@ def _job(
     rule_version: str,
     start: Start,
     now: datetime,
+    *,
+    waits: bool,
 ) -> Job:
     plan = None if kept is None else kept.plan
+    pool = None if plan is None else plan.pool
     usual = DEFAULT_PRIORITY if plan is None else plan.priority
     return Job(
         tenant=order.tenant,
         biz=order.biz,
         name=order.name or job_name(order.spider or rule, now),
-        state=JobState.EXPANDING,
+        # What is pinned to a pool is for whoever of it comes.
+        state=JobState.PLACING if waits and pool is None else JobState.EXPANDING,
         rule=rule,
         rule_version=rule_version,
         start=start,
@@ -114,5 +141,5 @@ def _job(
         values=order.values,
         priority=usual if order.priority is None else order.priority,
         link=LinkNeeds() if plan is None else plan.link,
-        pool=None if plan is None else plan.pool,
+        pool=pool,
     )

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from crawlfleet.flows.advancing import AdvancingPorts
+from crawlfleet.flows.applying import ApplyingPorts
+from crawlfleet.flows.awarding import AwardingPorts
 from crawlfleet.flows.cancelling import CancellingPorts
 from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
@@ -60,6 +62,8 @@ class WorkPorts:
     cancelling: CancellingPorts
     advancing: AdvancingPorts
     runs: RunPorts
+    applying: ApplyingPorts
+    awarding: AwardingPorts
     clock: Clock
     remaining: Callable[[], float]
     jitter: Callable[[], float]

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from crawlfleet.model.document import Document
+from crawlfleet.model.plan import LinkNeeds
 from crawlfleet.model.usage import Probe, Remaining
 
 _Weight = Annotated[float, Meta(ge=0, le=1_000)]
@@ -47,6 +48,18 @@ class BiddingTerms(Document, frozen=True, kw_only=True):
     probe_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 300.0
     lag_seconds: Annotated[float, Meta(ge=0, le=3_600)] = 10.0
     applicants: Annotated[int, Meta(ge=1, le=100)] = 8
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job on the board wants, for whoever reads on.
+
+    ``url`` is what is asked for to find out what the way to its site is like; ``link`` what that
+    way must be like. What it takes of a worker is what is learnt of ``spider``.
+    """
+
+    url: str
+    spider: str
+    link: LinkNeeds = LinkNeeds()
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,6 +29,8 @@ class JobState(StrEnum):
 
 #: Nothing more will happen to a job in these.
 ENDED = frozenset({JobState.DONE, JobState.CANCELLED, JobState.UNPLACED})
+#: These wait for a worker.
+PLACEABLE = frozenset({JobState.PLACING})
 #: These still make tasks.
 EXPANDABLE = frozenset({JobState.EXPANDING})
 #: Their ledger is looked at.
@@ -61,6 +63,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         priority: Its tasks' (policy.ageing).
         link: What a worker's way to the site must be like.
         pool: The workers whose queue its tasks go to; None is any.
+        lowered: How often its demand was lowered while it waited for a worker.
+        worker: Who has won it, with the ``award`` of that number, at ``placed_at``; None where it
+            waited for nobody.
         expanded: So many tasks are stored, or refused.
         batch: Tasks that are being stored.
         refused: So many of those expanded have a URL that may not be asked for, and are no
@@ -90,6 +95,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = DEFAULT_PRIORITY
     link: LinkNeeds = LinkNeeds()
     pool: str | None = None
+    lowered: int = 0
+    worker: str | None = None
+    award: int | None = None
+    placed_at: datetime | None = None
     expanded: int = 0
     batch: TaskBatch | None = None
     refused: int = 0

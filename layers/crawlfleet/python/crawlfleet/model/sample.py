@@ -204,6 +204,15 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
+class UnplacedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that no worker suited, given up lately; ``why`` is its trouble."""
+
+    tenant: str
+    biz: str
+    job: str
+    why: str
+
+
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One look at everything.
 
@@ -224,6 +233,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         stray_items: Items that wait for bizs that there are not; None where that was not read.
         stray_requests: Requests likewise.
         ticked: The scheduler's latest tick; None where that was not read.
+        unplaced: Jobs given up lately as no worker suits them, the newest first; None where that
+            was not read.
         unread: What could not be looked at.
     """
 
@@ -241,4 +252,5 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     stray_items: int | None = None
     stray_requests: int | None = None
     ticked: Ticked | None = None
+    unplaced: tuple[UnplacedJob, ...] | None = ()
     unread: tuple[Unread, ...] = ()

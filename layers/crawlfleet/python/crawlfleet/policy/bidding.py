@@ -122,6 +122,26 @@ def award(applications: Sequence[Application], terms: BiddingTerms) -> Award:
     return Award(winner=order[0], ranking=(*ranked, *dropped))
 
 
+def said(demand: JobDemand, link: LinkNeeds) -> str:
+    """What a job wants at first, for people.
+
+    >>> usage = Usage(memory=1e9, memory_max=2e9, cpu=0.5)
+    >>> demand = JobDemand(tenant="a", biz="b", spider="c", runs=3, usage=usage)
+    >>> said(demand, LinkNeeds(seconds_below=0.2))
+    'memory 2.0 GB, cpu 0.50 GHz, below 200 ms to the first byte'
+    """
+    words = [
+        f"{resource} {_said(resource, want)}"
+        for resource, want in wanted(demand, 0).items()
+        if want
+    ]
+    if link.seconds_below is not None:
+        words.append(f"below {1000 * link.seconds_below:.0f} ms to the first byte")
+    if link.bytes_per_second_above is not None:
+        words.append(f"above {_bytes(link.bytes_per_second_above)}/s")
+    return ", ".join(words) or "nothing but an answer of its site"
+
+
 def _link_faults(probe: Probe, link: LinkNeeds) -> list[str]:
     if probe.seconds is None:
         return [f"link: no answer from the site ({probe.fault or 'nothing was read'})"]

@@ -27,6 +27,7 @@ from crawlfleet.policy.plans import latest_first, latest_seconds, seconds_left
 from crawlfleet.policy.pools import shares_work
 from crawlfleet.policy.spans import span
 from crawlfleet.policy.tick_findings import SCHEDULER, may_come, tick_findings
+from crawlfleet.policy.unplaced_findings import unknown_of_unplaced, unplaced_findings
 
 #: Two looks that lie closer or further apart than this say nothing of what rises between them.
 _CLOSEST: Final = timedelta(seconds=20)
@@ -76,6 +77,7 @@ def judge(sample: Sample, before: Sample | None, tree: Tree) -> Look:
     for host in sample.hosts:
         findings += host_findings(host, thresholds)
         unknown.update(unknown_of_host(host, thresholds))
+    findings += unplaced_findings(sample.unplaced or ())
     findings += _fleet_findings(sample)
     unknown.update(_unknown_of_fleet(sample, tree))
     unknown.update(_unknown_of_absent(sample, tree))
@@ -304,6 +306,8 @@ def _unknown_of_fleet(sample: Sample, tree: Tree) -> Iterator[str]:
     ):
         # What waits where nobody could look waits without workers still.
         yield key_of(Kind.NO_WORKERS, WORKERS)
+    if sample.unplaced is None:
+        yield from unknown_of_unplaced(tree)
     if sample.stray_items is None or sample.stray_requests is None:
         yield key_of(Kind.STRAYS, WORKERS)
     if sample.ticked is None or may_come(sample.ticked, tree.stage.thresholds):

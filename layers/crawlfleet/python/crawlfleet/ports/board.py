@@ -114,6 +114,13 @@ class JobBoard(Protocol):
         """
         ...
 
+    def defer(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
+        """Nobody applied, and not for what it wants: to the tail, and that as it was.
+
+        False where it was lowered by another, or somebody has applied.
+        """
+        ...
+
     def withdraw(self, job: JobKey) -> bool:
         """The job waits for no worker any more: whoever applied or won is free. False without."""
         ...

@@ -106,6 +106,39 @@ class JobStore(Protocol):
         """
         ...
 
+    def placing(self, limit: int, now: datetime | None = None) -> list[Job]:
+        """Jobs that wait for a worker, tenants in turns, each one's longest due first.
+
+        With ``now`` only what is due by then.
+        """
+        ...
+
+    def place(
+        self, job: Job, pool: str | None, worker: str | None, number: int | None, now: datetime
+    ) -> Job | None:
+        """It waits no more, and makes tasks: for a pool's workers, None for whoever comes.
+
+        ``worker`` has won it under the award's number; both are None where nobody is waited for any
+        more. On the condition that it waits: whoever is second gets None, but who repeats it after
+        an answer that was lost gets the job as it stands.
+        """
+        ...
+
+    def unplace(self, job: Job, why: str, now: datetime) -> bool:
+        """It has ended, as no worker suits it; ``why`` is its trouble, for people.
+
+        On the condition that it waits; False where it does not.
+        """
+        ...
+
+    def note_lowered(self, job: Job, lowered: int) -> None:
+        """Its demand was lowered so often, if it waits and that is more than it was."""
+        ...
+
+    def unplaced(self, since: datetime, limit: int) -> list[Job]:
+        """Jobs of all tenants that have ended since then as no worker suits them, newest first."""
+        ...
+
     def open_batch(self, job: Job, batch: TaskBatch) -> Job | None:
         """Write down which tasks come next.
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from crawlfleet.adapters.http_fetcher import AiohttpFetcher
+from crawlfleet.adapters.http_prober import HttpProber
 from crawlfleet.adapters.mongo.demands import MongoDemands
 from crawlfleet.adapters.mongo.rules import MongoRules
 from crawlfleet.adapters.mongo.visits import MongoVisits
@@ -30,6 +31,7 @@ from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.settings import Need, Settings
+from crawlfleet.wiring.bidding import applying_ports, awarding_ports
 from crawlfleet.wiring.cancelling import cancelling_ports
 from crawlfleet.wiring.jobs import advancing_ports
 from crawlfleet.wiring.parts import Parts
@@ -91,6 +93,7 @@ class Consumer:
         self._staffing = staffing_ports(parts)
         self._cancelling = cancelling_ports(parts)
         self._runs = RunPorts(readings=machine_readings(parts), demands=MongoDemands(parts.nodes))
+        self._awarding = awarding_ports(parts, self._recovery.watch)
         self._clock = ServerClock(parts.redis)
 
     def _read_secret(self, name: str) -> str:
@@ -162,6 +165,21 @@ class Consumer:
                 cancelling=self._cancelling,
                 advancing=self._advancing,
                 runs=self._runs,
+                applying=applying_ports(
+                    parts,
+                    self._awarding,
+                    HttpProber(
+                        allow_private,
+                        read_secret=self._read_secret,
+                        source_address=parts.settings.source_address,
+                    ),
+                    hosts=self._hosts,
+                    robots=self._robots,
+                    fetcher=fetcher,
+                    readings=self._runs.readings,
+                    clock=self._clock,
+                ),
+                awarding=self._awarding,
                 clock=self._clock,
                 remaining=remaining,
                 jitter=random.random,

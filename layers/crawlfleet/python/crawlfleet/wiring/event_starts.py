@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from crawlfleet.adapters.mongo.jobs import MongoJobs
 from crawlfleet.adapters.mongo.spiders import MongoSpiders
+from crawlfleet.adapters.redis_queue.board import RedisBoard
 from crawlfleet.edge.starts import order_in, what_failed
 from crawlfleet.errors import NoConfigurationError, RejectedError
 from crawlfleet.flows.starting import StartingPorts, start_job
@@ -30,7 +31,10 @@ class EventStarts:
         self._parts = parts
         self._telling = telling
         self._ports = StartingPorts(
-            jobs=MongoJobs(parts.nodes), spiders=MongoSpiders(parts.nodes), rules=rules
+            jobs=MongoJobs(parts.nodes),
+            spiders=MongoSpiders(parts.nodes),
+            rules=rules,
+            board=RedisBoard(parts.redis),
         )
 
     def start(self, event: Mapping[str, Any]) -> dict[str, int | str]:

@@ -43,6 +43,7 @@ class RouterJobs:
     @cached_property
     def _jobs(self) -> "JobPorts":
         from crawlfleet.adapters.mongo.spiders import MongoSpiders
+        from crawlfleet.adapters.redis_queue.board import RedisBoard
         from crawlfleet.flows.jobs import JobPorts
         from crawlfleet.flows.starting import StartingPorts
 
@@ -52,6 +53,7 @@ class RouterJobs:
                 jobs=self._cancelling.jobs,
                 spiders=MongoSpiders(parts.nodes),
                 rules=self._submission.rules,
+                board=RedisBoard(parts.redis),
             ),
             ledgers=parts.ledgers,
             workers=parts.workers,

@@ -1,6 +1,7 @@
 """What looking at everything needs, for whoever looks: the monitor, and operators by the API."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from crawlfleet.adapters.part_health import PartHealth
 from crawlfleet.adapters.redis_queue.bizs import RedisBizs
@@ -14,8 +15,12 @@ from crawlfleet.flows.sampling import SamplingPorts
 from crawlfleet.flows.staffing import decided
 from crawlfleet.flows.strays import count_strays, lanes_by_tenant
 from crawlfleet.model.biz import Tree
-from crawlfleet.model.sample import PoolState
+from crawlfleet.model.sample import PoolState, UnplacedJob
 from crawlfleet.wiring.parts import Parts
+
+#: A job that no worker suited is told of for so long; so many at most.
+UNPLACED_FOR: Final = timedelta(minutes=15)
+MOST_UNPLACED: Final = 200
 
 
 def configuration(parts: Parts) -> tuple[Tree | None, str | None]:
@@ -58,7 +63,18 @@ def sampling_ports(parts: Parts) -> SamplingPorts:
         ticked=RedisTicks(parts.redis).last,
         warn=parts.warn,
         pools=lambda: pool_states(parts),
+        unplaced=lambda now: unplaced_jobs(parts, now),
     )
+
+
+def unplaced_jobs(parts: Parts, now: datetime) -> list[UnplacedJob]:
+    """Jobs given up of late, as no worker suits them."""
+    from crawlfleet.adapters.mongo.jobs import MongoJobs
+
+    return [
+        UnplacedJob(tenant=job.tenant, biz=job.biz, job=job.name, why=job.trouble or "")
+        for job in MongoJobs(parts.nodes).unplaced(now - UNPLACED_FOR, MOST_UNPLACED)
+    ]
 
 
 def pool_states(parts: Parts) -> list[PoolState]:

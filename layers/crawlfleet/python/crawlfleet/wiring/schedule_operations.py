@@ -97,6 +97,7 @@ class RouterSchedules:
     def run_schedule(self, tenant: str, biz: str, name: str, key: str | None) -> "Job":
         """flows.firing."""
         from crawlfleet.adapters.mongo.jobs import MongoJobs
+        from crawlfleet.adapters.redis_queue.board import RedisBoard
         from crawlfleet.flows.firing import FiringPorts, run_now
         from crawlfleet.flows.planning import get_schedule
         from crawlfleet.flows.starting import StartingPorts
@@ -104,6 +105,11 @@ class RouterSchedules:
         tree = self._parts.config.current()
         schedule = get_schedule(self._schedules, tree, tenant, biz, name)
         jobs = MongoJobs(self._parts.nodes)
-        starting = StartingPorts(jobs=jobs, spiders=self._kept_spiders, rules=self._rules)
+        starting = StartingPorts(
+            jobs=jobs,
+            spiders=self._kept_spiders,
+            rules=self._rules,
+            board=RedisBoard(self._parts.redis),
+        )
         ports = FiringPorts(schedules=self._schedules, starting=starting)
         return run_now(ports, tree, schedule, key, now())

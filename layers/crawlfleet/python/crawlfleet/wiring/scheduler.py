@@ -15,6 +15,7 @@ from crawlfleet.adapters.mongo.schedules import MongoSchedules
 from crawlfleet.adapters.mongo.spiders import MongoSpiders
 from crawlfleet.adapters.mongo.visits import MongoVisits
 from crawlfleet.adapters.redis_queue.bizs import RedisBizs
+from crawlfleet.adapters.redis_queue.board import RedisBoard
 from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
 from crawlfleet.adapters.redis_queue.hosts import RedisHosts
@@ -25,6 +26,7 @@ from crawlfleet.edge.alarms import Alarm, alarms_in
 from crawlfleet.edge.starts import is_start
 from crawlfleet.errors import NoConfigurationError
 from crawlfleet.flows.advancing import advance
+from crawlfleet.flows.awarding import AwardingPorts, award_jobs
 from crawlfleet.flows.cancelling import ROUND_SECONDS, cancel_jobs
 from crawlfleet.flows.firing import FiringPorts
 from crawlfleet.flows.learning import LearningPorts, learn_due
@@ -52,6 +54,8 @@ from crawlfleet.wiring.submissions import submission_ports
 
 #: A look at the workers takes so long at most, where parts are slow to answer.
 SCALING_SECONDS: Final = 25.0
+#: Jobs are given to workers for so long in a tick.
+AWARD_SECONDS: Final = 5.0
 #: Tasks are made for so long in a tick, and while as much is left for the rest of it: workers go
 #: on with them.
 JOBS_SECONDS: Final = 15.0
@@ -86,6 +90,7 @@ class Scheduler:
                 jobs=MongoJobs(parts.nodes),
                 spiders=MongoSpiders(parts.nodes),
                 rules=self._submission.rules,
+                board=RedisBoard(parts.redis),
             ),
         )
         self._recrawl = RecrawlPorts(submission=self._submission, visits=MongoVisits(parts.nodes))
@@ -104,6 +109,15 @@ class Scheduler:
         )
         self._advancing = advancing_ports(
             parts, self._submission, self._seeding.seeds, self._recovery.watch
+        )
+        # Not all of wiring.bidding: what probes sites is the workers'.
+        self._awarding = AwardingPorts(
+            jobs=self._advancing.expanding.jobs,
+            board=RedisBoard(parts.redis),
+            demands=MongoDemands(parts.nodes),
+            watch=self._recovery.watch,
+            warn=warn,
+            say=parts.log.info,
         )
         self._scaling = ScalingPorts(
             ahead=OutlookPorts(
@@ -188,6 +202,9 @@ class Scheduler:
             done["fires"] = run_due(self._firing, tree, now(), time_left, faults.warn)
         with faults.within(TickPart.CANCELLING, "jobs could not be cancelled"):
             done["cancelled"] = self._cancel(tree, name, time_left)
+        with faults.within(TickPart.JOBS, "jobs that wait could not be given to workers"):
+            # Before tasks are made: those of what waits for nobody any more are among them.
+            self._award(tree, name, time_left, done)
         with faults.within(TickPart.JOBS, "jobs could not go on"):
             until = time.monotonic() + JOBS_SECONDS
 
@@ -228,6 +245,18 @@ class Scheduler:
 
         watch = self._recovery.watch
         return cancel_jobs(self._cancelling, watch, tree, name, now(), left)
+
+    def _award(
+        self, tree: Tree, name: str, time_left: Callable[[], float], done: dict[str, int]
+    ) -> None:
+        until = time.monotonic() + AWARD_SECONDS
+
+        def left() -> float:
+            return min(until - time.monotonic(), time_left() - JOBS_MARGIN_SECONDS)
+
+        if tree.stage.bidding is not None or self._awarding.jobs.placing(1):
+            awarded = award_jobs(self._awarding, tree, name, self._clock, left)
+            done |= {"awarded": awarded.awarded, "unplaced": awarded.unplaced}
 
     def _staff(self, done: dict[str, int]) -> None:
         """Have as many workers as there should be; ``done`` is told what came of it."""

@@ -83,6 +83,15 @@ class MemoryBoard:
 
     def lower(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
         """See ports.JobBoard.lower."""
+        return self._to_the_tail(job, lowered, now, wait, 1)
+
+    def defer(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
+        """See ports.JobBoard.defer."""
+        return self._to_the_tail(job, lowered, now, wait, 0)
+
+    def _to_the_tail(
+        self, job: JobKey, lowered: int, now: datetime, wait: timedelta, more: int
+    ) -> bool:
         with self._lock:
             one = self._jobs.get(job)
             if one is None or one.standing.state != OfferState.WAITING:
@@ -92,7 +101,7 @@ class MemoryBoard:
             self._take_from_queue(one)
             one.rank = bounds.rank(to_ms(now), 0)
             self._put_in_queue(one)
-            offer = replace(one.standing.offer, lowered=lowered + 1)
+            offer = replace(one.standing.offer, lowered=lowered + more)
             self._note(one, offer=offer, until=now + wait)
             return True
 

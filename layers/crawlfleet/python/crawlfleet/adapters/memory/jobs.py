@@ -13,6 +13,7 @@ from crawlfleet.model.job import (
     EXPANDABLE,
     LONGEST_REFUSAL,
     MOST_REFUSALS,
+    PLACEABLE,
     WATCHED,
     Job,
     JobState,
@@ -89,6 +90,69 @@ class MemoryJobs:
         """See ports.JobStore.watched."""
         wanted = WATCHED.intersection(states)
         return self._in_turns(lambda job: job.state in wanted, limit, now)
+
+    def placing(self, limit: int, now: datetime | None = None) -> list[Job]:
+        """See ports.JobStore.placing."""
+        return self._in_turns(lambda job: job.state in PLACEABLE, limit, now)
+
+    def place(
+        self, job: Job, pool: str | None, worker: str | None, number: int | None, now: datetime
+    ) -> Job | None:
+        """See ports.JobStore.place."""
+        with self._lock:
+            found = self._jobs.get(job.key)
+            if found is None:
+                return None
+            if found.state not in PLACEABLE:
+                is_mine = worker is not None and (found.worker, found.award) == (worker, number)
+                return replace(found, start=job.start) if is_mine else None
+            found = self._jobs[job.key] = replace(
+                found,
+                state=JobState.EXPANDING,
+                pool=pool,
+                worker=worker,
+                award=number,
+                placed_at=_ms(now),
+                due_at=_ms(now),
+                trouble=None,
+                troubles=0,
+            )
+            return replace(found, start=job.start)
+
+    def unplace(self, job: Job, why: str, now: datetime) -> bool:
+        """See ports.JobStore.unplace."""
+        with self._lock:
+            found = self._jobs.get(job.key)
+            if found is None or found.state not in PLACEABLE:
+                return False
+            self._jobs[job.key] = replace(
+                found,
+                state=JobState.UNPLACED,
+                trouble=why[:LONGEST_REFUSAL],
+                troubles=0,
+                ended_at=_ms(now),
+                due_at=None,
+            )
+            return True
+
+    def note_lowered(self, job: Job, lowered: int) -> None:
+        """See ports.JobStore.note_lowered."""
+        with self._lock:
+            found = self._jobs.get(job.key)
+            if found is not None and found.state in PLACEABLE:
+                more = max(found.lowered, lowered)
+                self._jobs[job.key] = replace(found, lowered=more)
+
+    def unplaced(self, since: datetime, limit: int) -> list[Job]:
+        """See ports.JobStore.unplaced."""
+        with self._lock:
+            found = [
+                (job.ended_at, f"{job.tenant}/{job.biz}/{job.name}", job)
+                for job in self._jobs.values()
+                if job.state is JobState.UNPLACED and job.ended_at and job.ended_at >= since
+            ]
+        newest = sorted(found, key=lambda one: one[:2], reverse=True)
+        return [_brief(job) for _, _, job in newest[:limit]]
 
     def _in_turns(
         self, wanted: Callable[[Job], bool], limit: int, now: datetime | None

@@ -6,6 +6,10 @@ A job is one document, its fields as model.job.Job names them, and beside them::
     open      it has not ended
     making    it makes tasks, or has a batch open that is to be closed
     watched   its ledger is looked at
+    placing   it waits for a worker
+    unplaced  it has ended, as none suits it
+
+Each of these but ``open`` has an index of its own, of nothing but what is so.
 
 ``batch`` is there while one is open. A start may have 8 MB of URLs, so whatever is asked often
 leaves it out: the server then sends none of it, and a change writes none of it.
@@ -17,29 +21,33 @@ from datetime import datetime
 from itertools import chain, zip_longest
 from typing import Any, Final
 
-import msgspec
-from msgspec.structs import replace
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
 from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
-from crawlfleet.adapters.mongo.documents import clean, read_id
+from crawlfleet.adapters.mongo.documents import clean
+from crawlfleet.adapters.mongo.job_documents import (
+    BRIEF,
+    WITHOUT_START,
+    document_of,
+    job_of,
+    plain,
+)
+from crawlfleet.adapters.mongo.job_placing import UNPLACED, JobPlacing
 from crawlfleet.model.job import (
     ENDED,
-    EXPANDABLE,
     LONGEST_REFUSAL,
     MOST_REFUSALS,
-    WATCHED,
     Job,
     JobState,
     TaskBatch,
 )
 from crawlfleet.model.ledger import JOB_LIFE
-from crawlfleet.model.start import Range, Start
 
 _MAKING: Final = "making"
 _WATCHED: Final = "watched"
+_PLACING: Final = "placing"
 _INDEXES: Final = [
     IndexModel(
         [("tenant", ASCENDING), ("due_at", ASCENDING), ("_id", ASCENDING)],
@@ -55,6 +63,16 @@ _INDEXES: Final = [
         ],
         name=_WATCHED,
         partialFilterExpression={"watched": True},
+    ),
+    IndexModel(
+        [("tenant", ASCENDING), ("due_at", ASCENDING), ("_id", ASCENDING)],
+        name=_PLACING,
+        partialFilterExpression={"placing": True},
+    ),
+    IndexModel(
+        [("ended_at", DESCENDING), ("_id", DESCENDING)],
+        name=UNPLACED,
+        partialFilterExpression={"unplaced": True},
     ),
     IndexModel(
         [("tenant", ASCENDING), ("biz", ASCENDING), ("schedule", ASCENDING)],
@@ -81,13 +99,10 @@ _INDEXES: Final = [
         expireAfterSeconds=int(JOB_LIFE.total_seconds()),
     ),
 ]
-#: What lists and changes do not read.
-_WITHOUT_START: Final = {"start": False}
-_BRIEF: Final = {"start.urls": False, "start.values": False}
 _OPEN_STATES: Final = [state.value for state in JobState if state not in ENDED]
 
 
-class MongoJobs:
+class MongoJobs(JobPlacing):
     """ports.JobStore."""
 
     def __init__(self, nodes: MongoNodes) -> None:
@@ -97,7 +112,7 @@ class MongoJobs:
     def create(self, job: Job) -> Job:
         """See ports.JobStore.create."""
         fresh = job.as_created()
-        document = _document(fresh)
+        document = document_of(fresh)
         with border():
             jobs = self._jobs()
             while True:
@@ -106,7 +121,7 @@ class MongoJobs:
                 except DuplicateKeyError:
                     found = jobs.find_one({"_id": document["_id"]})
                     if found is not None:  # otherwise its time came just now
-                        return _job(found)
+                        return job_of(found)
                 else:
                     return fresh
 
@@ -114,7 +129,7 @@ class MongoJobs:
         """See ports.JobStore.get."""
         with border():
             found = self._jobs().find_one({"_id": f"{tenant}/{biz}/{name}"})
-        return None if found is None else _job(found)
+        return None if found is None else job_of(found)
 
     def of_biz(
         self,
@@ -143,8 +158,8 @@ class MongoJobs:
             ]
         order = [("created_at", DESCENDING), ("name", DESCENDING)]
         with border():
-            cursor = self._jobs().find(match, _BRIEF).sort(order).limit(limit)
-            return [_job(found) for found in cursor] if limit else []
+            cursor = self._jobs().find(match, BRIEF).sort(order).limit(limit)
+            return [job_of(found) for found in cursor] if limit else []
 
     def count_open(self, tenant: str, biz: str, schedule: str | None = None) -> int:
         """See ports.JobStore.count_open."""
@@ -166,6 +181,10 @@ class MongoJobs:
     ) -> list[Job]:
         """See ports.JobStore.watched."""
         return self._in_turns(_WATCHED, limit, now, states)
+
+    def placing(self, limit: int, now: datetime | None = None) -> list[Job]:
+        """See ports.JobStore.placing."""
+        return self._in_turns(_PLACING, limit, now)
 
     def _in_turns(
         self, field: str, limit: int, now: datetime | None, states: Sequence[JobState] | None = None
@@ -192,7 +211,7 @@ class MongoJobs:
             }
             each = [
                 list(
-                    jobs.find({**match, "tenant": tenant}, _BRIEF)
+                    jobs.find({**match, "tenant": tenant}, BRIEF)
                     .sort([("due_at", ASCENDING), ("_id", ASCENDING)])
                     .limit(share)
                     .hint(field)
@@ -200,7 +219,7 @@ class MongoJobs:
                 for tenant, share in _shares(tenants, limit).items()
             ]
         turns = chain.from_iterable(zip_longest(*each))
-        return [_job(found) for found in turns if found is not None][:limit]
+        return [job_of(found) for found in turns if found is not None][:limit]
 
     def open_batch(self, job: Job, batch: TaskBatch) -> Job | None:
         """See ports.JobStore.open_batch."""
@@ -209,7 +228,7 @@ class MongoJobs:
             "expanded": batch.first,
             "batch": {"$exists": False},
         }
-        change = {"$set": {"batch": _plain(batch)}}
+        change = {"$set": {"batch": plain(batch)}}
         return self._changed(job, match, change)
 
     def close_batch(
@@ -272,6 +291,7 @@ class MongoJobs:
                     "due_at": now,
                     "making": {"$ne": [{"$type": "$batch"}, "missing"]},
                     "watched": True,
+                    "placing": False,
                 }
             }
         ]
@@ -309,6 +329,8 @@ class MongoJobs:
                 "open": False,
                 "making": False,
                 "watched": False,
+                "placing": False,
+                "unplaced": state is JobState.UNPLACED,
             },
             "$unset": {"trouble": "", "due_at": ""},
         }
@@ -323,10 +345,10 @@ class MongoJobs:
             found = jobs.find_one_and_update(
                 {**key, **match},
                 change,
-                projection=_WITHOUT_START,
+                projection=WITHOUT_START,
                 return_document=ReturnDocument.AFTER,
-            ) or jobs.find_one(key, _WITHOUT_START)
-        return None if found is None else _job(found, job.start)
+            ) or jobs.find_one(key, WITHOUT_START)
+        return None if found is None else job_of(found, job.start)
 
     def _jobs(self) -> Collection[Document]:
         jobs = self._nodes.control("jobs")
@@ -346,53 +368,3 @@ def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
         shares.update(takers)
         limit -= len(takers)
     return shares
-
-
-def _plain(value: object) -> Any:
-    """A struct as BSON takes it: what is None is left out."""
-    plain = msgspec.to_builtins(value, builtin_types=(datetime,))
-    return {name: one for name, one in plain.items() if one is not None}
-
-
-def _document(job: Job) -> Document:
-    # All of a pattern's names are plain ones, so they may be names of fields.
-    return {
-        **_plain(job),
-        "_id": "/".join(job.key),
-        "open": job.state not in ENDED,
-        "making": job.state in EXPANDABLE
-        or (job.state is JobState.CANCELLING and job.batch is not None),
-        "watched": job.state in WATCHED,
-    }
-
-
-def _job(document: Document, start: Start | None = None) -> Job:
-    found = dict(document)
-    kept = found.pop("start", {})
-    batch = found.pop("batch", None)
-    job = msgspec.convert({**found, "start": {}}, Job, builtin_types=(datetime,))
-    return replace(
-        job,
-        start=_start(kept) if start is None else start,
-        batch=None
-        if batch is None
-        else TaskBatch(
-            first=batch["first"],
-            ids=tuple(map(read_id, batch["ids"])),
-            queued_at=batch["queued_at"],
-        ),
-    )
-
-
-def _start(kept: Document) -> Start:
-    # Its bounds are those of who gives it: a filled pattern may be longer than a URL given.
-    return Start(
-        urls=tuple(kept.get("urls", ())),
-        pattern=kept.get("pattern"),
-        values={
-            name: Range(**{part: int(number) for part, number in values.items()})
-            if isinstance(values, dict)
-            else tuple(values)
-            for name, values in kept.get("values", {}).items()
-        },
-    )

@@ -81,8 +81,17 @@ class RedisBoard:
 
     def lower(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
         """See ports.JobBoard.lower."""
+        return self._to_the_tail(job, lowered, now, wait, 1)
+
+    def defer(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
+        """See ports.JobBoard.defer."""
+        return self._to_the_tail(job, lowered, now, wait, 0)
+
+    def _to_the_tail(
+        self, job: JobKey, lowered: int, now: datetime, wait: timedelta, more: int
+    ) -> bool:
         name, now_ms = bounds.name_of(job), to_ms(now)
-        told = (name, lowered, bounds.rank(now_ms, 0), to_ms(now + wait))
+        told = (name, lowered, bounds.rank(now_ms, 0), to_ms(now + wait), more)
         return whole(self._redis.again(_LOWER, self._keys, *told)) == 1
 
     def withdraw(self, job: JobKey) -> bool:

@@ -1,0 +1,439 @@
+"""Jobs that wait for a worker: two pools apply, one wins, begins, and nobody else does."""
+
+import asyncio
+import dataclasses
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from crawlfleet.adapters.memory.hosts import MemoryHosts
+from crawlfleet.adapters.memory.readings import MemoryReadings
+from crawlfleet.errors import ConnectFailedError, StoreUnavailableError
+from crawlfleet.flows.applying import Applying
+from crawlfleet.flows.awarding import Awarded, award_jobs
+from crawlfleet.flows.starting import StartingPorts, start_job
+from crawlfleet.model.bidding import BiddingTerms
+from crawlfleet.model.board import OfferState
+from crawlfleet.model.job import Job, JobOrder, JobState
+from crawlfleet.model.plan import LinkNeeds
+from crawlfleet.model.start import Start
+from crawlfleet.model.usage import JobDemand, Probe, Remaining, Usage
+from crawlfleet.policy.board import BEGUN
+from tests.unit.flows.job_world import NoSpiders, run
+from tests.unit.flows.world import START, Failing, World
+
+URL = "https://example.org/1"
+GOOD = Probe(at=START, seconds=0.1, bytes_per_second=1e6)
+SLOW = Probe(at=START, seconds=2.0, bytes_per_second=1e6)
+GB = 1e9
+TERMS = BiddingTerms(window_seconds=1.0, wait_seconds=30.0, acknowledge_seconds=10.0)
+KEY = ("default", "docs", "june")
+
+
+async def threaded(function, *args, **kwargs):
+    return function(*args, **kwargs)
+
+
+class Fleet:
+    """A world with bidding, and workers in it that are moved round by round."""
+
+    def __init__(self, terms=TERMS):
+        self.world = World()
+        self.bid(terms)
+
+    def bid(self, terms):
+        tree = self.world.tree
+        self.world.tree = replace(tree, stage=replace(tree.stage, bidding=terms))
+
+    def start(self, name="june", *, board=True, url=URL, link=None, tenant="default") -> Job:
+        ports = StartingPorts(
+            jobs=self.world.jobs,
+            spiders=NoSpiders(),
+            rules=self.world.rules,
+            board=self.world.board if board else None,
+        )
+        order = JobOrder(tenant=tenant, biz="docs", by="api", name=name, start=Start(urls=(url,)))
+        job = start_job(ports, self.world.tree, order, self.world.now)
+        if link is not None:
+            self.world.jobs._jobs[job.key] = replace(job, link=link)
+            self.world.board.withdraw(job.key)
+            self.pass_time(0)
+        return job
+
+    def learn(self, memory):
+        usage = Usage(memory=memory, memory_max=memory)
+        demand = JobDemand(tenant="default", biz="docs", spider="page", runs=3, usage=usage)
+        self.world.demands._demands[("default", "docs", "page")] = demand
+
+    def worker(self, name, pool="main", *, way=GOOD, memory=8 * GB, **changes) -> Applying:
+        readings = MemoryReadings()
+        readings.left = Remaining(memory=memory)
+        ways = way if isinstance(way, dict) else {URL: way}
+        ports = self.world.applying(ways, readings=readings, **changes)
+        return Applying(ports, pool, name, threaded, lambda: 600.0)
+
+    def look(self, *workers):
+        async def all_of_them():
+            for worker in workers:
+                await worker.round()
+                for task in list(worker._ways._tasks.values()):
+                    await asyncio.wait([task])
+
+        asyncio.run(all_of_them())
+
+    def award(self, by="w0", **changes) -> Awarded:
+        world = self.world
+        return award_jobs(world.awarding(**changes), world.tree, by, world.clock, lambda: 60.0)
+
+    def pass_time(self, seconds, **changes) -> Awarded:
+        self.world.now += timedelta(seconds=seconds)
+        # The turn is kept by the watch's own clock.
+        self.world.watch._turns.clear()
+        return self.award(**changes)
+
+    def job(self, name="june") -> Job:
+        return self.world.jobs.get("default", "docs", name)
+
+    @property
+    def standing(self):
+        found = self.world.board.read(KEY)
+        return None if found is None else found[0]
+
+
+@pytest.fixture
+def fleet():
+    return Fleet()
+
+
+def test_without_bidding_a_job_makes_tasks_at_once(fleet):
+    fleet.bid(None)
+
+    assert fleet.start().state is JobState.EXPANDING
+    assert fleet.standing is None
+    worker = fleet.worker("w1")
+    fleet.look(worker)
+    assert not worker.stays
+
+
+def test_of_two_pools_the_quick_and_roomy_one_gets_the_job(fleet):
+    fleet.learn(4 * GB)
+    job = fleet.start(link=LinkNeeds(seconds_below=1.0))
+    assert job.state is JobState.PLACING
+    slow = fleet.worker("slow", way=SLOW)
+    small = fleet.worker("small", memory=1 * GB)
+    far = fleet.worker("far1", "far")
+    fleet.look(slow)
+    assert "2000 ms" in fleet.standing.why_not["main"]
+    fleet.look(small)
+    assert "memory: 1.0 GB left, 4.0 GB wanted" in fleet.standing.why_not["main"]
+    assert not slow.stays
+    assert not small.stays
+    fleet.look(far)
+    assert far.stays
+
+    assert fleet.pass_time(2).awarded == 1
+    fleet.look(slow, small, far)
+
+    placed = fleet.job()
+    assert (placed.state, placed.pool, placed.worker) == (JobState.EXPANDING, "far", "far1")
+    assert far.placed == 1
+    assert fleet.standing is None
+    assert not far.stays
+    assert run(fleet.world).tasks == 1
+    assert fleet.job().state is JobState.RUNNING
+
+
+def test_a_job_too_large_for_all_is_lowered_seven_times_and_given_up(fleet):
+    fleet.learn(100 * GB)
+    fleet.start()
+    lowered = []
+    for _ in range(7):
+        worker = fleet.worker("w1")
+        fleet.look(worker)
+        # Who has not looked at what it wants by now says nothing of it.
+        done = fleet.pass_time(31)
+        lowered.append(done.lowered)
+        again = fleet.pass_time(31)
+        assert (again.lowered, again.unplaced) == (0, 0)
+
+    assert (lowered, done.unplaced) == ([1] * 6 + [0], 1)
+    job = fleet.job()
+    assert (job.state, job.lowered) == (JobState.UNPLACED, 6)
+    assert "it wants memory 100.0 GB" in job.trouble
+    assert "main: at 53 % of its demand: memory: 8.0 GB left" in job.trouble
+    assert fleet.standing is None
+    assert "a job is given up" in fleet.world.said
+    assert [one.name for one in fleet.world.jobs.unplaced(START, 5)] == ["june"]
+
+
+def test_a_job_is_lowered_until_it_fits(fleet):
+    fleet.learn(10.5 * GB)
+    fleet.start()
+    worker = fleet.worker("w1")
+    fleet.look(worker)
+    assert fleet.pass_time(31).lowered == 1
+    fleet.look(worker)
+    assert fleet.pass_time(31).lowered == 1
+
+    fleet.look(worker)
+
+    assert fleet.standing.state is OfferState.APPLIED
+    assert fleet.job().lowered == 2
+
+
+def test_a_site_that_is_away_for_ten_minutes_ends_no_job_and_people_are_told(fleet):
+    fleet.start()
+    away = ConnectFailedError("no route to the site")
+    for _ in range(20):
+        # What was seen of the host is another story: it would not be asked for a while.
+        fleet.world.hosts = MemoryHosts(clock=fleet.world.clock)
+        fleet.look(fleet.worker("w1", way=away))
+        done = fleet.pass_time(31)
+        assert (done.lowered, done.unplaced) == (0, 0)
+
+    job = fleet.job()
+    assert (job.state, job.lowered) == (JobState.PLACING, 0)
+    assert "the site is away: no route to the site" in job.trouble
+    fleet.world.hosts = MemoryHosts(clock=fleet.world.clock)
+    fleet.look(fleet.worker("w1"))
+    fleet.pass_time(2)
+    fleet.look(fleet.worker("w1"))
+    assert fleet.job().state is JobState.EXPANDING
+
+
+def test_a_job_that_nobody_has_looked_at_is_not_lowered(fleet):
+    fleet.start()
+
+    assert fleet.pass_time(31).lowered == 0
+    assert fleet.job().trouble == "no worker has looked at it yet"
+
+
+def test_a_job_that_cannot_be_judged_keeps_nobody_and_is_judged_without_its_site(fleet):
+    other = "https://other.example/1"
+    world = fleet.world
+    refused = {"on": True}
+
+    class Hosts:
+        def __getattr__(self, name):
+            if refused["on"]:
+                raise StoreUnavailableError("redis", "no answer")
+            return getattr(world.hosts, name)
+
+    fleet.start()
+    ports = world.applying({URL: GOOD, other: GOOD})
+    probing = ports.probing
+
+    worker = fleet.worker("w1", probing=probing_without(probing, Hosts()))
+    fleet.look(worker)
+    fleet.look(worker)
+    assert "not judged yet" in fleet.standing.why_not["main"]
+    assert worker.stays
+    assert fleet.pass_time(31).lowered == 0
+    refused["on"] = True
+
+    fleet.look(worker)
+    fleet.look(worker)
+
+    assert fleet.standing.state is OfferState.APPLIED
+    [bid] = world.board.read(KEY)[1]
+    assert b"not judged" in bid.document
+
+
+def probing_without(probing, hosts):
+    return dataclasses.replace(probing, hosts=hosts)
+
+
+def test_a_winner_that_does_not_begin_loses_the_job_to_another(fleet):
+    fleet.start()
+    dead, live = fleet.worker("w1"), fleet.worker("w2")
+    fleet.look(dead)
+    fleet.pass_time(2)
+    assert fleet.standing.worker == "w1"
+
+    assert fleet.pass_time(11).lapsed == 1
+    fleet.look(live)
+    fleet.pass_time(2)
+    fleet.look(live, dead)
+
+    assert (fleet.job().state, fleet.job().worker) == (JobState.EXPANDING, "w2")
+    assert dead.placed == 0
+
+
+def test_a_job_whose_winner_dies_before_it_is_placed_is_offered_again(fleet):
+    fleet.start()
+    jobs = Failing(fleet.world.jobs, place=1_000)
+    dead = fleet.worker("w1", jobs=jobs)
+    fleet.look(dead)
+    fleet.pass_time(2)
+    fleet.look(dead)
+    assert fleet.standing is None
+    assert dead.stays
+    assert fleet.pass_time(30).offered == 0
+
+    assert fleet.pass_time(BEGUN.total_seconds()).offered == 1
+    jobs.left["place"] = 0
+    asyncio.run(dead.close())
+    assert fleet.job().state is JobState.PLACING
+    live = fleet.worker("w2")
+    fleet.look(live)
+    fleet.pass_time(2)
+    fleet.look(live)
+    assert (fleet.job().state, fleet.job().worker) == (JobState.EXPANDING, "w2")
+
+
+def test_a_winner_writes_it_down_when_mongodb_is_back(fleet):
+    fleet.start()
+    worker = fleet.worker("w1", jobs=Failing(fleet.world.jobs, place=2))
+    fleet.look(worker)
+    fleet.pass_time(2)
+    fleet.look(worker)
+    fleet.look(worker)
+    assert fleet.job().state is JobState.PLACING
+    fleet.look(worker)
+    assert (fleet.job().state, worker.placed) == (JobState.EXPANDING, 1)
+
+
+def test_a_board_that_was_lost_is_filled_again_as_it_was(fleet):
+    fleet.learn(100 * GB)
+    fleet.start()
+    fleet.start("july", board=False)
+    fleet.look(fleet.worker("w1"))
+    fleet.pass_time(31)
+    fleet.world.board.withdraw(KEY)
+
+    # july was offered by the first round, june again by a later one.
+    assert fleet.pass_time(31).offered == 1
+
+    assert fleet.standing.offer.lowered == 1
+    assert fleet.standing.offer.since == START
+    assert {one.job for one in fleet.world.board.head("main", 5)} == {"june", "july"}
+
+
+def test_where_bidding_is_taken_out_jobs_that_wait_go_on(fleet):
+    fleet.start()
+    worker = fleet.worker("w1")
+    fleet.look(worker)
+    fleet.bid(None)
+
+    assert fleet.pass_time(40).released == 1
+    fleet.look(worker)
+
+    assert (fleet.job().state, fleet.job().pool) == (JobState.EXPANDING, None)
+    assert fleet.standing is None
+    assert not worker.stays
+
+
+def test_a_cancelled_job_leaves_the_board(fleet):
+    fleet.start()
+    fleet.world.jobs.cancel(*KEY, fleet.world.now)
+
+    fleet.pass_time(31)
+
+    assert fleet.standing is None
+
+
+def test_who_leaves_takes_its_application_back(fleet):
+    fleet.start()
+    worker = fleet.worker("w1")
+    fleet.look(worker)
+
+    asyncio.run(worker.close())
+
+    assert fleet.standing.state is OfferState.WAITING
+    assert not worker.stays
+
+
+def test_one_jobs_failure_does_not_keep_others_from_being_awarded(fleet):
+    fleet.bid(replace(TERMS, applicants=1))
+    fleet.start()
+    fleet.start("july")
+    fleet.look(fleet.worker("w1"), fleet.worker("w2"))
+    board = fleet.world.board
+
+    class Odd:
+        def __getattr__(self, name):
+            return getattr(board, name)
+
+        def read(self, key):
+            if key == KEY:
+                raise RuntimeError("odd")
+            return board.read(key)
+
+    assert fleet.pass_time(2, board=Odd()).awarded == 1
+
+    assert any("june could not be placed now" in said for said in fleet.world.warnings)
+
+
+def test_an_application_that_cannot_be_read_is_taken_back(fleet):
+    fleet.start()
+    now = fleet.world.now
+    fleet.world.board.apply("odd", KEY, b"{", now, timedelta(seconds=1))
+
+    fleet.pass_time(2)
+
+    assert fleet.standing.state is OfferState.WAITING
+    assert fleet.world.board.held("odd") is None
+
+
+def test_a_worker_applies_for_one_job_at_a_time(fleet):
+    fleet.start()
+    fleet.start("july")
+    worker = fleet.worker("w1")
+    for _ in range(3):
+        fleet.look(worker)
+
+    states = [
+        fleet.world.board.read(("default", "docs", name))[0].state for name in ("june", "july")
+    ]
+    assert sorted(states) == [OfferState.APPLIED, OfferState.WAITING]
+
+
+def test_workers_pass_over_a_job_with_enough_applicants(fleet):
+    fleet.bid(replace(TERMS, applicants=1))
+    fleet.start()
+    fleet.start("july")
+
+    fleet.look(fleet.worker("w1"), fleet.worker("w2"))
+
+    held = {fleet.world.board.held(name).offer.job for name in ("w1", "w2")}
+    assert held == {"june", "july"}
+
+
+POINTS = ["held", "head", "read", "apply", "acknowledge", "decline"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    board=st.dictionaries(st.sampled_from(POINTS), st.integers(1, 2), max_size=3),
+    place=st.integers(0, 3),
+    dies=st.lists(st.booleans(), min_size=12, max_size=12),
+)
+def test_whatever_fails_and_whoever_dies_each_job_is_placed_once(board, place, dies):
+    fleet = Fleet()
+    names = ["a", "b", "c"]
+    for name in names:
+        fleet.start(name)
+    faulty = Failing(fleet.world.board, **board)
+    jobs = Failing(fleet.world.jobs, place=place)
+    workers = [fleet.worker("w0", board=faulty, jobs=jobs), fleet.worker("w1")]
+    placed: dict[str, int] = {}
+    for turn in range(40):
+        for at, worker in enumerate(workers):
+            if turn < len(dies) and dies[turn] and at == 0:
+                # It vanishes, whatever it held, and another comes in its place.
+                workers[0] = fleet.worker(f"x{turn}", board=faulty, jobs=jobs)
+                continue
+            try:
+                fleet.look(worker)
+            except StoreUnavailableError:
+                continue
+        fleet.pass_time(7)
+        for name in names:
+            award = fleet.job(name).award
+            if award is not None:
+                assert placed.setdefault(name, award) == award
+    assert [fleet.job(name).state for name in names] == [JobState.EXPANDING] * 3
+    assert len(set(placed.values())) == 3

@@ -1,0 +1,30 @@
+"""Jobs that no worker suited, as findings: one a biz, which says which and why."""
+
+from crawlfleet.finding_kinds import Kind
+from crawlfleet.model.incident import key_of
+from crawlfleet.model.sample import UnplacedJob
+from crawlfleet.policy.unplaced_findings import unknown_of_unplaced, unplaced_findings
+from tests.unit.flows.world import make_tree
+
+
+def an_unplaced(job, biz="docs"):
+    return UnplacedJob(tenant="acme", biz=biz, job=job, why="it wants memory 9.0 GB")
+
+
+def test_each_biz_has_one_finding_that_names_some_of_its_jobs():
+    jobs = [an_unplaced(f"j{n}") for n in range(5)]
+
+    docs, shop = unplaced_findings([jobs[0], an_unplaced("s", "shop"), *jobs[1:]])
+
+    assert (docs.kind, docs.value, str(docs.place)) == (Kind.JOB_UNPLACED, 5, "biz acme/docs")
+    assert docs.said.startswith("j0: it wants memory 9.0 GB; j1: ")
+    assert docs.said.endswith("; and 2 more")
+    assert (shop.value, shop.said) == (1, "s: it wants memory 9.0 GB")
+
+
+def test_where_it_could_not_be_read_nothing_is_known_of_any_biz():
+    keys = list(unknown_of_unplaced(make_tree()))
+
+    assert len(keys) == 2
+    [docs] = unplaced_findings([an_unplaced("j")])
+    assert key_of(docs.kind, docs.place) in keys
