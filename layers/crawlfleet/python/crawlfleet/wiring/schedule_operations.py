@@ -99,11 +99,13 @@ class RouterSchedules:
         from crawlfleet.adapters.mongo.jobs import MongoJobs
         from crawlfleet.flows.firing import FiringPorts, run_now
         from crawlfleet.flows.planning import get_schedule
-        from crawlfleet.flows.starting import StartingPorts
+        from crawlfleet.flows.starting import StartingPorts, wake_for
 
         tree = self._parts.config.current()
         schedule = get_schedule(self._schedules, tree, tenant, biz, name)
         jobs = MongoJobs(self._parts.nodes)
         starting = StartingPorts(jobs=jobs, spiders=self._kept_spiders, rules=self._rules)
         ports = FiringPorts(schedules=self._schedules, starting=starting)
-        return run_now(ports, tree, schedule, key, now())
+        job = run_now(ports, tree, schedule, key, now())
+        wake_for(job, self._parts.workers, self._parts.waker, self._parts.warn)
+        return job

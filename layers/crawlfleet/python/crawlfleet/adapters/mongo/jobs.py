@@ -11,8 +11,7 @@ A job is one document, its fields as model.job.Job names them, and beside them::
 leaves it out: the server then sends none of it, and a change writes none of it.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain, zip_longest
 from typing import Any, Final
@@ -25,6 +24,7 @@ from pymongo.errors import DuplicateKeyError
 
 from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
 from crawlfleet.adapters.mongo.documents import clean, read_id
+from crawlfleet.adapters.turns import shares
 from crawlfleet.model.job import (
     ENDED,
     EXPANDABLE,
@@ -197,7 +197,7 @@ class MongoJobs:
                     .limit(share)
                     .hint(field)
                 )
-                for tenant, share in _shares(tenants, limit).items()
+                for tenant, share in shares(tenants, limit).items()
             ]
         turns = chain.from_iterable(zip_longest(*each))
         return [_job(found) for found in turns if found is not None][:limit]
@@ -334,18 +334,6 @@ class MongoJobs:
             jobs.create_indexes(_INDEXES)
             self._sure = True
         return jobs
-
-
-def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
-    """How many of ``limit`` are whose, where one after another takes one of what it has."""
-    shares: Counter[str] = Counter()
-    while limit > 0:
-        takers = [name for name, count in counts.items() if shares[name] < count][:limit]
-        if not takers:
-            break
-        shares.update(takers)
-        limit -= len(takers)
-    return shares
 
 
 def _plain(value: object) -> Any:
