@@ -36,7 +36,7 @@ class OneTenants(MongoSchedules):
         self._tenant = tenant
 
     def due(self, now, limit):
-        return [each for each in super().due(now, limit) if each.tenant == self._tenant]
+        return [each for each in super().due(now, 100_000) if each.tenant == self._tenant][:limit]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from crawlfleet.adapters.memory.schedules import MemorySchedules
 from crawlfleet.adapters.mongo.schedules import MongoSchedules
-from crawlfleet.model.schedule import Missed, Outcome, OutcomeKind, Overlap, Schedule
+from crawlfleet.model.schedule import LOOKS_APART, Missed, Outcome, OutcomeKind, Overlap, Schedule
 from crawlfleet.model.start import Range, Start
 from crawlfleet.ports import ScheduleStore
 from tests.contract.store_cases import nodes_at
@@ -234,3 +234,36 @@ def test_a_tenant_cannot_see_or_touch_the_schedules_of_another(
     assert store.advance(theirs, on_from(theirs, NOON + HOUR)) is False
     store.put(a_schedule(other, cron="1 1 * * *"), None)
     assert store.get(tenant, "shop", "daily") == mine
+
+
+def test_tenants_have_their_turns(store: ScheduleStore, tenant: str) -> None:
+    past = NOON - timedelta(days=20_000)  # before anything that other tests leave
+    other = f"{tenant}-b"
+    for number in range(4):
+        at = past + timedelta(minutes=number)
+        store.put(a_schedule(tenant, f"s{number}", next_at=at), None)
+    store.put(a_schedule(other, "one", next_at=past + HOUR), None)
+
+    def found(limit: int) -> list[str]:
+        return [one.name for one in store.due(past + HOUR, limit)]
+
+    assert found(2) == ["s0", "one"]
+    assert found(9) == ["s0", "one", "s1", "s2", "s3"]
+    for name in ("s0", "s1", "s2", "s3"):
+        store.delete(tenant, "shop", name)
+    store.delete(other, "shop", "one")
+
+
+def test_ticks_that_come_to_no_end_are_behind_since_the_first(store: ScheduleStore) -> None:
+    began = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)  # after other tests' looks
+    minute = timedelta(minutes=1)
+    store.end_look()
+
+    assert store.begin_look(began) == began
+    assert store.begin_look(began + minute) == began
+    assert store.begin_look(began + 2 * minute) == began
+    store.end_look()
+    assert store.begin_look(began + 3 * minute) == began + 3 * minute
+    late = began + 3 * minute + LOOKS_APART + minute
+    assert store.begin_look(late) == late, "none ran in between"
+    store.end_look()

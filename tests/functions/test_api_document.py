@@ -148,6 +148,9 @@ def test_whatever_fits_the_document_or_does_not_is_answered_as_it_says(world, ro
     ask_it()
 
 
+_WHOLE = {"count", "jitter_seconds", "priority", "tolerance_seconds", "version"}
+
+
 def _with_meaning(body: Any) -> Any:
     """The body with URLs, rules and times in place that a schema alone does not come up with."""
     if not isinstance(body, dict):
@@ -164,7 +167,13 @@ def _with_meaning(body: Any) -> Any:
         "time_zone": "Europe/Berlin",
         "starts_at": "2026-03-01T08:00:00Z",
     }
-    return {**body, **{name: value for name, value in meaning.items() if name in body}}
+    # A schema takes 7.0 for a whole number, and so does nobody else.
+    whole = {
+        name: int(value)
+        for name, value in body.items()
+        if name in _WHOLE and isinstance(value, float) and value.is_integer()
+    }
+    return {**body, **whole, **{name: value for name, value in meaning.items() if name in body}}
 
 
 def _of_letters(body: dict[str, Any]) -> dict[str, Any]:

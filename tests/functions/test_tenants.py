@@ -16,13 +16,13 @@ SEED = {"segment": "2026-01-01", "key": "0" * 32, "job": "june", "spider": "all"
 BODIES = {
     "submitRequests": {"url": "https://example.org/x"},
     "putSchedule": SCHEDULE,
+    "putSpider": {"rule": "page", "start": {"urls": ["https://example.org/mine"]}},
     "previewSchedule": {"cron": "0 3 * * *"},
     "replayDeadLetters": {"all": True},
     "purgeDeadLetters": {"all": True},
     "offerSeeds": {"seeds": [{"url": "https://example.org/x"}]},
     "releaseSeeds": {"all": True},
     "forgetSeeds": {"all": True},
-    "putSpider": {"rule": "page", "start": {"urls": ["https://example.org/mine"]}},
     "startJob": {"rule": "page", "urls": ["https://example.org/mine"]},
     "tryRule": {"rule": "page", "url": "https://example.org/mine"},
 }
@@ -48,7 +48,7 @@ def theirs(world) -> dict[str, str]:
 @pytest.mark.parametrize("route", OF_A_BIZ, ids=lambda route: route.operation)
 def test_a_biz_of_another_tenant_is_answered_as_one_that_nobody_has(world, theirs, route):
     def answer(biz: str) -> tuple[int, str]:
-        path = place(route.path, biz=biz, id=theirs["secret"], name="nightly", **SEED)
+        path = place(route.path, biz=biz, id=theirs["secret"], name="nightly", spider="all", **SEED)
         got = ask(world, route.method, path, BODIES.get(route.operation))
         return got.status, got.text.replace(biz, "BIZ")
 
@@ -115,7 +115,7 @@ def test_a_cursor_of_another_tenant_opens_nothing(world, theirs):
 @pytest.mark.parametrize("route", CLOSED, ids=lambda route: route.operation)
 @pytest.mark.parametrize("key", [None, "key-of-nobody"])
 def test_without_a_tenants_key_nothing_is_told(world, theirs, route, key):
-    path = place(route.path, biz="docs", id=theirs["docs"], name="nightly", **SEED)
+    path = place(route.path, biz="docs", id=theirs["docs"], name="nightly", spider="all", **SEED)
 
     answer = ask(world, route.method, path, "{", query={"nonsense": "1"}, key=key)
 

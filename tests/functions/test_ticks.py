@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 
 from crawlfleet import names
 from crawlfleet.adapters.redis_queue.keys import fleet_keys
+from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.finding_kinds import Kind
+from crawlfleet.flows import firing
 from crawlfleet.wiring import scheduler
 from infra.local.mongo_server import MongoServer
 from infra.local.parts import free_port
@@ -77,20 +80,25 @@ def test_a_tick_is_a_metric_and_deep_health_says_when_it_was(world, capsys):
     assert finding(world, capsys) == [0]
 
 
+def no_store(*_: Any, **__: Any) -> None:
+    raise StoreUnavailableError("MongoDB", "away")
+
+
 def test_schedules_that_all_fail_are_faults_of_the_tick(world, capsys, monkeypatch):
     due = put(world)
     monkeypatch.setattr("crawlfleet.wiring.scheduler.now", lambda: due)
-    world.lambdas.faults[names.ID_ISSUER] = b'{"errorType": "X", "errorMessage": "y"}'
     environment_ends(world)
-
-    assert tick(world)["faults"] == 1
+    with monkeypatch.context() as broken:
+        broken.setattr(firing, "start_job", no_store)
+        assert tick(world)["faults"] == 1
 
     lines = emitted(capsys)
     assert (values(lines, "Ticks"), values(lines, "TickFaults")) == ([1], [1])
     assert told(world)["faults"] == {"schedules": 1}
     assert finding(world, capsys) == [1]
 
-    world.lambdas.faults.clear()
+    soon = due + timedelta(minutes=1)
+    monkeypatch.setattr("crawlfleet.wiring.scheduler.now", lambda: soon)
     environment_ends(world)
     assert tick(world)["faults"] == 0
     assert told(world)["faults"] == {}
@@ -104,7 +112,7 @@ BROKEN = {
     "tell_bizs": "bizs",
     "stand_watch": "watch",
     "recover": "recovery",
-    "scale": "scaling",
+    "scale_all": "scaling",
 }
 
 
@@ -143,8 +151,8 @@ def test_what_is_slow_in_a_tick_does_not_keep_a_fleet_from_its_workers(world, mo
 
         return do
 
-    scale = scheduler.scale
-    monkeypatch.setattr(scheduler, "scale", lambda *a: order.append("scale") or scale(*a))
+    scale = scheduler.scale_all
+    monkeypatch.setattr(scheduler, "scale_all", lambda *a: order.append("scale") or scale(*a))
     monkeypatch.setattr(scheduler, "resubmit_due", noted("pages", 0))
     tick(world)
     assert order == ["scale", "pages"]

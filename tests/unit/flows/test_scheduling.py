@@ -1,3 +1,4 @@
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -5,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.errors import NotFoundError, QuotaExceededError, StoreUnavailableError
 from crawlfleet.flows.firing import OPEN_JOBS
 from crawlfleet.flows.scheduling import run_due
 from crawlfleet.model.job import JobState
@@ -13,7 +14,7 @@ from crawlfleet.model.schedule import Missed, OutcomeKind, Overlap
 from crawlfleet.model.start import Range, Start
 from crawlfleet.policy.cron import next_fire
 from tests.unit.flows.clocked import URLS, Clocked, at, schedule
-from tests.unit.flows.world import START, Broken, Failing
+from tests.unit.flows.world import START, Broken, Failing, make_biz
 
 HOUR = timedelta(hours=1)
 
@@ -280,6 +281,90 @@ def test_schedules_that_cannot_be_read_stop_the_tick(world):
         run_due(world.firing, world.tree, START, lambda: 120.0, world.warn)
 
 
+# ---- many ----------------------------------------------------------------------------------------
+
+
+def room_for(schedules: int):
+    """A tick's time, which is up after so many schedules of one fire."""
+    times = iter([100.0] * (2 * schedules))
+    return lambda: next(times, 5.0)
+
+
+def test_more_schedules_than_a_page_has_are_run_in_one_tick(world, monkeypatch):
+    monkeypatch.setattr("crawlfleet.flows.scheduling.SCHEDULES_A_PAGE", 3)
+    for number in range(20):
+        world.put(name=f"s{number}", urls=URLS[:1])
+    stuck = world.get("s3")
+    world.schedules.put(replace(stuck, fire_at=at(1), next_at=at(1)), stuck)  # more than a tick's
+    world.put(name="often", cron="* * * * *", urls=URLS[:1])
+    world.now += 2 * HOUR
+
+    world.tick()
+
+    fired = {key[2].partition(".")[0] for key in world.jobs.kept}
+    assert fired == {"often", *(f"s{number}" for number in range(20))}
+
+
+def test_a_tenant_with_many_schedules_does_not_keep_another_from_its_turn(world):
+    for number in range(20):
+        world.put(name=f"s{number}", tenant="acme", urls=URLS[:1])
+    world.put(name="one", urls=URLS[:1])
+    world.now += HOUR
+
+    assert world.tick(room_for(3)) == 3
+    assert world.get("one").last_fired_at == at(13)
+
+
+def test_what_waited_for_others_schedules_is_not_too_late(world):
+    for number in range(20):
+        world.put(name=f"s{number:02}", missed=Missed.SKIP, cron="0 0 * * *", urls=URLS[:1])
+    world.now = at(0, day=2)
+    fired = []
+    while sum(fired) < 20 and len(fired) < 30:
+        fired.append(world.tick(room_for(1)))
+        world.now += timedelta(minutes=1)
+
+    assert fired == [1] * 20, "ten minutes too late for a tolerance of five"
+    assert {world.get(f"s{number:02}").last_outcome.kind for number in range(20)} == {
+        OutcomeKind.STARTED
+    }
+
+
+def test_what_passed_while_no_scheduler_ran_is_too_late_whatever_the_last_tick_left(world):
+    for name in ("first", "second"):
+        world.put(name=name, missed=Missed.SKIP, cron="0 0 * * *", urls=URLS[:1])
+    world.now = at(0, day=2)
+    assert world.tick(room_for(1)) == 1
+    world.now += HOUR
+
+    assert world.tick() == 0
+    assert world.get("second").last_outcome.kind is OutcomeKind.SKIPPED
+
+
+def test_schedules_have_so_much_of_a_tick_and_no_more(world, monkeypatch):
+    for name in ("first", "second", "third"):
+        world.put(name=name, urls=URLS[:1])
+    world.now += HOUR
+    times = iter([0.0, 1.0, 2.0, 30.5])
+    monkeypatch.setattr("crawlfleet.flows.scheduling.monotonic", lambda: next(times))
+
+    assert world.tick() == 1, "what is left is jobs' to be made and ended"
+
+
+def test_what_waits_long_is_looked_at_less_often(world):
+    world.put(overlap=Overlap.QUEUE)
+    world.now += HOUR
+    world.tick()
+    world.now += HOUR
+    pauses = []
+    for _ in range(6):
+        world.tick()
+        pauses.append((world.get().next_at - world.now).total_seconds())
+        world.now = world.get().next_at
+
+    assert pauses == [30, 60, 120, 240, 300, 300]
+
+
 # ---- what it crawls ------------------------------------------------------------------------------
 
 
@@ -421,6 +506,90 @@ def test_a_fire_may_take_the_place_of_an_earlier_job(world):
     world.now += HOUR
     world.tick()
     assert world.jobs.kept[old.key].cancelled_at == cancelled_at, "it is cancelled once"
+
+
+def test_what_cannot_take_a_jobs_place_leaves_it_running(world):
+    world.keep_spider("https://example.org/x")
+    world.put_spider(overlap=Overlap.REPLACE)
+    world.now += HOUR
+    world.tick()
+    world.spiders.delete("default", "docs", "shop")
+    world.now += HOUR
+
+    assert world.tick() == 0
+    assert outcome(world) == (OutcomeKind.FAILED, at(14))
+    with pytest.raises(NotFoundError):
+        world.run()
+    assert [job.state for job in world.jobs.open()] == [JobState.EXPANDING]
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_job_that_a_crash_left_running_beside_its_successor_is_cancelled_by_the_next_look(
+    world, by_hand
+):
+    world.put(overlap=Overlap.REPLACE)
+    world.now += HOUR
+    world.tick()
+    world.now += timedelta(minutes=30) if by_hand else HOUR
+    healthy, world.jobs = world.jobs, Failing(world.jobs, cancel=1)
+
+    def look() -> None:
+        if by_hand:
+            world.run("key")
+        else:
+            world.tick()
+
+    with suppress(StoreUnavailableError):
+        look()
+    world.jobs = healthy
+    assert [job.state for job in world.jobs.open()] == [JobState.EXPANDING] * 2
+    world.now += timedelta(minutes=1)
+    look()
+
+    assert [job.state for job in world.jobs.open()] == [JobState.CANCELLING, JobState.EXPANDING]
+    assert world.jobs.created == 2
+
+
+def test_a_biz_that_has_as_many_open_jobs_as_it_may_has_fires_wait(world):
+    world.tree = replace(world.tree, bizs={"default": {"docs": make_biz(open_jobs=2)}})
+    for name in ("first", "second", "third"):
+        world.put(name=name)
+    world.now += HOUR
+
+    assert world.tick() == 2
+    assert outcome(world, "third") == (OutcomeKind.WAITING, at(13))
+    assert "2 open jobs" in world.get("third").last_outcome.why
+    with pytest.raises(QuotaExceededError):
+        world.run(name="third")
+    world.jobs.finish(world.jobs.open()[0])
+    world.now += timedelta(minutes=1)
+    assert world.tick() == 1
+
+
+def test_where_no_more_jobs_may_be_open_one_still_takes_anothers_place(world):
+    world.tree = replace(world.tree, bizs={"default": {"docs": make_biz(open_jobs=1)}})
+    world.put(overlap=Overlap.REPLACE)
+    for _ in range(3):
+        world.now += HOUR
+        world.tick()
+
+    assert [job.state for job in world.jobs.open()] == [JobState.CANCELLING, JobState.EXPANDING]
+    assert outcome(world) == (OutcomeKind.WAITING, at(15)), "until the first has been cancelled"
+
+
+def test_a_job_of_others_under_a_fires_name_is_not_taken_for_it(world):
+    world.put()
+    world.put(name="other")
+    world.now += HOUR
+    world.tick()
+    [job] = [job for job in world.jobs.open() if job.schedule == "hourly"]
+    world.jobs.kept[job.key] = replace(job, schedule=None)
+    kept = world.get()
+    world.schedules.put(replace(kept, version=2, fire_at=at(13), next_at=at(13)), kept)
+
+    assert world.tick() == 0
+    assert outcome(world) == (OutcomeKind.SKIPPED, at(13))
+    assert world.get().fire_at == at(14)
 
 
 def test_jobs_of_other_schedules_bizs_and_tenants_are_in_nobodys_way(world):

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crawlfleet.model.schedule import Schedule
-from crawlfleet.policy.cron import fires_after, next_fire, preview
+from crawlfleet.policy.cron import fires_after, next_fire, preview, problems_with
 
 MINUTE = timedelta(minutes=1)
 #: Days around which clocks are shifted: by an hour, by an hour, by half of one.
@@ -227,3 +227,15 @@ def test_a_preview_marks_where_clocks_are_shifted():
 
 def test_a_preview_of_a_line_that_ends_is_as_long_as_there_are_runs():
     assert preview(schedule("0 0 */31 * 1#5"), datetime(2026, 1, 1, tzinfo=UTC), 5) == []
+
+
+@pytest.mark.parametrize("zone", ["localtime", "Factory", "posix/UTC", "../UTC", ""])
+def test_what_a_machine_alone_calls_a_zone_is_none(zone):
+    assert [
+        one.field for one in problems_with("0 3 * * *", zone, datetime(2026, 3, 1, tzinfo=UTC))
+    ] == ["time_zone"]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/Argentina/Ushuaia", "Etc/GMT+5"])
+def test_zones_of_the_database_are_zones(zone):
+    assert problems_with("0 3 * * *", zone, datetime(2026, 3, 1, tzinfo=UTC)) == []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from crawlfleet.errors import ConflictError, NotFoundError
+from crawlfleet.errors import ConflictError, NotFoundError, QuotaExceededError
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.starting import StartingPorts, start_job
 from crawlfleet.model.biz import Tree
@@ -46,14 +46,23 @@ def fire(
 
     # How many are open comes first: one that is this fire's own is then found by its name.
     count = ports.starting.jobs.count_open(schedule.tenant, schedule.biz, schedule.name)
-    if ports.starting.jobs.get(schedule.tenant, schedule.biz, name) is None:
+    job = ports.starting.jobs.get(schedule.tenant, schedule.biz, name)
+    if job is None:
         if count and schedule.overlap is Overlap.SKIP:
             return outcome(OutcomeKind.SKIPPED, _in_the_way(ports, schedule))
         if count >= (1 if schedule.overlap is Overlap.QUEUE else OPEN_JOBS):
             return outcome(OutcomeKind.WAITING, _in_the_way(ports, schedule))
-        if count and schedule.overlap is Overlap.REPLACE:
-            _replace(ports, schedule, fire_at, now)
-        _start(ports, tree, schedule, _order(schedule, name, "schedule", fire_at), now)
+        earlier = _replaced(ports, schedule, count)
+        order = _order(schedule, name, "schedule", fire_at)
+        try:
+            job = _start(ports, tree, schedule, order, now, replaces=bool(earlier))
+        except QuotaExceededError as error:
+            return outcome(OutcomeKind.WAITING, str(error))
+    else:
+        earlier = _before(_replaced(ports, schedule, count), job)
+    if job.schedule != schedule.name:
+        return outcome(OutcomeKind.SKIPPED, f"a job of others has its name, {name}")
+    _cancel(ports, earlier, job, now)
     return outcome(OutcomeKind.STARTED, job=name)
 
 
@@ -63,21 +72,27 @@ def run_now(
     """Start a job of a schedule beside its fire times; the one that was under this key before.
 
     Raises:
-        ConflictError: an earlier job has not ended, and the schedule runs none beside another.
+        ConflictError: an earlier job has not ended, and the schedule runs none beside another; or
+            a job of others has its name.
         CrawlfleetError: it cannot be started.
     """
     biz_of(tree, schedule.tenant, schedule.biz)
     name = run_now_name(schedule.name, key, now)
     count = ports.starting.jobs.count_open(schedule.tenant, schedule.biz, schedule.name)
-    standing = ports.starting.jobs.get(schedule.tenant, schedule.biz, name)
-    if standing is not None:
-        return standing
-    alone = schedule.overlap in (Overlap.SKIP, Overlap.QUEUE)
-    if count >= (1 if alone else OPEN_JOBS):
-        raise ConflictError(_in_the_way(ports, schedule))
-    if count and schedule.overlap is Overlap.REPLACE:
-        _replace(ports, schedule, None, now)
-    return _start(ports, tree, schedule, _order(schedule, name, "run_now", None), now)
+    job = ports.starting.jobs.get(schedule.tenant, schedule.biz, name)
+    if job is None:
+        alone = schedule.overlap in (Overlap.SKIP, Overlap.QUEUE)
+        if count >= (1 if alone else OPEN_JOBS):
+            raise ConflictError(_in_the_way(ports, schedule))
+        earlier = _replaced(ports, schedule, count)
+        order = _order(schedule, name, "run_now", None)
+        job = _start(ports, tree, schedule, order, now, replaces=bool(earlier))
+    else:
+        earlier = _before(_replaced(ports, schedule, count), job)
+    if job.schedule != schedule.name:
+        raise ConflictError(f"a job of others has the name {name}")
+    _cancel(ports, earlier, job, now)
+    return job
 
 
 def _order(schedule: Schedule, name: str, by: str, fire_at: datetime | None) -> JobOrder:
@@ -98,14 +113,20 @@ def _order(schedule: Schedule, name: str, by: str, fire_at: datetime | None) -> 
 
 
 def _start(
-    ports: FiringPorts, tree: Tree, schedule: Schedule, order: JobOrder, now: datetime
+    ports: FiringPorts,
+    tree: Tree,
+    schedule: Schedule,
+    order: JobOrder,
+    now: datetime,
+    *,
+    replaces: bool,
 ) -> Job:
     if order.spider is not None:
         # A version that jobs name may outlive its spider; a schedule must not go on with it.
         newest = ports.starting.spiders.get(schedule.tenant, schedule.biz, order.spider)
         if newest is None:
             raise NotFoundError(f"this biz keeps no spider called {order.spider[:64]!r}")
-    return start_job(ports.starting, tree, order, now)
+    return start_job(ports.starting, tree, order, now, replaces=replaces)
 
 
 def _open_jobs(ports: FiringPorts, schedule: Schedule, limit: int) -> list[Job]:
@@ -125,11 +146,24 @@ def _in_the_way(ports: FiringPorts, schedule: Schedule) -> str:
     return f"{names[0] if names else 'an earlier job'} has not ended"
 
 
-def _replace(
-    ports: FiringPorts, schedule: Schedule, fire_at: datetime | None, now: datetime
-) -> None:
-    """Have the open jobs cancelled, but for those of later fire times."""
-    for job in _open_jobs(ports, schedule, OPEN_JOBS):
-        later = fire_at is not None and job.fire_at is not None and job.fire_at >= fire_at
+def _replaced(ports: FiringPorts, schedule: Schedule, count: int) -> list[Job]:
+    """The open jobs whose place a new one takes."""
+    if not count or schedule.overlap is not Overlap.REPLACE:
+        return []
+    return _open_jobs(ports, schedule, OPEN_JOBS + 1)
+
+
+def _before(jobs: list[Job], mine: Job) -> list[Job]:
+    return [job for job in jobs if job.created_at < mine.created_at]
+
+
+def _cancel(ports: FiringPorts, jobs: list[Job], mine: Job, now: datetime) -> None:
+    """Have jobs cancelled whose place one has taken that stands, but for those of later fires.
+
+    That one stands first: if it could not, the others would be lost with it. Whoever dies in
+    between has it done by the next who finds the job standing.
+    """
+    for job in jobs:
+        later = bool(mine.fire_at and job.fire_at and job.fire_at >= mine.fire_at)
         if job.state is not JobState.CANCELLING and not later:
             ports.starting.jobs.cancel(job.tenant, job.biz, job.name, now)

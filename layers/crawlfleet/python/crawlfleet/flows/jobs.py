@@ -12,14 +12,11 @@ from crawlfleet.errors import (
     ConflictError,
     KeyReusedError,
     NotFoundError,
-    QuotaExceededError,
-    StoreUnavailableError,
 )
 from crawlfleet.flows import dead_letters
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.dead_letters import DeadLetterPorts
-from crawlfleet.flows.starting import StartingPorts, start_job
-from crawlfleet.flows.submission import wake_if_idle
+from crawlfleet.flows.starting import StartingPorts, start_job, wake_for
 from crawlfleet.flows.tracking import Listing
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.job import Job, JobOrder, JobState
@@ -103,13 +100,15 @@ def start(ports: JobPorts, tree: Tree, order: JobOrder, key: str | None, now: da
         standing = ports.jobs.get(order.tenant, order.biz, order.name)
         if standing is not None:
             return Started(_as_ordered(standing, order, named=named), is_new=False)
-        _must_be_unused(ports, lane, biz, order.name, now)
-    _must_have_room(ports, lane, biz)
+        if not _is_unused(ports, lane, biz, order.name, now):
+            # The tasks may be those of a job that another call has started meanwhile.
+            standing = ports.jobs.get(order.tenant, order.biz, order.name)
+            if standing is None:
+                message = f"requests were submitted under the job name {order.name!r}"
+                raise ConflictError(f"{message}: choose another name")
+            return Started(_as_ordered(standing, order, named=named), is_new=False)
     job = start_job(ports.starting, tree, order, now)
-    try:
-        wake_if_idle(ports.workers, ports.waker, ports.warn)
-    except StoreUnavailableError as error:
-        ports.warn("a job is kept, and begun by the next tick", error)
+    wake_for(job, ports.workers, ports.waker, ports.warn)
     # Another call may have been quicker, with another order.
     return Started(_as_ordered(job, order, named=named), is_new=True)
 
@@ -222,17 +221,6 @@ def _as_ordered(job: Job, order: JobOrder, *, named: bool) -> Job:
     raise KeyReusedError("the idempotency key stands for another job")
 
 
-def _must_be_unused(ports: JobPorts, lane: Lane, biz: Biz, name: str, now: datetime) -> None:
-    """Refuse a name that clients have submitted under: its ledger would be two things' in one."""
-    if ports.ledgers.totals(lane, biz, now, name).submitted:
-        message = f"requests were submitted under the job name {name!r}: choose another name"
-        raise ConflictError(message)
-
-
-def _must_have_room(ports: JobPorts, lane: Lane, biz: Biz) -> None:
-    if ports.jobs.count_open(lane.tenant, lane.biz) >= biz.open_jobs:
-        message = (
-            f"the biz has {biz.open_jobs:,} open jobs, as many as it may: wait until some end,"
-            " or cancel some"
-        )
-        raise QuotaExceededError(message)
+def _is_unused(ports: JobPorts, lane: Lane, biz: Biz, name: str, now: datetime) -> bool:
+    """Whether nobody has submitted under a name: its ledger would be two things' in one."""
+    return not ports.ledgers.totals(lane, biz, now, name).submitted

@@ -6,6 +6,7 @@ time. Whoever comes second, or comes back after a crash, finds the job and goes 
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from time import monotonic
 from typing import Final
 
 from msgspec.structs import replace
@@ -19,10 +20,13 @@ from crawlfleet.policy.cron import Due, fires_due, next_fire, planned
 
 #: The tick has other things to do than to wait for a silent node, schedule by schedule.
 MARGIN_SECONDS: Final = 60.0
-#: Schedules handled in one tick, and missed fire times created for one of them.
-SCHEDULES_A_TICK: Final = 1_000
+#: Schedules have so long of a tick: jobs are to be cancelled, made and ended, too.
+BUDGET_SECONDS: Final = 30.0
+#: Schedules read at once, and missed fire times created for one of them in a tick.
+SCHEDULES_A_PAGE: Final = 200
 FIRES_A_TICK: Final = 60
-#: Until a schedule that waits, or that a part has failed, is looked at again: the next tick.
+#: Until a schedule that begins to wait, or that a part has failed, is looked at again: the next
+#: tick.
 SOON: Final = timedelta(seconds=30)
 #: The same where somebody has to mend something first. It goes behind others meanwhile.
 LATER: Final = timedelta(minutes=5)
@@ -38,18 +42,44 @@ def run_due(
     """Start the jobs of every due schedule; returns how many fire times have theirs now.
 
     A schedule that cannot be run (its biz, rule or spider is gone, a part is down) is told of
-    through ``warn`` and in its last outcome, and does not keep others from running. What there is
-    no time for stays due.
+    through ``warn`` and in its last outcome, and does not keep others from running. Tenants have
+    their turns. What there is no time for stays due, and is not late for that.
     """
-    fires = 0
-    for due in ports.schedules.due(now, SCHEDULES_A_TICK):
-        if time_left() < MARGIN_SECONDS:
+    fires, time_for = 0, _Time(time_left)
+    since = ports.schedules.begin_look(now)
+    seen: set[tuple[str, str, str]] = set()
+    stay: set[tuple[str, str, str]] = set()
+    while not time_for.is_up:
+        page = ports.schedules.due(now, SCHEDULES_A_PAGE + len(stay))
+        fresh = [due for due in page if due.key not in seen]
+        again = {due.key for due in page} & seen
+        if not fresh and again <= stay:
+            ports.schedules.end_look()
             break
-        try:
-            fires += _Fires(ports, tree, due, now, warn).run(time_left)
-        except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
-            warn(f"schedule {'/'.join(due.key)} could not go on", error)
+        # Those that have more to run, or could not go on, stay due until the next tick.
+        stay |= again
+        for due in fresh:
+            if not time_for.more():
+                break
+            seen.add(due.key)
+            try:
+                fires += _Fires(ports, tree, due, now, since, warn).run(time_for)
+            except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
+                warn(f"schedule {'/'.join(due.key)} could not go on", error)
     return fires
+
+
+class _Time:
+    """Of a tick, what schedules have. Once it is up it stays so."""
+
+    def __init__(self, time_left: Callable[[], float]) -> None:
+        self._left, self._until = time_left, monotonic() + BUDGET_SECONDS
+        self.is_up = False
+
+    def more(self) -> bool:
+        """Whether there is any left."""
+        self.is_up = self.is_up or monotonic() > self._until or self._left() < MARGIN_SECONDS
+        return not self.is_up
 
 
 class _Fires:
@@ -61,20 +91,22 @@ class _Fires:
         tree: Tree,
         due: Schedule,
         now: datetime,
+        since: datetime,
         warn: Callable[[str, Exception], None],
     ) -> None:
+        self._since = since
         self._ports, self._tree, self._warn = ports, tree, warn
         self._standing = due
         self._now = from_ms(to_ms(now))
 
-    def run(self, time_left: Callable[[], float]) -> int:
+    def run(self, time_for: _Time) -> int:
         """Deal with them in their order, until one waits, fails, or is somebody else's."""
-        due = fires_due(self._standing, self._now, FIRES_A_TICK)
+        due = fires_due(self._standing, self._now, FIRES_A_TICK, self._since)
         if not due.fires:
             self._pass_over(due)
         fires, passed = 0, due.passed
         for fire_at in due.fires:
-            if time_left() < MARGIN_SECONDS or not self._stands():
+            if not (time_for.more() and self._stands()):
                 break
             try:
                 outcome = fire(self._ports, self._tree, self._standing, fire_at, self._now)
@@ -83,7 +115,7 @@ class _Fires:
                 self._put_off(_failure(fire_at, error, self._now), _pause(error))
                 break
             if outcome.kind is OutcomeKind.WAITING:
-                self._put_off(outcome, SOON)
+                self._put_off(outcome, self._wait(fire_at))
                 break
             fires += outcome.kind is OutcomeKind.STARTED
             why = "; ".join(filter(None, (outcome.why, passed)))
@@ -116,6 +148,15 @@ class _Fires:
         kind = OutcomeKind.SKIPPED
         outcome = Outcome(kind=kind, fire_at=fire_at, at=self._now, why=due.passed)
         self._advance(replace(planned(self._standing, due.resume_at), last_outcome=outcome))
+
+    def _wait(self, fire_at: datetime) -> timedelta:
+        """Twice as long each time, where the same fire waits."""
+        last, next_at = self._standing.last_outcome, self._standing.next_at
+        if last is None or next_at is None:
+            return SOON
+        if (last.kind, last.fire_at) != (OutcomeKind.WAITING, fire_at):
+            return SOON
+        return min(max(2 * (next_at - last.at), SOON), LATER)
 
     def _put_off(self, outcome: Outcome, pause: timedelta) -> None:
         self._advance(

@@ -136,7 +136,7 @@ def delete_spider(ports: SpiderPorts, tree: Tree, tenant: str, biz_name: str, na
     naming = [
         schedule.name
         for schedule in ports.schedules.of_biz(tenant, biz_name)
-        if getattr(schedule, "spider", None) == name
+        if schedule.spider == name
     ]
     if naming:
         more = "" if len(naming) <= _NAMED else f" and {len(naming) - _NAMED:,} more"

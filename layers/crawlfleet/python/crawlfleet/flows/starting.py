@@ -3,6 +3,7 @@
 A name makes it one job, however often it is asked for: a fire of a schedule, a retried call.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,10 +12,12 @@ from crawlfleet.errors import (
     InvalidRequestError,
     NotFoundError,
     Problem,
+    QuotaExceededError,
     StoreUnavailableError,
 )
 from crawlfleet.flows.boarding import offer_job
 from crawlfleet.flows.configuration import biz_of
+from crawlfleet.flows.submission import wake_if_idle
 from crawlfleet.model.bidding import BiddingTerms
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.job import Job, JobOrder, JobState
@@ -24,7 +27,7 @@ from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.job_names import job_name
 from crawlfleet.policy.start_admission import refused
 from crawlfleet.policy.starting import bind, problems_with, size
-from crawlfleet.ports import JobBoard, JobStore, RuleStore, SpiderStore
+from crawlfleet.ports import JobBoard, JobStore, RuleStore, SpiderStore, Waker, Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +43,16 @@ class StartingPorts:
     board: JobBoard | None = None
 
 
-def start_job(ports: StartingPorts, tree: Tree, order: JobOrder, now: datetime) -> Job:
+def start_job(
+    ports: StartingPorts, tree: Tree, order: JobOrder, now: datetime, *, replaces: bool = False
+) -> Job:
     """Keep a job as ordered, or return the one that was started under its name before.
+
+    One that ``replaces`` another, which is cancelled once this one stands, may be one too many.
 
     Raises:
         UnknownBizError: the tenant has no such biz.
+        QuotaExceededError: the biz has as many open jobs as it may.
         NotFoundError: the biz keeps no such spider, or not that version of it.
         InvalidRequestError: every mistake, with its field; nothing is kept.
     """
@@ -53,6 +61,7 @@ def start_job(ports: StartingPorts, tree: Tree, order: JobOrder, now: datetime) 
         standing = ports.jobs.get(order.tenant, order.biz, order.name)
         if standing is not None:
             return standing
+    _must_have_room(ports.jobs, biz, order, spare=1 if replaces else 0)
     kept = _spider(ports.spiders, order)
     rule, start, problems = _what(order, kept, biz)
     start, unbound = bind(start, order.values)
@@ -77,6 +86,26 @@ def _offer(board: JobBoard, terms: BiddingTerms, job: Job, now: datetime) -> Non
     if job.state is JobState.PLACING:
         with suppress(StoreUnavailableError):
             offer_job(board, terms, job, now)
+
+
+def wake_for(
+    job: Job, workers: Workers, waker: Waker, warn: Callable[[str, Exception], None]
+) -> None:
+    """Have a job begun at once, where no worker lives that would; else by the next tick."""
+    if job.state is not JobState.EXPANDING:
+        return
+    try:
+        wake_if_idle(workers, waker, warn)
+    except StoreUnavailableError as error:
+        warn("a job is kept, and begun by the next tick", error)
+
+
+def _must_have_room(jobs: JobStore, biz: Biz, order: JobOrder, spare: int) -> None:
+    if jobs.count_open(order.tenant, order.biz) >= biz.open_jobs + spare:
+        raise QuotaExceededError(
+            f"the biz has {biz.open_jobs:,} open jobs, as many as it may: wait until some end,"
+            " or cancel some"
+        )
 
 
 def _spider(spiders: SpiderStore, order: JobOrder) -> KeptSpider | None:

@@ -1,6 +1,6 @@
 """A schedule: a cron line, in a time zone, on what its jobs crawl (SPEC.md B1, C2)."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
 
@@ -14,6 +14,8 @@ from crawlfleet.model.start import Start
 KEPT_VERSIONS = 50
 #: Schedules that a biz may have.
 MOST_SCHEDULES = 1_000
+#: Ticks that are further apart have not followed one another: no scheduler ran in between.
+LOOKS_APART = timedelta(minutes=3)
 #: How late a fire time may be for ``missed: skip``, unless the schedule says otherwise.
 USUAL_TOLERANCE_SECONDS = 300
 
@@ -26,7 +28,8 @@ class Missed(StrEnum):
     """What happens to fire times that passed while no scheduler ran.
 
     ``ALL`` makes up for each of them, ``LATEST`` for the last one, ``SKIP`` only for those that are
-    late by no more than the schedule's tolerance.
+    late by no more than the schedule's tolerance. What had to wait since schedulers had too many
+    schedules to run is not late.
     """
 
     ALL = "all"

@@ -5,10 +5,12 @@ Daylight saving is handled as Debian's cron does: no fire time is skipped or run
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from hashlib import blake2b
+from importlib.resources import files
 from itertools import chain, islice, pairwise, takewhile
 from typing import Final, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 from msgspec.structs import replace
@@ -42,9 +44,9 @@ def problems_with(cron: str, time_zone: str, now: datetime) -> list[Problem]:
     """What is wrong with a cron line and a time zone; empty when nothing is."""
     found = []
     zone = None
-    try:
+    if time_zone in _zones():
         zone = ZoneInfo(time_zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+    else:
         found.append(Problem("time_zone", f"no IANA time zone is called {time_zone[:64]!r}"))
     try:
         next(CronSim(cron, now.astimezone(zone or UTC)))
@@ -52,6 +54,13 @@ def problems_with(cron: str, time_zone: str, now: datetime) -> list[Problem]:
         reason = str(error) or "it never fires"
         found.append(Problem("cron", f"{cron[:64]!r} is no cron expression: {reason}"))
     return found
+
+
+@lru_cache(maxsize=1)
+def _zones() -> frozenset[str]:
+    """The zones of the IANA's database, the same on every machine: a machine's own has others."""
+    listed = files("tzdata").joinpath("zones").read_text(encoding="utf-8")
+    return frozenset(listed.split()) - {"Factory"}
 
 
 def fires_after(schedule: Schedule, after: datetime) -> Iterator[datetime]:
@@ -98,18 +107,19 @@ def planned(schedule: Schedule, fire_at: datetime | None) -> Schedule:
     return replace(schedule, fire_at=fire_at, next_at=next_at)
 
 
-def fires_due(schedule: Schedule, now: datetime, limit: int) -> Due:
+def fires_due(schedule: Schedule, now: datetime, limit: int, since: datetime | None = None) -> Due:
     """Fire times from ``fire_at`` up to now that are to be dealt with.
 
     With ``missed: latest`` it is the last of them; with ``skip`` those that are not too late; with
     ``all`` each, of which :data:`QUEUED_FIRES` wait where they queue. At most ``limit``, the rest
-    next time.
+    next time. ``since`` is from when on schedulers have run and not come to it: what had not been
+    too late by then is not too late.
     """
     first = schedule.fire_at
     if first is None or schedule.next_at is None or schedule.next_at > now:
         return Due([])
     if schedule.missed is Missed.SKIP:
-        return _in_time(schedule, first, now, limit)
+        return _in_time(schedule, first, now, limit, min(since or now, now))
     if schedule.missed is Missed.LATEST:
         return _latest(schedule, first, now, 1)
     if schedule.overlap is Overlap.QUEUE:
@@ -197,9 +207,11 @@ def _kept(first: datetime, kept: list[datetime]) -> Due:
     return Due(kept, f"fire times from {_said(first)} on, before this one, were passed over")
 
 
-def _in_time(schedule: Schedule, first: datetime, now: datetime, limit: int) -> Due:
+def _in_time(
+    schedule: Schedule, first: datetime, now: datetime, limit: int, since: datetime
+) -> Due:
     """Those that are late by no more than the tolerance."""
-    oldest = now - timedelta(seconds=schedule.tolerance_seconds)
+    oldest = since - timedelta(seconds=schedule.tolerance_seconds)
     if due_at(schedule, first) >= oldest:
         return Due(_due(schedule, _from(schedule, first), now, limit))
     after = max(first, oldest - timedelta(seconds=schedule.jitter_seconds + 1))

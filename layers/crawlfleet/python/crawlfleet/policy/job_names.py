@@ -6,6 +6,11 @@ import secrets
 from collections.abc import Mapping
 from datetime import datetime
 from hashlib import blake2b
+from typing import Final
+
+_TIME = r"[0-9]{8}T[0-9]{6}Z"
+#: How names end that are given here, those of fires, of run-now, of events.
+_GIVEN: Final = re.compile(rf"\.(?:{_TIME}(?:\.[0-9a-f]{{6}})?|(?:now|event)\.[0-9a-f]{{16}})\Z")
 
 
 def job_name(of: str, now: datetime) -> str:
@@ -44,6 +49,15 @@ def run_now_name(schedule: str, key: str | None, now: datetime) -> str:
     if key is None:
         return f"{schedule}.now.{now:%Y%m%dT%H%M%SZ}.{secrets.token_hex(3)}"
     return f"{schedule}.now.{blake2b(key.encode(), digest_size=8).hexdigest()}"
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a name is one that a schedule or an event gives: nobody else may have it before.
+
+    >>> is_reserved("nightly.20261121T030000Z"), is_reserved("nightly.20261121")
+    (True, False)
+    """
+    return _GIVEN.search(name) is not None
 
 
 def _short(of: str) -> str:

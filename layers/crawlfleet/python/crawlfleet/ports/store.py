@@ -263,7 +263,21 @@ class ScheduleStore(Protocol):
         ...
 
     def due(self, now: datetime, limit: int) -> list[Schedule]:
-        """Schedules of all tenants whose ``next_at`` is not after ``now``, oldest first."""
+        """Schedules whose ``next_at`` is not after ``now``: tenants in turns, oldest first of each.
+
+        First comes the tenant whose has been due for longest.
+        """
+        ...
+
+    def begin_look(self, now: datetime) -> datetime:
+        """A tick goes through what is due now; returns since when ticks have not come to its end.
+
+        That is ``now`` where the last one has, or where for ``LOOKS_APART`` there was none.
+        """
+        ...
+
+    def end_look(self) -> None:
+        """The tick has come to the end of what was due."""
         ...
 
     def advance(self, read: Schedule, to: Schedule) -> bool:

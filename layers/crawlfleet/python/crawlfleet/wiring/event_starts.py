@@ -7,8 +7,8 @@ from crawlfleet.adapters.mongo.jobs import MongoJobs
 from crawlfleet.adapters.mongo.spiders import MongoSpiders
 from crawlfleet.adapters.redis_queue.board import RedisBoard
 from crawlfleet.edge.starts import order_in, what_failed
-from crawlfleet.errors import NoConfigurationError, RejectedError
-from crawlfleet.flows.starting import StartingPorts, start_job
+from crawlfleet.errors import NoConfigurationError, QuotaExceededError, RejectedError
+from crawlfleet.flows.starting import StartingPorts, start_job, wake_for
 from crawlfleet.flows.ticking import TickPorts, tell_fault
 from crawlfleet.model.tick import TickPart
 from crawlfleet.ports import RuleStore
@@ -41,16 +41,21 @@ class EventStarts:
         """Start the job that an event orders; what was started before is only told of.
 
         What is wrong with an event stays wrong: it is told and not raised, so Lambda does not try
-        it again. What may be over in a moment is raised.
+        it again. What may be over in a moment is raised: Lambda tries it twice more, then it is a
+        dead letter.
 
         Raises:
+            QuotaExceededError: the biz has as many open jobs as it may.
             CrawlfleetError: a part is away.
         """
         try:
             order = order_in(event)
             job = start_job(self._ports, self._parts.config.current(), order, now())
+        except QuotaExceededError:
+            raise
         except (RejectedError, NoConfigurationError) as error:
             return self._refuse(event, error)
+        wake_for(job, self._parts.workers, self._parts.waker, self._parts.warn)
         told: dict[str, int | str] = {"job": job.name, "tasks": job.size, "state": job.state.value}
         whose = {"tenant": job.tenant, "biz": job.biz, "spider": str(job.spider)}
         self._parts.log.info("started by an event", extra={**told, **whose})

@@ -100,7 +100,7 @@ class RouterSchedules:
         from crawlfleet.adapters.redis_queue.board import RedisBoard
         from crawlfleet.flows.firing import FiringPorts, run_now
         from crawlfleet.flows.planning import get_schedule
-        from crawlfleet.flows.starting import StartingPorts
+        from crawlfleet.flows.starting import StartingPorts, wake_for
 
         tree = self._parts.config.current()
         schedule = get_schedule(self._schedules, tree, tenant, biz, name)
@@ -112,4 +112,6 @@ class RouterSchedules:
             board=RedisBoard(self._parts.redis),
         )
         ports = FiringPorts(schedules=self._schedules, starting=starting)
-        return run_now(ports, tree, schedule, key, now())
+        job = run_now(ports, tree, schedule, key, now())
+        wake_for(job, self._parts.workers, self._parts.waker, self._parts.warn)
+        return job

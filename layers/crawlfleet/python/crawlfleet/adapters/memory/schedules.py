@@ -2,11 +2,12 @@
 
 import threading
 from datetime import datetime
+from itertools import chain, zip_longest
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from crawlfleet.model.schedule import KEPT_VERSIONS, Schedule
+from crawlfleet.model.schedule import KEPT_VERSIONS, LOOKS_APART, Schedule
 
 _Key: TypeAlias = tuple[str, str, str]
 
@@ -17,6 +18,8 @@ class MemorySchedules:
     def __init__(self) -> None:
         self._schedules: dict[_Key, Schedule] = {}
         self._versions: dict[_Key, dict[int, Schedule]] = {}
+        self._looked_at: datetime | None = None
+        self._behind_since: datetime | None = None
         self._lock = threading.Lock()
 
     def put(self, schedule: Schedule, over: Schedule | None) -> bool:
@@ -68,7 +71,25 @@ class MemorySchedules:
                 for schedule in self._schedules.values()
                 if schedule.enabled and schedule.next_at is not None and schedule.next_at <= now
             ]
-        return [schedule for _, _, schedule in sorted(found, key=lambda one: one[:2])[:limit]]
+        of_tenants: dict[str, list[Schedule]] = {}
+        for _, (tenant, _, _), schedule in sorted(found, key=lambda one: one[:2]):
+            of_tenants.setdefault(tenant, []).append(schedule)
+        turns = chain.from_iterable(zip_longest(*of_tenants.values()))
+        return [schedule for schedule in turns if schedule is not None][:limit]
+
+    def begin_look(self, now: datetime) -> datetime:
+        """See ports.ScheduleStore.begin_look."""
+        with self._lock:
+            at, since = self._looked_at, self._behind_since
+            goes_on = at is not None and at >= now - LOOKS_APART
+            self._behind_since = since if goes_on and since is not None else now
+            self._looked_at = now if at is None else max(at, now)
+            return min(self._behind_since, now)
+
+    def end_look(self) -> None:
+        """See ports.ScheduleStore.end_look."""
+        with self._lock:
+            self._behind_since = None
 
     def advance(self, read: Schedule, to: Schedule) -> bool:
         """See ports.ScheduleStore.advance."""

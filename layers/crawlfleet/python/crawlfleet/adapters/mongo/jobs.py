@@ -15,8 +15,7 @@ Each of these but ``open`` has an index of its own, of nothing but what is so.
 leaves it out: the server then sends none of it, and a change writes none of it.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain, zip_longest
 from typing import Any, Final
@@ -35,6 +34,7 @@ from crawlfleet.adapters.mongo.job_documents import (
     plain,
 )
 from crawlfleet.adapters.mongo.job_placing import UNPLACED, JobPlacing
+from crawlfleet.adapters.turns import shares
 from crawlfleet.model.job import (
     ENDED,
     LONGEST_REFUSAL,
@@ -216,7 +216,7 @@ class MongoJobs(JobPlacing):
                     .limit(share)
                     .hint(field)
                 )
-                for tenant, share in _shares(tenants, limit).items()
+                for tenant, share in shares(tenants, limit).items()
             ]
         turns = chain.from_iterable(zip_longest(*each))
         return [job_of(found) for found in turns if found is not None][:limit]
@@ -356,15 +356,3 @@ class MongoJobs(JobPlacing):
             jobs.create_indexes(_INDEXES)
             self._sure = True
         return jobs
-
-
-def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
-    """How many of ``limit`` are whose, where one after another takes one of what it has."""
-    shares: Counter[str] = Counter()
-    while limit > 0:
-        takers = [name for name, count in counts.items() if shares[name] < count][:limit]
-        if not takers:
-            break
-        shares.update(takers)
-        limit -= len(takers)
-    return shares

@@ -7,8 +7,10 @@ next, so that a crash between the two leaves no gap.
 
 from contextlib import suppress
 from datetime import datetime
+from itertools import chain, zip_longest
+from typing import Final
 
-from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
@@ -20,7 +22,13 @@ from crawlfleet.adapters.mongo.schedule_documents import (
     progress_document,
     schedule_of,
 )
-from crawlfleet.model.schedule import KEPT_VERSIONS, Schedule
+from crawlfleet.adapters.turns import shares
+from crawlfleet.model.schedule import KEPT_VERSIONS, LOOKS_APART, Schedule
+
+#: The index by which tenants have their turns.
+_TURNS: Final = "due_in_turns"
+#: The one document of what ticks have come to.
+_LOOK: Final = "due"
 
 
 class MongoSchedules:
@@ -89,13 +97,54 @@ class MongoSchedules:
     def due(self, now: datetime, limit: int) -> list[Schedule]:
         """See ports.ScheduleStore.due."""
         with border():
-            cursor = (
-                self._schedules()
-                .find({"enabled": True, "next_at": {"$lte": now}})
-                .sort("next_at", ASCENDING)
-                .limit(limit)
+            schedules = self._schedules()
+            match: Document = {"enabled": True, "next_at": {"$lte": now}}
+            # Nothing is read here but the index.
+            pipeline: list[Document] = [
+                {"$match": {**match, "tenant": {"$gt": ""}}},
+                {"$group": {"_id": "$tenant", "due": {"$min": "$next_at"}, "n": {"$sum": 1}}},
+                {"$sort": {"due": 1, "_id": 1}},
+                {"$limit": max(limit, 1)},
+            ]
+            tenants = {
+                found["_id"]: int(found["n"])
+                for found in schedules.aggregate(pipeline, hint=_TURNS)
+            }
+            each = [
+                list(
+                    schedules.find({**match, "tenant": tenant})
+                    .sort([("next_at", ASCENDING), ("_id", ASCENDING)])
+                    .limit(share)
+                    .hint(_TURNS)
+                )
+                for tenant, share in shares(tenants, limit).items()
+            ]
+        turns = chain.from_iterable(zip_longest(*each))
+        return [schedule_of(found) for found in turns if found is not None]
+
+    def begin_look(self, now: datetime) -> datetime:
+        """See ports.ScheduleStore.begin_look."""
+        goes_on = {"$gte": ["$at", now - LOOKS_APART]}
+        change: list[Document] = [
+            {
+                "$set": {
+                    "since": {"$cond": [goes_on, {"$ifNull": ["$since", now]}, now]},
+                    "at": {"$max": ["$at", now]},
+                }
+            }
+        ]
+        with border():
+            found = self._nodes.control("schedule_looks").find_one_and_update(
+                {"_id": _LOOK}, change, upsert=True, return_document=ReturnDocument.AFTER
             )
-            return [schedule_of(found) for found in cursor]
+        since: datetime = found["since"] if found else now
+        return min(since, now)
+
+    def end_look(self) -> None:
+        """See ports.ScheduleStore.end_look."""
+        with border():
+            looks = self._nodes.control("schedule_looks")
+            looks.update_one({"_id": _LOOK}, {"$set": {"since": None}})
 
     def advance(self, read: Schedule, to: Schedule) -> bool:
         """See ports.ScheduleStore.advance."""
@@ -127,7 +176,17 @@ class MongoSchedules:
         of_biz = [("tenant", ASCENDING), ("biz", ASCENDING), ("name", ASCENDING)]
         self._nodes.control("schedules").create_indexes(
             [
+                # A scheduler of an older version goes by this one.
                 IndexModel([("enabled", ASCENDING), ("next_at", ASCENDING)], name="due"),
+                IndexModel(
+                    [
+                        ("enabled", ASCENDING),
+                        ("tenant", ASCENDING),
+                        ("next_at", ASCENDING),
+                        ("_id", ASCENDING),
+                    ],
+                    name=_TURNS,
+                ),
                 IndexModel(of_biz),
             ]
         )
