@@ -15,8 +15,9 @@ from math import ceil, inf, log2
 from random import Random
 from typing import Final, Protocol
 
-from benchmarks.bench import Bench, BenchError, Found
 from crawlfleet.model.priority import Ageing
+
+from benchmarks.bench import Bench, BenchError, Found
 from crawlfleet.policy.ageing import (
     LEVELS,
     kept,
