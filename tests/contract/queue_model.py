@@ -24,6 +24,11 @@ def member(token: str, entry: Entry) -> bytes:
     return token.encode() + b":" + spelled(entry)
 
 
+def first_each(entries):
+    """The first one of each priority."""
+    return {entry.priority: entry for entry in reversed(entries)}
+
+
 @dataclass
 class Filling:
     """The latest filling of the queue."""
@@ -58,8 +63,7 @@ class Model:
         self.queued = [*entries, *self.queued]
 
     def heads(self):
-        first_last = reversed(self.queued)
-        return {entry.priority: entry for entry in first_last}
+        return first_each(self.queued)
 
     def settle(self, clock_ms, ageing):
         """Every tick that has come, one after the other, from the oldest entry's time on."""
@@ -88,16 +92,14 @@ class Model:
 
         due = [one for one in self.delayed if self.delayed[one] <= now]
         due.sort(key=lambda one: (self.delayed[one], spelled(one)))
-        for entry in due[:count]:
-            del self.delayed[entry]
-            hand_out(entry)
+        due = due[:count]
         ended = [held for held in self.leases if self.leases[held] <= now]
         ended.sort(key=lambda held: (self.leases[held], member(*held)))
-        for held in ended[: count - len(handed)]:
-            del self.leases[held]
-        for _, entry in ended[: count - len(handed)]:
-            hand_out(entry)
-        if self.queued and len(handed) < count:
+        ended = ended[: count - len(due)]
+        self.delayed = {one: at for one, at in self.delayed.items() if one not in due}
+        self.leases = {held: at for held, at in self.leases.items() if held not in ended}
+        self.queued = [*due, *(entry for _, entry in ended), *self.queued]
+        if self.queued:
             self.settle(clock_ms, ageing)
         while self.queued and len(handed) < count:
             hand_out(self.next_entry(ageing))
@@ -164,12 +166,21 @@ class Model:
         due.sort(key=lambda host: (self.looked_at[host], host.encode()))
         return [(host, len(self.parked_for[host]), self.looked_at[host]) for host in due[:limit]]
 
-    def lease_parked(self, token, hosts, until):
+    def lease_parked(self, token, hosts, until, clock_ms, ageing):
         handed = {}
         for host, count, at in hosts:
             found, new = self.parked_for.get(host, []), []
+            oldest = min((one.ts for one in first_each(found).values()), default=clock_ms)
+            first = oldest // ageing.interval_ms + 1
+            times = [
+                n * ageing.interval_ms for n in range(first, clock_ms // ageing.interval_ms + 1)
+            ]
             while found and len(new) < count:
-                entry = found.pop(0)
+                heads = first_each(found)
+                each = [heads[level].ts if level in heads else None for level in range(11)]
+                cap, oldests = log2(ageing.clamp), [oldest] * len(times)
+                entry = heads[next_level(each, times, oldests, ageing.beta, cap)]
+                found.remove(entry)
                 if (token, entry) not in self.leases:
                     new.append(entry)
                 self.leases[token, entry] = until

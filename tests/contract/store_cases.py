@@ -194,6 +194,9 @@ class Fleet:
     def expire(self, now: datetime):
         return self.store.expire(self.lane, self.biz, now)
 
+    def index(self, now: datetime = NOW, time_left: float = 60.0):
+        return self.store.index(self.lane, self.biz, now, lambda: time_left)
+
 
 def ledgers_of(store: RequestStore) -> Ledgers:
     """The ledgers of what is in the store."""

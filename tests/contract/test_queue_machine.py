@@ -113,7 +113,7 @@ class Twin:
 
     def lease_parked(self, token, hosts, until):
         told = [(host, count, at(due)) for host, count, due in hosts]
-        return self.queue.lease_parked(self.lane, token, told, at(until))
+        return self.queue.lease_parked(self.lane, token, told, at(until), AGEING)
 
     def held(self, worker=None):
         found = self.book.leases(self.lane, worker)
@@ -175,7 +175,7 @@ class QueueMachine(RuleBasedStateMachine):
         """The same of all three, perhaps once more; returns what the first time was answered."""
         answers = []
         for _ in range(1 + twice):
-            more = (to_ms(at(self.now)), AGEING) if method == "lease" else ()
+            more = (to_ms(at(self.now)), AGEING) if method.startswith("lease") else ()
             expected = getattr(self.model, method)(*arguments, *more)
             answers.append(expected)
             for twin in self.twins:
@@ -354,7 +354,7 @@ class QueueMachine(RuleBasedStateMachine):
     def all_three_hold_the_same(self):
         self.ask("depth")
         self.ask("load", self.now)
-        self.ask("parked", self.now, 3)
+        self.ask("parked", self.now, 44)
         self.ask("held")
         self.ask("mark")
 
@@ -378,7 +378,7 @@ class QueueMachine(RuleBasedStateMachine):
         expected = self.model.somewhere()
         self.now += 10_000
         served: set[Entry] = set()
-        while parked := self.ask("parked", self.now, 10):
+        while parked := self.ask("parked", self.now, 44):
             told = [(host, 100, self.now) for host, _, _ in parked]
             found = self.ask("lease_parked", f"host.n.{len(served)}", told, self.now)
             served.update(entry for part in found.values() for entry in part)

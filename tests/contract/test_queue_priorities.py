@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crawlfleet.adapters.memory.filling import MemoryFilling
 from crawlfleet.adapters.memory.queue import MemoryQueue
 from crawlfleet.adapters.redis_queue.filling import RedisFilling
-from crawlfleet.adapters.redis_queue.keys import lane_keys, level_keys
+from crawlfleet.adapters.redis_queue.keys import host_list, lane_keys, level_keys
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.priority import Ageing
@@ -93,7 +93,7 @@ def test_what_leaves_the_queue_returns_to_its_priority_however_it_returns(aged, 
     assert queue.depth(lane).heads == {6: AT, 10: AT}
     assert queue.depth(lane).parked_ts == AT
 
-    assert lease(queue, lane, token="b.n.1") == [delayed, requeued, given_back]
+    assert lease(queue, lane, token="b.n.1") == [requeued, delayed, given_back]
     found = queue.lease_parked(lane, "b.n.1", [("a.example", 5, UNTIL)], UNTIL)
     assert found == {"a.example": [parked]}
     late = UNTIL + timedelta(seconds=1)
@@ -204,6 +204,115 @@ def test_what_is_served_is_what_policy_says_to_the_last_tie(request, tenant, whe
     check()
 
 
+# ---- what comes back, and what waits for a host --------------------------------------------------
+
+
+def test_retries_that_are_due_and_leases_that_ended_are_served_by_priority_too(aged, lane):
+    queue, _, _ = aged
+    each = [entry(n, 0, n) for n in range(40)]
+    queue.enqueue(lane, each, NOW)
+    held = lease(queue, lane)
+    queue.delay(lane, "a.n.1", [(one, NOW + timedelta(seconds=1)) for one in held[:20]])
+    urgent = [entry(90 + n, 10, 50) for n in range(5)]
+    queue.enqueue(lane, urgent, NOW)
+    # More than is asked for is due and has ended, whatever is asked for.
+    late = UNTIL + timedelta(seconds=1)
+
+    first = queue.lease(lane, "b.n.1", 10, late, late + timedelta(hours=1), TICK)
+    rest = queue.lease(lane, "c.n.1", 99, late, late + timedelta(hours=1), TICK)
+
+    assert first[:5] == urgent
+    assert len(set(first + rest)) == 45
+
+
+def parked(queue, lane, entries, host="a.example", token="p.n.1"):
+    queue.enqueue(lane, entries, NOW)
+    for _ in range(-(-len(entries) // 1_000)):
+        found = queue.lease(lane, token, 1_000, NOW, UNTIL, TICK)
+        assert queue.park(lane, token, [(host, NOW, found)]) == len(found)
+
+
+def of_host(queue, lane, many, token="b.n.1", host="a.example", ageing=TICK):
+    told = [(host, many, UNTIL)]
+    return queue.lease_parked(lane, token, told, UNTIL, ageing)[host]
+
+
+def test_a_request_of_ten_is_served_before_a_thousand_of_zero_that_wait_for_its_host(aged, lane):
+    queue, _, _ = aged
+    many = [entry(n, 0, n % 7) for n in range(1_000)]
+    parked(queue, lane, many)
+    urgent, usual = entry(2_000, 10, 100), entry(2_001, 5, 101)
+    parked(queue, lane, [usual, urgent], token="p.n.2")
+
+    assert queue.parked(lane, NOW, 99)[0].count == 1_002
+    assert queue.depth(lane).parked == 1_002
+    assert of_host(queue, lane, 3) == [urgent, usual, many[0]]
+    assert of_host(queue, lane, 2, "c.n.1") == many[1:3]
+    assert queue.parked(lane, UNTIL, 99)[0].count == 997
+
+
+def test_what_has_waited_for_its_host_for_four_ticks_as_the_oldest_stands_before_newcomers(
+    aged, lane
+):
+    queue, _, clock = aged
+    old = [entry(n, 0, n) for n in range(3)]
+    parked(queue, lane, old)
+    clock.now = NOW + timedelta(seconds=19)
+    tens = [entry(10, 10, 19_000), entry(11, 10, 20_500)]
+    parked(queue, lane, tens[:1], token="p.n.2")
+    assert of_host(queue, lane, 1) == tens[:1]
+
+    clock.now = NOW + timedelta(seconds=21)
+    parked(queue, lane, tens[1:], token="p.n.3")
+
+    assert of_host(queue, lane, 9) == [*old, tens[1]]
+
+
+def test_a_host_has_one_time_and_counts_once_whatever_the_priorities_that_wait_for_it(aged, lane):
+    queue, _, _ = aged
+    soon, later = NOW + timedelta(seconds=5), NOW + timedelta(seconds=10)
+    each = [entry(n, n) for n in range(LEVELS)]
+    queue.enqueue(lane, each, NOW)
+    lease(queue, lane)
+    queue.park(lane, "a.n.1", [("a.example", soon, each[:10])])
+    queue.park(lane, "a.n.1", [("a.example", later, each[10:])])
+
+    assert queue.parked(lane, soon, 99) == []
+    (told,) = queue.parked(lane, later, 99)
+    assert (told.host, told.count, told.ready_ts) == ("a.example", LEVELS, to_ms(later))
+    assert queue.loads([lane], later)[0].ready == LEVELS
+    assert queue.depth(lane).parked_ts == AT
+
+    assert of_host(queue, lane, 10) == each[:0:-1]
+    assert queue.parked(lane, later, 99) == []
+    assert of_host(queue, lane, 10, "c.n.1") == [each[0]]
+    assert queue.depth(lane).parked_ts is None
+    assert queue.parked(lane, UNTIL, 99) == []
+
+
+def test_recovery_is_told_of_the_oldest_that_waits_whichever_priority_is_served(aged, lane):
+    queue, _, _ = aged
+    parked(queue, lane, [entry(1, 0, 5), entry(2, 10, 3), entry(3, 10, 9)])
+
+    told = []
+    for n in range(3):
+        told.append(queue.depth(lane).parked_ts)
+        assert len(of_host(queue, lane, 1, f"x.n.{n}")) == 1
+
+    assert told == [AT + 3, AT + 3, AT + 5]
+    assert queue.depth(lane).parked_ts is None
+
+
+def test_clearing_drops_what_waits_for_a_host_of_all_priorities(aged, lane):
+    queue, filling, _ = aged
+    parked(queue, lane, [entry(n, n) for n in range(LEVELS)])
+
+    filling.clear(lane, "n")
+
+    assert (queue.depth(lane).queued, queue.parked(lane, UNTIL, 99)) == (0, [])
+    assert of_host(queue, lane, 99) == []
+
+
 # ---- what only Redis shows ----------------------------------------------------------------------
 
 
@@ -260,3 +369,39 @@ def test_the_servers_own_clock_counts_where_none_is_given(redis_connection, lane
     # By the server it is long after both; by the caller's clock no tick has been.
     assert lease(queue, lane, 1, ageing=Ageing(interval_seconds=0.05)) != []
     assert redis_connection.client.exists(lane_keys(lane).ticks)
+
+
+def test_older_versions_find_what_waits_for_a_host_in_lists_of_other_priorities(
+    redis_connection, lane
+):
+    """To them a place is a host; what they park and leave is found here."""
+    queue = RedisQueue(redis_connection)
+    parked(queue, lane, [entry(1, 5), entry(2, 10), entry(3, 0)])
+    client, keys = redis_connection.client, lane_keys(lane)
+
+    places = client.zrangebyscore(keys.parked_due, "-inf", AT)
+    assert places == [b"a.example", b"a.example 0", b"a.example 10"]
+    lists = [host_list(lane, place.decode()) for place in places]
+    assert [client.llen(one) for one in lists] == [1, 1, 1]
+    assert set(client.hgetall(keys.parked)) == {*places, b"*"}
+
+    # The usual priority's list is where it has always been.
+    assert lists[0] == f"cf:{{{lane.tenant}:docs}}:at_host:main:a.example"
+    client.rpush(lists[0], b'{"id":7,"biz":"docs","ts":1}')
+    client.hset(keys.parked, "a.example", f"2 2 1 {2**53}")
+    found = of_host(queue, lane, 9)
+    assert [one.priority for one in found] == [10, 5, 5, 0]
+
+
+@pytest.mark.parametrize("lost", ["parked", "parked_due", "parked_low"])
+def test_figures_of_several_priorities_that_are_lost_are_made_anew(redis_connection, lane, lost):
+    queue = RedisQueue(redis_connection)
+    each = [entry(1, 5), entry(2, 10), entry(3, 0)]
+    parked(queue, lane, each)
+    assert redis_connection.client.delete(lane_keys(lane)._asdict()[lost]) == 1
+
+    assert queue.parked(lane, NOW, 99)[0].host == "a.example"
+    assert of_host(queue, lane, 9) == [each[1], each[0], each[2]]
+    assert queue.parked(lane, UNTIL, 99) == []
+    assert queue.depth(lane).parked == 0
+    assert redis_connection.client.keys(f"cf:{{{lane.tenant}:*parked*") == []

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.mongo import missing
+from crawlfleet.adapters.mongo import indexing, missing
 from crawlfleet.adapters.mongo.shards import BY_PRIORITY, BY_STATE, Shards
 from crawlfleet.model.outcome import Retry
 from crawlfleet.model.request import Request
@@ -66,7 +66,7 @@ def test_what_is_missing_is_told_by_the_bound_of_its_own_priority(
 ) -> None:
     requests = submitted(fleet, 0, 10, 5, 0, 10, 5, 3)
     if indexed:
-        fleet.expire(NOW)
+        assert fleet.index() == []
     late = NOW + MINUTE
 
     def missing_below(*which: int, **own: datetime) -> None:
@@ -85,7 +85,7 @@ def test_where_many_of_others_wait_the_latest_are_found_and_the_oldest(
 ) -> None:
     monkeypatch.setattr(missing, "SCAN", 2)
     requests = submitted(fleet, 5, 0, 5, 0, 0, 5)
-    fleet.expire(NOW)
+    fleet.index()
 
     found = fleet.unqueued(before=bounds(NOW + MINUTE, p0=NOW + SECOND), now=NOW)
 
@@ -103,6 +103,8 @@ def test_only_what_has_another_priority_than_the_usual_one_is_in_the_index(mongo
         assert all(BY_PRIORITY not in one.index_information() for one in each)
 
         fleet.expire(NOW)
+        assert all(BY_PRIORITY not in one.index_information() for one in each)
+        assert fleet.index() == []
         submitted(fleet, 0, 10)
 
         assert all(BY_PRIORITY in one.index_information() for one in each)
@@ -111,3 +113,69 @@ def test_only_what_has_another_priority_than_the_usual_one_is_in_the_index(mongo
         assert sum(stats["totalKeysExamined"] for stats in keys) <= 2
         assert sum(one.count_documents({"priority": 0}, hint=BY_PRIORITY) for one in each) == 1
         assert sum(one.count_documents({"priority": None}, hint=BY_STATE) for one in each) == 30
+
+
+def indexed(fleet: Fleet) -> list[bool]:
+    shards = Shards(fleet.store.nodes)
+    each = [shards.requests(fleet.lane, fleet.biz, one) for one in live_shards(fleet.biz, NOW)]
+    return [BY_PRIORITY in one.index_information() for one in each]
+
+
+def test_the_index_of_a_large_collection_is_left_to_people_who_are_told_once_an_hour(
+    mongo_uri, tenant, monkeypatch
+):
+    monkeypatch.setattr(indexing, "SMALL", 0)
+    with a_store("mongo", mongo_uri) as store, a_store("mongo", mongo_uri) as another:
+        fleet, other = Fleet(store, tenant), Fleet(another, tenant)
+        fleet.submit(30)
+
+        told = fleet.index()
+
+        assert len(told) == len(indexed(fleet))
+        assert all('{name: "by_priority", partialFilterExpression' in one for one in told)
+        # Whichever process asks: the attempt stands beside the collection.
+        assert other.index() == fleet.index() == []
+        assert other.index(NOW + 61 * MINUTE) == told
+        assert fleet.index(NOW + 62 * MINUTE) == []
+        assert not any(indexed(fleet))
+        # What the command builds is what is looked for.
+        monkeypatch.setattr(indexing, "SMALL", 1_000_000)
+        assert other.index(NOW + 130 * MINUTE) == []
+        assert all(indexed(fleet))
+
+
+def test_building_that_takes_too_long_is_given_up_told_and_nobodys_trouble(
+    mongo_uri, tenant, monkeypatch
+):
+    with a_store("mongo", mongo_uri) as store, a_store("mongo", mongo_uri) as another:
+        fleet, other = Fleet(store, tenant), Fleet(another, tenant)
+        fleet.submit(30)
+        monkeypatch.setattr(indexing, "BUILD_SECONDS", 1e-6)
+
+        (told,) = fleet.index()
+
+        assert "build it by hand" in told
+        assert not any(indexed(fleet))
+        # The node is as well as before, for whoever asks.
+        assert fleet.expire(NOW) == 0
+        assert len(fleet.unqueued(before=NOW + MINUTE)) == 30
+        # Of the same collection nobody tries again, and an hour later somebody does.
+        monkeypatch.setattr(indexing, "BUILD_SECONDS", 15.0)
+        other.index()
+        assert indexed(fleet).count(False) == 1
+        other.index(NOW + 61 * MINUTE)
+        assert all(indexed(fleet))
+
+
+def test_without_time_nothing_is_built(mongo_uri, tenant):
+    with a_store("mongo", mongo_uri) as store:
+        fleet = Fleet(store, tenant)
+        fleet.submit(3)
+
+        assert fleet.index(time_left=indexing.BUILD_SECONDS) == []
+        assert not any(indexed(fleet))
+
+
+def test_a_node_that_is_away_is_passed_by(tenant):
+    with a_store("mongo", "mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=300") as store:
+        assert Fleet(store, tenant).index() == []

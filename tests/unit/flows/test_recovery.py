@@ -356,3 +356,31 @@ def test_a_queue_that_was_lost_is_filled_again_with_every_priority(world):
     until = world.now + timedelta(seconds=9)
     leased = world.queue.lease(DOCS, "t", 99, world.now, until)
     assert [entry.priority for entry in leased] == [n // 2 for n in range(21, -1, -1)]
+
+
+def test_indexes_are_built_after_all_lanes_with_the_time_that_is_left(world):
+    world.tree = replace(world.tree, bizs={"default": {f"b{n}": world.biz for n in range(3)}})
+    done, warned = [], []
+
+    class Indexing:
+        def expire(self, lane, *args):
+            done.append("lane")
+            return world.store.expire(lane, *args)
+
+        def index(self, lane, biz, now, time_left):
+            done.append(time_left())
+            if lane.biz == "b1":
+                raise OSError("down")
+            return ["build it by hand"]
+
+        def __getattr__(self, name):
+            return getattr(world.store, name)
+
+    changes = {"store": Indexing(), "warn": lambda message, error: warned.append(str(error))}
+    run(world, **changes)
+
+    assert done == ["lane"] * 3 + [recovery.INDEX_SECONDS] * 3
+    assert sorted(warned) == ["build it by hand", "build it by hand", "down"]
+    done.clear()
+    run(world, time_left=recovery.MARGIN_SECONDS, **changes)
+    assert done == ["lane"] * 3

@@ -184,7 +184,7 @@ class Leasing:
             tree, lane, biz, {one.host: min(one.count, each) for one in parked}
         )
         wanted = [(host, turn.count, turn.again_at) for host, turn in turns.items()]
-        found = self._ports.queue.lease_parked(lane, token, wanted, until)
+        found = self._ports.queue.lease_parked(lane, token, wanted, until, biz.ageing)
         leased = time.perf_counter()
         self._phases.add(lane, "lease", leased - started)
         entries = [entry for part in found.values() for entry in part]

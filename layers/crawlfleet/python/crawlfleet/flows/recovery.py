@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from crawlfleet.errors import StoreError
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.filling import fill_if_lost
 from crawlfleet.flows.recovery_ports import RecoveryPorts
@@ -39,6 +40,8 @@ SLACK_SECONDS: Final = 5.0
 OVERDUE: Final = timedelta(seconds=10)
 #: With less time left than one lane of a silent node may cost, no other lane is begun.
 MARGIN_SECONDS: Final = 30.0
+#: What a round may spend on indexes when all lanes have been looked at, beside that margin.
+INDEX_SECONDS: Final = 20.0
 #: Entries queued again in one round for one lane, and in one call.
 BATCH: Final = 100_000
 CHUNK: Final = 5_000
@@ -91,6 +94,8 @@ def recover(
                 except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
                     name = f"{lane.tenant}/{lane.biz}"
                     ports.warn(f"the {part.__name__} of {name} could not be recovered", error)
+        if turn:
+            _index(ports, tree, now, time_left)
     finally:
         if turn:
             _end_turn(ports, by)
@@ -100,6 +105,21 @@ def recover(
         orphans=found["orphans"],
         corrected=found["corrected"],
     )
+
+
+def _index(ports: RecoveryPorts, tree: Tree, now: datetime, time_left: Callable[[], float]) -> None:
+    """Have indexes built where that is cheap; nobody's lane waits for it."""
+    end = max(MARGIN_SECONDS, time_left() - INDEX_SECONDS)
+    for lane in from_elsewhere(tree.lanes(), now, EVERY):
+        if time_left() <= end:
+            return
+        _, biz = biz_of(tree, lane.tenant, lane.biz)
+        name = f"{lane.tenant}/{lane.biz}"
+        try:
+            for told in ports.store.index(lane, biz, now, lambda: time_left() - end):
+                ports.warn(f"an index of {name} is not there", StoreError(told))
+        except Exception as error:  # noqa: BLE001  nothing depends on it
+            ports.warn(f"the indexes of {name} could not be looked at", error)
 
 
 def _take_turn(ports: RecoveryPorts, by: str) -> bool | None:

@@ -62,10 +62,10 @@ class RequestQueue(Protocol):
     def park(
         self, lane: Lane, token: str, hosts: Sequence[tuple[str, datetime, Sequence[Entry]]]
     ) -> int:
-        """Move entries still held by the token to the end of their host's own list.
+        """Move entries still held by the token to the end of their host's own lists.
 
-        That list is served in the order in which it was made, whatever the priorities. It is looked
-        at again at that time (the latest one given counts). Returns how many moved.
+        There is one for each priority, which is served in the order in which it was made. The host
+        is looked at again at that time (the latest one given counts). Returns how many moved.
         """
         ...
 
@@ -79,9 +79,12 @@ class RequestQueue(Protocol):
         token: str,
         hosts: Sequence[tuple[str, int, datetime]],
         until: datetime,
+        ageing: Ageing = USUAL_AGEING,
     ) -> dict[str, list[Entry]]:
-        """Move up to so many entries of each host to the token's lease, oldest first.
+        """Move up to so many entries of each host to the token's lease.
 
+        Of a host's priorities the one is next of which the oldest weighs most, as policy.parking
+        has them age.
         Where some are left, the host is looked at again at the time given.
         """
         ...

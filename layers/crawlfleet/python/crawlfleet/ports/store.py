@@ -1,6 +1,6 @@
 """MongoDB as the flows see it: requests and records, what may be done with them by whom."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -171,6 +171,16 @@ class RequestStore(Protocol):
 
     def expire(self, lane: Lane, biz: Biz, now: datetime) -> int:
         """Mark, and count for ever, what passed its TTL unprocessed; returns how many."""
+        ...
+
+    def index(
+        self, lane: Lane, biz: Biz, now: datetime, time_left: Callable[[], float]
+    ) -> list[str]:
+        """Build what helps recovery, where that is cheap, nobody has tried lately and time is left.
+
+        ``time_left`` is in seconds. Returns what people are to be told: what they have to build.
+        Nothing depends on it, so a node that does not answer is passed by.
+        """
         ...
 
 

@@ -26,7 +26,4 @@ class MemoryOverview:
             due = sorted(
                 queue.parked_due, key=lambda host: (queue.parked_due[host], host), reverse=True
             )
-            return [
-                Parked(host=host, count=queue.waiting[host].count, ready_ts=queue.parked_due[host])
-                for host in due[:limit]
-            ]
+            return queue.hosts(due[:limit])

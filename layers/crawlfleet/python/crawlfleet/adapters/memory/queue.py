@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import msgspec
 
+from crawlfleet.adapters.memory.parked import in_turn
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import Parked
 from crawlfleet.model.priority import USUAL_AGEING, Ageing
@@ -30,6 +31,8 @@ K = TypeVar("K")
 class Held:
     """What one queue holds. The right end of ``levels`` is served next, of ``parked`` the left.
 
+    What is parked is at places of hosts (policy.parking); ``told_ms`` is the latest time told.
+
     ``levels`` has a list for each priority; ``times`` and ``oldests`` are the ticks of its ageing.
     ``filled`` is the nonce of the latest filling and how far it has come, None when it is complete.
     """
@@ -43,6 +46,7 @@ class Held:
         self.parked: dict[str, deque[Entry]] = {}
         self.parked_due: dict[str, int] = {}
         self.waiting: dict[str, parking.Waiting] = {}
+        self.told_ms = 0
         self.filled: tuple[str, int | None] | None = None
 
     @property
@@ -66,6 +70,12 @@ class Held:
         """Nothing that is queued or parked is older, but for what was put before a head."""
         ages = [*self.heads.values(), *(one.low for one in self.waiting.values())]
         return min(ages, default=None)
+
+    def hosts(self, places: Iterable[str]) -> list[Parked]:
+        """The hosts of some places at which something waits."""
+        return parking.together(
+            (place, self.waiting[place].count, self.parked_due[place]) for place in places
+        )
 
     def append(self, entries: Sequence[Entry]) -> None:
         """To where they are served last of their priority."""
@@ -157,15 +167,15 @@ class MemoryQueue:
                     taken.append(entry)
                 queue.leases[token, entry] = until_ms
 
-            for entry in _earliest(queue.delayed, now_ms, count, _encode):
+            queue.told_ms = now_ms
+            due = _earliest(queue.delayed, now_ms, count, _encode)
+            ended = _earliest(queue.leases, now_ms, count - len(due), _member)
+            for entry in due:
                 del queue.delayed[entry]
-                take(entry)
-            ended = _earliest(queue.leases, now_ms, count - len(taken), _member)
-            for held in ended:  # all of them first: one may be this token's own
+            for held in ended:
                 del queue.leases[held]
-            for _, entry in ended:
-                take(entry)
-            if len(taken) < count and (heads := queue.heads):
+            queue.put_first(reversed([*due, *(entry for _, entry in ended)]))
+            if heads := queue.heads:
                 clock = now_ms if self._clock is None else to_ms(self._clock())
                 most = kept(ageing.beta, ageing.clamp)
                 oldest = min(heads.values())
@@ -214,29 +224,30 @@ class MemoryQueue:
     def park(
         self, lane: Lane, token: str, hosts: Sequence[tuple[str, datetime, Sequence[Entry]]]
     ) -> int:
-        """Move entries still held by the token to the end of their host's own list."""
+        """Move entries still held by the token to the end of their host's and priority's list."""
         with self._lock:
             queue, moved = self._queues[lane], 0
             for host, again_at, entries in hosts:
-                held = list(self._let_go(lane, token, entries))
-                if held:
-                    least = min(entry.ts for entry in entries)
-                    queue.parked.setdefault(host, deque()).extend(held)
-                    before = queue.waiting.get(host)
-                    queue.waiting[host] = parking.joined(before, len(held), least)
-                    queue.parked_due[host] = to_ms(again_at)
-                    moved += len(held)
+                for level in {entry.priority for entry in entries}:
+                    part = [entry for entry in entries if entry.priority == level]
+                    held = list(self._let_go(lane, token, part))
+                    if held:
+                        at, least = parking.place(host, level), min(entry.ts for entry in part)
+                        queue.parked.setdefault(at, deque()).extend(held)
+                        before = queue.waiting.get(at)
+                        queue.waiting[at] = parking.joined(before, len(held), least)
+                        for place in {at, *queue.parked_due.keys() & parking.places(host)}:
+                            queue.parked_due[place] = to_ms(again_at)
+                        moved += len(held)
             return moved
 
     def parked(self, lane: Lane, now: datetime, limit: int) -> list[Parked]:
         """Hosts whose time has come and that have entries, the longest due first."""
         with self._lock:
             queue = self._queues[lane]
-            due = _earliest(queue.parked_due, to_ms(now), limit, str.encode)
-            return [
-                Parked(host=host, count=queue.waiting[host].count, ready_ts=queue.parked_due[host])
-                for host in due
-            ]
+            queue.told_ms = to_ms(now)
+            due = _earliest(queue.parked_due, queue.told_ms, limit, str.encode)
+            return queue.hosts(due)
 
     def lease_parked(
         self,
@@ -244,8 +255,9 @@ class MemoryQueue:
         token: str,
         hosts: Sequence[tuple[str, int, datetime]],
         until: datetime,
+        ageing: Ageing = USUAL_AGEING,
     ) -> dict[str, list[Entry]]:
-        """Move up to so many entries of each host to the token's lease, oldest first.
+        """Move up to so many entries of each host to the token's lease, by priority and age.
 
         Raises:
             ValueError: the token contains ``:{``, which Redis keeps for itself.
@@ -257,20 +269,24 @@ class MemoryQueue:
             leased: dict[str, list[Entry]] = {}
             for host, count, again_at in hosts:
                 taken = leased.setdefault(host, [])
-                waits = queue.parked.get(host)
-                if waits is None:
-                    continue
-                before, wanted = len(waits), len(taken) + count
-                while waits and len(taken) < wanted:
-                    entry = waits.popleft()
+                wanted = len(taken) + count
+                clock = queue.told_ms if self._clock is None else to_ms(self._clock())
+                for entry in in_turn(queue.parked, host, clock, ageing):
+                    if len(taken) >= wanted:
+                        break
+                    place = parking.place(host, entry.priority)
+                    queue.parked[place].popleft()
                     if (token, entry) not in queue.leases:
                         taken.append(entry)
                     queue.leases[token, entry] = to_ms(until)
-                left = parking.served(queue.waiting[host], before - len(waits))
-                if left is None:
-                    del queue.parked[host], queue.parked_due[host], queue.waiting[host]
-                else:
-                    queue.waiting[host], queue.parked_due[host] = left, to_ms(again_at)
+                    left = parking.served(queue.waiting[place], 1)
+                    if left is None:
+                        del queue.parked[place], queue.parked_due[place], queue.waiting[place]
+                    else:
+                        queue.waiting[place] = left
+                for place in parking.places(host):
+                    if place in queue.parked_due:
+                        queue.parked_due[place] = to_ms(again_at)
             return leased
 
     def depth(self, lane: Lane) -> Depth:
@@ -302,9 +318,10 @@ class MemoryQueue:
                 ended = sum(until <= at for until in queue.leases.values())
                 due = sum(until <= at for until in queue.delayed.values())
                 ready = queue.queued + ended + due
-                hosts = _earliest(queue.parked_due, at, len(queue.parked_due), str.encode)
-                counts = [queue.waiting[host].count for host in hosts[: parking.LOOKED_AT]]
-                ready += parking.ready(counts, len(hosts))
+                places = _earliest(queue.parked_due, at, len(queue.parked_due), str.encode)
+                looked = [(one, queue.waiting[one].count) for one in places[: parking.LOOKED_AT]]
+                counts = parking.by_host(looked)
+                ready += parking.ready([*counts.values()], len(places) - len(looked) + len(counts))
                 times = (*queue.delayed.values(), *queue.parked_due.values())
                 following = min((due for due in times if due > at), default=None)
                 leased = len(queue.leases) - ended

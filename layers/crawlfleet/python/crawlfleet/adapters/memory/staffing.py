@@ -16,6 +16,7 @@ from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.request import Entry
 from crawlfleet.model.staff import FLEET_POOL, LaneWork, Mustered, Shown, Staff, Staffed
 from crawlfleet.model.times import to_ms
+from crawlfleet.policy import parking
 from crawlfleet.policy.scaling import MOST_PACES, is_fresh, learnt
 
 _NONE: Final[Mapping[str, Shown]] = MappingProxyType({})
@@ -115,14 +116,19 @@ class MemoryOutlook:
         with self._queue.opened(lane) as held:
             ended = sum(until <= now_ms for until in held.leases.values())
             named = sorted(held.parked_due, key=lambda host: (held.parked_due[host], host))
+            places = [(at, held.waiting[at].count) for at in named[: max(0, hosts)]]
+            sample, soon = (
+                parking.by_host(places),
+                sum(at <= soon_ms for at in held.parked_due.values()),
+            )
             return LaneWork(
                 queued=held.queued + ended,
                 leased=len(held.leases) - ended,
                 due=sum(at <= soon_ms for at in held.delayed.values()),
                 parked=sum(one.count for one in held.waiting.values()),
-                hosts=len(held.parked_due),
-                hosts_due=sum(at <= soon_ms for at in held.parked_due.values()),
-                sample=tuple((host, held.waiting[host].count) for host in named[: max(0, hosts)]),
+                hosts=parking.hosts_among(len(held.parked_due), len(places), len(sample)),
+                hosts_due=parking.hosts_among(soon, len(places), len(sample)),
+                sample=tuple(sample.items()),
                 oldest_ts=held.oldest_ts,
             )
 

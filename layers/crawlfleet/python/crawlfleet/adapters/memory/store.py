@@ -5,7 +5,7 @@ The clock that removes what is past its TTL is the ``now`` that methods are give
 """
 # ruff: noqa: ARG002  the port hands every method what a store with shards needs
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -281,6 +281,12 @@ class MemoryRequestStore(MemoryRecords):
                 )
             ]
         return sorted(found, key=lambda entry: entry.ts)[:limit]
+
+    def index(
+        self, lane: Lane, biz: Biz, now: datetime, time_left: Callable[[], float]
+    ) -> list[str]:
+        """See ports.RequestStore.index: here is nothing to build."""
+        return []
 
     def expire(self, lane: Lane, biz: Biz, now: datetime) -> int:
         """See ports.RequestStore.expire; what has passed the grace time too is removed.

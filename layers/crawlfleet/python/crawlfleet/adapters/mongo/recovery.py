@@ -80,7 +80,6 @@ class MongoRecovery:
         marked = expiring.mark()
         with border():
             self._shards.keep_lives(lane, biz, shard)
-        self._shards.index_priorities(lane, biz, shard)
         return marked
 
 

@@ -1,15 +1,13 @@
 """The collections of a biz: their names, and the indexes that each has from its first use on."""
 
-import time
 from datetime import timedelta
-from math import inf
 from typing import Final, TypeAlias
 
 from pymongo import ASCENDING, IndexModel, MongoClient
 from pymongo.collection import Collection
 from pymongo.errors import OperationFailure
 
-from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
+from crawlfleet.adapters.mongo.connection import Document, MongoNodes
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.ledger import JOB_LIFE
@@ -57,15 +55,13 @@ _REQUEST_INDEXES: Final = [
     ),
 ]
 #: Only requests of another priority than the usual one have ``priority``. Not among those that are
-#: made sure of: where a collection was before priorities were, it is built by recovery.
-_PRIORITIES: Final = IndexModel(
+#: made sure of: where a collection was before priorities were, it is built beside recovery's rounds
+#: (adapters.mongo.indexing).
+PRIORITIES: Final = IndexModel(
     [("priority", ASCENDING), ("flag", ASCENDING), ("ts", ASCENDING), ("_id", ASCENDING)],
     name=BY_PRIORITY,
     partialFilterExpression={"priority": {"$exists": True}},
 )
-#: How long building that may take, and after what it is tried again where it has not succeeded.
-_BUILD_SECONDS: Final = 90.0
-_AGAIN_SECONDS: Final = 3_600.0
 _RECORD_INDEXES: Final = [IndexModel([("at", ASCENDING), ("_id", ASCENDING)], name=BY_STORING)]
 _KEYED_INDEXES: Final = [
     *_RECORD_INDEXES,
@@ -87,7 +83,6 @@ class Shards:
         self._nodes = nodes
         self._sure: set[tuple[str, str, Shard, str]] = set()
         self._lives: dict[tuple[str, str, Shard], _Lives] = {}
-        self._indexed: dict[tuple[str, str, Shard], float] = {}
 
     def client(self, shard: Shard) -> MongoClient[Document]:
         """The client of the shard's node, for transactions."""
@@ -144,19 +139,9 @@ class Shards:
             _keep_ttl(self.keyed(lane, biz, shard, made_sure=True), _records_ttl(biz))
         self._lives[(lane.tenant, lane.biz, shard)] = _lives(biz)
 
-    def index_priorities(self, lane: Lane, biz: Biz, shard: Shard) -> None:
-        """Build what finds requests by priority. Only recovery may: it reads the whole collection.
-
-        Those who read do without until it is there (adapters.mongo.missing). What takes too long is
-        left for an hour; whoever has such a collection builds it by hand.
-        """
-        key = (lane.tenant, lane.biz, shard)
-        if self._indexed.get(key, -inf) > time.monotonic():
-            return
-        self._indexed[key] = time.monotonic() + _AGAIN_SECONDS
-        with border(_BUILD_SECONDS):
-            self.requests(lane, biz, shard).create_indexes([_PRIORITIES])
-        self._indexed[key] = inf
+    def attempts(self, lane: Lane, biz: Biz, shard: Shard) -> Collection[Document]:
+        """When somebody has last tried to build what of the biz's indexes: one document each."""
+        return self._collection(lane, biz, shard, "indexing")
 
     def _collection(self, lane: Lane, biz: Biz, shard: Shard, part: str) -> Collection[Document]:
         name = f"{lane.biz}.{biz.collection}_{part}"

@@ -2,6 +2,7 @@
 
 from crawlfleet.adapters.mongo.claims import MongoClaims
 from crawlfleet.adapters.mongo.connection import MongoNodes
+from crawlfleet.adapters.mongo.indexing import MongoIndexing
 from crawlfleet.adapters.mongo.insertion import MongoInsertion
 from crawlfleet.adapters.mongo.job_cancelling import MongoJobCancelling
 from crawlfleet.adapters.mongo.recovery import MongoRecovery
@@ -18,6 +19,7 @@ class MongoRequestStore(
     MongoStreaming,
     MongoTracking,
     MongoRecovery,
+    MongoIndexing,
     MongoJobCancelling,
 ):
     """Requests and records in the shards of their biz."""
@@ -31,4 +33,5 @@ class MongoRequestStore(
         MongoStreaming.__init__(self, shards)
         MongoTracking.__init__(self, shards)
         MongoRecovery.__init__(self, shards)
+        MongoIndexing.__init__(self, shards)
         MongoJobCancelling.__init__(self, shards)

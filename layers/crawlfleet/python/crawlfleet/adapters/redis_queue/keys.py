@@ -7,10 +7,10 @@ key                                       type    TTL   holds
 ``cf:{tenant:biz}:ticks:<queue>``         STRING  no    ``time oldest ...`` of the last ticks, ms
 ``cf:{tenant:biz}:leases:<queue>``        ZSET    no    ``token:entry`` by the lease's end, epoch ms
 ``cf:{tenant:biz}:delayed:<queue>``       ZSET    no    entry by its due time, epoch ms
-``cf:{tenant:biz}:at_host:<queue>:<host>``  LIST    no    entries that wait for a host, oldest first
-``cf:{tenant:biz}:parked:<queue>``        HASH    no    host -> its list in figures, see below
-``cf:{tenant:biz}:parked_due:<queue>``    ZSET    no    host by when to look at it, epoch ms
-``cf:{tenant:biz}:parked_low:<queue>``    ZSET    no    host by the least ``ts`` of its list
+``cf:{tenant:biz}:at_host:<queue>:<place>``  LIST    no    what waits for a host, oldest first
+``cf:{tenant:biz}:parked:<queue>``        HASH    no    place -> its list in figures, see below
+``cf:{tenant:biz}:parked_due:<queue>``    ZSET    no    place by when to look at it, epoch ms
+``cf:{tenant:biz}:parked_low:<queue>``    ZSET    no    place by the least ``ts`` of its list
 ``cf:{tenant:biz}:filled:<queue>``        STRING  no    ``reached:nonce`` of a filling, see below
 ``cf:{tenant:biz}:intake``                STRING  yes   when the rate's bucket is full, epoch us
 ``cf:{tenant:biz}:submitted``             HASH    yes   epoch second -> requests submitted in it
@@ -66,10 +66,12 @@ and others are no more than the downloads that the host is asked for at once.
 ``cancelled`` are jobs that are being cancelled, each for a minute after its last announcement, and
 5,000 at most: whoever does not hear of one finds out when it renews its leases.
 
-``parked`` holds of each host ``count old least_of_old least_of_new``: how many entries wait for it,
-how many of those were there when the least was taken anew, and the least ``ts`` of these and of the
-others. Its field ``*`` is how many wait for all hosts. Where one of these keys is lost the others
-tell what it said; what a lost list held is found by recovery.
+A *place* is a host, or ``host p`` for what waits for it of another priority than 5: each has its
+list and its figures (policy.parking). ``parked`` holds of each place ``count old least_of_old
+least_of_new``: how many entries wait there, how many of those were there when the least was taken
+anew, and the least ``ts`` of these and of the others. Its field ``*`` is how many wait for all
+hosts. Where one of these keys is lost the others tell what it said; what a lost list held is found
+by recovery.
 
 Of each priority from 0 to 10 (policy.ageing) there is a list of the queue. That of the usual one,
 5, does not name it: it is the only one of a queue of older versions, whose workers go on beside
@@ -93,6 +95,7 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.priority import DEFAULT_PRIORITY
 from crawlfleet.policy.ageing import LEVELS
+from crawlfleet.policy.parking import places
 
 
 class LaneKeys(NamedTuple):
@@ -223,13 +226,18 @@ def fleet_keys(fleet: str = "fleet", pool: str = MAIN_POOL) -> FleetKeys:
     )
 
 
-def host_list(lane: Lane, host: str) -> str:
-    """The key of what waits for a host.
+def host_list(lane: Lane, place: str) -> str:
+    """The key of what waits at a place: for a host, of one priority.
 
     >>> host_list(Lane("acme", "docs", "main"), "example.org")
     'cf:{acme:docs}:at_host:main:example.org'
     """
-    return f"cf:{{{lane.tenant}:{lane.biz}}}:at_host:{lane.queue}:{host}"
+    return f"cf:{{{lane.tenant}:{lane.biz}}}:at_host:{lane.queue}:{place}"
+
+
+def host_lists(lane: Lane, host: str) -> list[str]:
+    """What waits for a host, of priority 0 to 10."""
+    return [host_list(lane, place) for place in places(host)]
 
 
 def host_key(host: str) -> str:

@@ -82,16 +82,15 @@ def _work(answer: list[object]) -> LaneWork:
             ages.append(read(head).ts)
     if low is not None and (least := int(float(text(low)))) != parking.NONE:
         ages.append(least)
+    places = [(text(at).decode(), whole(n)) for at, n in zip(named[::2], named[1::2], strict=True)]
+    sample = parking.by_host(places)
     return LaneWork(
         queued=whole(queued),
         leased=whole(leased),
         due=whole(due),
         parked=max(0, int(text(parked))),
-        hosts=whole(hosts),
-        hosts_due=whole(hosts_due),
-        sample=tuple(
-            (text(host).decode(), whole(count))
-            for host, count in zip(named[::2], named[1::2], strict=True)
-        ),
+        hosts=parking.hosts_among(whole(hosts), len(places), len(sample)),
+        hosts_due=parking.hosts_among(whole(hosts_due), len(places), len(sample)),
+        sample=tuple(sample.items()),
         oldest_ts=min(ages, default=None),
     )

@@ -15,6 +15,7 @@ from crawlfleet.adapters.redis_queue.keys import lane_keys
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import Parked
+from crawlfleet.policy import parking
 
 _COUNTS: Final = Script("counts")
 _WAITING_HOSTS: Final = Script("waiting_hosts")
@@ -69,7 +70,7 @@ def _parked(answer: list[object]) -> list[Parked]:
         raise nonsense()
     count, *flat = answer
     several(flat, 3 * whole(count))
-    return [
-        Parked(host=text(host).decode(), count=whole(count), ready_ts=int(float(text(at))))
-        for host, count, at in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
-    ]
+    return parking.together(
+        (text(place).decode(), whole(count), int(float(text(at))))
+        for place, count, at in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+    )

@@ -19,7 +19,7 @@ from crawlfleet.adapters.redis_queue.connection import (
     whole,
 )
 from crawlfleet.adapters.redis_queue.entries import read, read_canonical, spell
-from crawlfleet.adapters.redis_queue.keys import host_list, lane_keys, level_keys
+from crawlfleet.adapters.redis_queue.keys import host_list, host_lists, lane_keys, level_keys
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import Parked
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 _ENQUEUE: Final = Script("enqueue", "levels_prelude")
 _REQUEUE: Final = Script("requeue")
-_LEASE: Final = Script("lease", "ageing_prelude")
+_LEASE: Final = Script("lease", "levels_prelude", "ageing_prelude")
 _MEND: Final = Script("mend")
 _RENEW: Final = Script("renew")
 _FINISH: Final = Script("finish")
@@ -49,7 +49,7 @@ _GIVE_BACK: Final = Script("give_back", "levels_prelude")
 _DELAY: Final = Script("delay")
 _PARK: Final = Script("park", "parking_prelude")
 _LIST_PARKED: Final = Script("list_parked", "parking_prelude")
-_LEASE_PARKED: Final = Script("lease_parked", "parking_prelude")
+_LEASE_PARKED: Final = Script("lease_parked", "parking_prelude", "ageing_prelude")
 _DEPTH: Final = Script("depth", "levels_prelude")
 _LOAD: Final = Script("load", "levels_prelude")
 _ADD_PHASES: Final = Script("add_phases")
@@ -123,9 +123,7 @@ class RedisQueue:
                 _LEASE,
                 (keys.leases, keys.delayed, keys.ticks, *level_keys(lane)),
                 *(token, count, to_ms(now), until_ms),
-                *(ageing.interval_ms, ageing.beta, log2(ageing.clamp)),
-                kept(ageing.beta, ageing.clamp),
-                "" if self._clock is None else to_ms(self._clock()),
+                *self._ageing(ageing),
             )
         )
         entries = read_canonical(found)
@@ -181,14 +179,18 @@ class RedisQueue:
     def park(
         self, lane: Lane, token: str, hosts: Sequence[tuple[str, datetime, Sequence[Entry]]]
     ) -> int:
-        """Move entries still held by the token to the end of their host's own list."""
-        parts = [part for part in hosts if part[2]]
-        if not parts:
+        """Move entries still held by the token to the end of their host's and priority's list."""
+        keys, arguments = list(_parking(lane)), list[str | bytes | int]([token])
+        for host, again_at, entries in hosts:
+            by_level: dict[int, list[Entry]] = defaultdict(list)
+            for entry in entries:
+                by_level[entry.priority].append(entry)
+            for level, part in by_level.items():
+                at, least = parking.place(host, level), min(one.ts for one in part)
+                keys.append(host_list(lane, at))
+                arguments += (host, at, to_ms(again_at), least, spell(part))
+        if len(arguments) == 1:
             return 0
-        keys = (*_parking(lane), *(host_list(lane, host) for host, _, _ in parts))
-        arguments: list[str | bytes | int] = [token]
-        for host, again_at, entries in parts:
-            arguments += (host, to_ms(again_at), min(one.ts for one in entries), spell(entries))
         return whole(self._redis.once(_PARK, keys, *arguments))
 
     def parked(self, lane: Lane, now: datetime, limit: int) -> list[Parked]:
@@ -199,14 +201,14 @@ class RedisQueue:
         with self._redis.translated():
             count, *found = several(answer)
             several(found, 3 * whole(count))
-            return [
-                Parked(
-                    host=text(found[n]).decode(),
-                    count=whole(found[n + 1]),
-                    ready_ts=int(float(text(found[n + 2]))),
+            return parking.together(
+                (
+                    text(found[n]).decode(),
+                    whole(found[n + 1]),
+                    int(float(text(found[n + 2]))),
                 )
                 for n in range(0, len(found), 3)
-            ]
+            )
 
     def lease_parked(
         self,
@@ -214,8 +216,9 @@ class RedisQueue:
         token: str,
         hosts: Sequence[tuple[str, int, datetime]],
         until: datetime,
+        ageing: Ageing = USUAL_AGEING,
     ) -> dict[str, list[Entry]]:
-        """Move up to so many entries of each host to the token's lease, oldest first.
+        """Move up to so many entries of each host to the token's lease, by priority and age.
 
         Raises:
             ValueError: the token contains ``:{``, which separates it from its entry.
@@ -224,9 +227,9 @@ class RedisQueue:
             raise ValueError(f"a lease token must not contain ':{{': {token!r}")
         if not hosts:
             return {}
-        keys = (*_parking(lane), *(host_list(lane, host) for host, _, _ in hosts))
+        keys = [*_parking(lane), *(key for host, _, _ in hosts for key in host_lists(lane, host))]
         until_ms = to_ms(until)
-        arguments: list[str | bytes | int] = [token, until_ms]
+        arguments: list[str | bytes | int | float] = [token, until_ms, *self._ageing(ageing)]
         for host, count, again_at in hosts:
             arguments += (host, max(0, count), to_ms(again_at))
         answers = several(self._redis.once(_LEASE_PARKED, keys, *arguments), len(hosts))
@@ -301,6 +304,12 @@ class RedisQueue:
                 {int(at): int(count) for at, count in _mapping(submitted).items()},
                 {int(at): int(count) for at, count in _mapping(processed).items()},
             )
+
+    def _ageing(self, ageing: Ageing) -> tuple[str | int | float, ...]:
+        """How priorities age, and by which clock."""
+        clock = "" if self._clock is None else to_ms(self._clock())
+        most = kept(ageing.beta, ageing.clamp)
+        return ageing.interval_ms, ageing.beta, log2(ageing.clamp), most, clock
 
     def _mend(self, lane: Lane, token: str, found: bytes, until_ms: int) -> list[Entry]:
         """Keep the leases of what can be read, in our spelling; drop what cannot."""

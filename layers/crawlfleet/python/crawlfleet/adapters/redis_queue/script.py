@@ -6,14 +6,13 @@ from importlib.resources import files
 
 
 class Script:
-    """A Lua script of ``scripts/`` by its name, with the prelude before it, or with two."""
+    """A Lua script of ``scripts/`` by its name, with the prelude before it, and with more."""
 
     __slots__ = ("digest", "name", "source")
 
-    def __init__(self, name: str, second_prelude: str | None = None) -> None:
+    def __init__(self, name: str, *preludes: str) -> None:
         self.name = name
-        second = b"" if second_prelude is None else _read(second_prelude)
-        self.source = _prelude() + second + _read(name)
+        self.source = b"".join([_prelude(), *map(_read, preludes), _read(name)])
         self.digest = sha1(self.source, usedforsecurity=False).hexdigest()
 
 

@@ -1,4 +1,4 @@
--- Stands after the prelude before lease: which priority is served next, as policy.ageing decides it,
+-- Stands after the prelude before the leases: which priority is served next, as policy.ageing decides it,
 -- operation by operation, so that both come to the same to the last bit.
 
 local LEVELS = 11
@@ -22,8 +22,8 @@ local function read_ticks(key)
   return times, oldests
 end
 
--- Notes the ticks that have come since; at most so many are kept. See policy.ageing.settle.
-local function settle(key, times, oldests, now, oldest, interval, most)
+-- Adds the ticks that have come since; at most so many are kept. See policy.ageing.settle.
+local function catch_up(times, oldests, now, oldest, interval, most)
   local changed = false
   while #times > 0 and times[#times] > now do
     times[#times], oldests[#oldests], changed = nil, nil, true
@@ -38,7 +38,12 @@ local function settle(key, times, oldests, now, oldest, interval, most)
     table.remove(times, 1)
     table.remove(oldests, 1)
   end
-  if not changed then return end
+  return changed
+end
+
+-- The same, and notes them.
+local function settle(key, times, oldests, now, oldest, interval, most)
+  if not catch_up(times, oldests, now, oldest, interval, most) then return end
   local parts = {}
   for i = 1, #times do parts[i] = string.format('%.0f %.0f', times[i], oldests[i]) end
   if #parts > 0 then
@@ -63,4 +68,25 @@ local function urgency(level, created, times, oldests, beta, cap)
     end
   end
   return total
+end
+
+-- What the head of a list weighs: what is no entry is dropped at once, before all others.
+local function weigh(level, list, times, oldests, beta, cap)
+  list.weight = list.created and urgency(level, list.created, times, oldests, beta, cap)
+    or math.huge
+end
+
+local function before(list, other)
+  if list.weight ~= other.weight then return list.weight > other.weight end
+  return (list.created or 0) < (other.created or 0)
+end
+
+-- The list that is served next of those by level that have a head, and its level.
+local function first_of(waiting)
+  local best, chosen
+  for level = LEVELS - 1, 0, -1 do
+    local list = waiting[level]
+    if list and list.head and (not best or before(list, best)) then best, chosen = list, level end
+  end
+  return best, chosen
 end

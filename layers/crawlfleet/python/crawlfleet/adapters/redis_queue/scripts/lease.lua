@@ -1,4 +1,4 @@
--- lease: moves a batch to a token's lease: due retries, then ended leases, then the queue.
+-- lease: moves a batch of the queue to a token's lease, due retries and ended leases among it.
 -- KEYS[1] leases    ZSET    token:entry -> epoch ms at which the lease ends
 -- KEYS[2] delayed   ZSET    entry -> epoch ms at which it is due
 -- KEYS[3] ticks     STRING  'time oldest time oldest ...' of the last ticks, epoch ms
@@ -35,20 +35,22 @@ local function take(entry)
   end
 end
 
--- 1. promote what is due
+-- 1. What is due, and what a worker did not finish in time, is served next of its priority: the
+-- first one that is due first, and what is due before what has ended.
 local due = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, wanted)
-apply('ZREM', KEYS[2], due)
-for _, entry in ipairs(due) do take(entry) end
-
--- 2. reclaim what a worker did not finish in time
-local ended = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, wanted - #taken)
-apply('ZREM', KEYS[1], ended)
-for _, member in ipairs(ended) do
-  take(string.sub(member, string.find(member, ':{', 1, true) + 1))
+local ended = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, wanted - #due)
+if #due + #ended > 0 then
+  apply('ZREM', KEYS[2], due)
+  apply('ZREM', KEYS[1], ended)
+  local back = {}
+  for i = #ended, 1, -1 do
+    back[#back + 1] = string.sub(ended[i], string.find(ended[i], ':{', 1, true) + 1)
+  end
+  for i = #due, 1, -1 do back[#back + 1] = due[i] end
+  push('RPUSH', FIRST, back)
 end
 
--- 3. pop what waits, always of the priority whose oldest entry weighs most
-if #taken >= wanted then return table.concat(taken, '\n') end
+-- 2. Pop what waits, always of the priority whose oldest entry weighs most.
 
 -- Of each list that has any: its key, its entries as far as they were read, how many are popped.
 local waiting, lists, oldest = {}, 0, nil
@@ -83,12 +85,6 @@ if lists == 1 then
   return table.concat(taken, '\n')
 end
 
--- What is no entry is dropped at once, before all others.
-local function weigh(level, list)
-  list.weight = list.created and urgency(level, list.created, times, oldests, beta, cap)
-    or math.huge
-end
-
 -- The list's next entry, popped or not; nil behind the last one.
 local function advance(list)
   list.popped = list.popped + 1
@@ -100,18 +96,9 @@ local function advance(list)
   return list.read[list.at]
 end
 
-local function before(list, other)
-  if list.weight ~= other.weight then return list.weight > other.weight end
-  return (list.created or 0) < (other.created or 0)
-end
-
-for level, list in pairs(waiting) do weigh(level, list) end
+for level, list in pairs(waiting) do weigh(level, list, times, oldests, beta, cap) end
 while #taken < wanted and pops > 0 do
-  local best, chosen
-  for level = LEVELS - 1, 0, -1 do
-    local list = waiting[level]
-    if list and list.head and (not best or before(list, best)) then best, chosen = list, level end
-  end
+  local best, chosen = first_of(waiting)
   if not best then break end
   pops = pops - 1
   take(best.head)
@@ -120,7 +107,7 @@ while #taken < wanted and pops > 0 do
     local created = created_of(best.head)
     if created ~= best.created then
       best.created = created
-      weigh(chosen, best)
+      weigh(chosen, best, times, oldests, beta, cap)
     end
   end
 end

@@ -1,28 +1,94 @@
--- lease_parked: moves entries that wait for hosts to a token's lease, oldest first of each.
+-- lease_parked: moves entries that wait for hosts to a token's lease, of each host by priority and age.
 -- KEYS[1] leases      ZSET  token:entry -> epoch ms at which the lease ends
--- KEYS[2] parked      HASH  host -> 'count old least_of_old least_of_new', * -> count of all
--- KEYS[3] parked_due  ZSET  host -> epoch ms at which it is looked at
--- KEYS[4] parked_low  ZSET  host -> least ts of its list
--- KEYS[5..]           LIST  entries of each host, served from the head
+-- KEYS[2] parked      HASH  place -> 'count old least_of_old least_of_new', * -> count of all
+-- KEYS[3] parked_due  ZSET  place -> epoch ms at which it is looked at
+-- KEYS[4] parked_low  ZSET  place -> least ts of its list
+-- KEYS[5..]           LIST  entries of priority 0 to 10 of each host, served from the head
 -- ARGV[1] token       whose lease this becomes
 -- ARGV[2] until       epoch ms at which the lease ends
--- ARGV[3..]           host, how many, epoch ms at which it is looked at again; host...
+-- ARGV[3] interval    of the ticks, ms
+-- ARGV[4] beta        beyond which part of the oldest one's age a priority grows
+-- ARGV[5] cap         logarithm to base 2 of what it grows to at most
+-- ARGV[6] kept        how many ticks are remembered
+-- ARGV[7] clock       epoch ms, or empty for the server's: what the ticks go by
+-- ARGV[8..]           host, how many, epoch ms at which it is looked at again; host...
 -- reply   of each host the leased entries, one JSON object a line
 --
 -- What the token holds already is not handed to it a second time; SPARE bounds what that may cost.
+-- The ticks of a host are made up from its oldest head, see policy.parking.
 local SPARE = 1000
+local FIRST, FIRST_HOST = 5, 8
 even_when_full(KEYS[1])
 local reply, spare = {}, SPARE
-for i = 5, #KEYS do
-  local at = 3 + (i - 5) * 3
+local clock = tonumber(ARGV[7]) or server_ms()
+local beta, cap = tonumber(ARGV[4]), tonumber(ARGV[5])
+
+-- The host's lists that hold anything, or of which the figures say so; and how many hold anything.
+local function lists_of(host, first)
+  local found, names = {}, places_of(host)
+  local filled = redis.call('EXISTS', unpack(KEYS, first, first + LEVELS - 1))
+  local figures, recorded = redis.call('HMGET', KEYS[2], unpack(names, 0, LEVELS - 1)), 0
+  for level = 0, LEVELS - 1 do
+    if figures[level + 1] then recorded = recorded + 1 end
+  end
+  for level = 0, LEVELS - 1 do
+    if figures[level + 1] or filled ~= recorded then
+      local key = KEYS[first + level]
+      local waiting = waiting_for(KEYS[2], KEYS[4], names[level], redis.call('LLEN', key))
+      if waiting.count > 0 or figures[level + 1] then
+        found[level] = {key = key, place = names[level], waiting = waiting, popped = 0}
+      end
+    end
+  end
+  return found, filled
+end
+
+local function look_at(list)
+  list.head = redis.call('LINDEX', list.key, 0)
+  list.created = list.head and created_of(list.head)
+end
+
+-- The one list that holds anything; or of several the one whose head weighs most.
+local function chooser(lists, filled)
+  if filled <= 1 then
+    for level, list in pairs(lists) do
+      if list.waiting.count > 0 then return function() return list, level end end
+    end
+    return function() end
+  end
+  local oldest
+  for _, list in pairs(lists) do
+    look_at(list)
+    if list.created and not (oldest and oldest <= list.created) then oldest = list.created end
+  end
+  local times, oldests = {}, {}
+  if oldest then
+    catch_up(times, oldests, clock, oldest, tonumber(ARGV[3]), tonumber(ARGV[6]))
+  end
+  return function()
+    for level, list in pairs(lists) do
+      if list.popped ~= list.weighed then
+        if list.popped > 0 then look_at(list) end
+        if list.head then weigh(level, list, times, oldests, beta, cap) end
+        list.weighed = list.popped
+      end
+    end
+    return first_of(lists)
+  end, true
+end
+
+for at = FIRST_HOST, #ARGV, 3 do
   local host, wanted, again = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2]
-  local waiting = waiting_for(KEYS[2], KEYS[4], host, redis.call('LLEN', KEYS[i]))
+  local lists, filled = lists_of(host, FIRST + (at - FIRST_HOST) / 3 * LEVELS)
+  local choose, one_by_one = chooser(lists, filled)
   local taken, popped = {}, 0
   while #taken < wanted and popped < wanted + spare do
-    local count = math.min(wanted - #taken, wanted + spare - popped)
-    local found = redis.call('LPOP', KEYS[i], count)
+    local list = choose()
+    if not list then break end
+    local count = one_by_one and 1 or math.min(wanted - #taken, wanted + spare - popped)
+    local found = redis.call('LPOP', list.key, count)
     if not found then break end
-    popped = popped + #found
+    popped, list.popped = popped + #found, list.popped + #found
     for _, entry in ipairs(found) do
       if redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1] .. ':' .. entry) == 1 then
         taken[#taken + 1] = entry
@@ -30,17 +96,23 @@ for i = 5, #KEYS do
     end
   end
   spare = spare - (popped - #taken)
-  waiting.count, waiting.old = waiting.count - popped, waiting.old - popped
-  if waiting.count > 0 and waiting.old <= 0 then
-    waiting.old, waiting.least_of_old = waiting.count, waiting.least_of_new
-    waiting.least_of_new = NO_TS
+  for _, list in pairs(lists) do
+    local waiting = list.waiting
+    waiting.count, waiting.old = waiting.count - list.popped, waiting.old - list.popped
+    if waiting.count > 0 and waiting.old <= 0 then
+      waiting.old, waiting.least_of_old = waiting.count, waiting.least_of_new
+      waiting.least_of_new = NO_TS
+    end
+    note_waiting(KEYS[2], KEYS[4], list.place, waiting)
+    if waiting.count > 0 then
+      redis.call('ZADD', KEYS[3], again, list.place)
+    end
   end
-  note_waiting(KEYS[2], KEYS[4], host, waiting)
-  if waiting.count > 0 then
-    redis.call('ZADD', KEYS[3], again, host)
-  else
-    redis.call('ZREM', KEYS[3], host)
+  local gone = {}
+  for level, place in pairs(places_of(host)) do
+    if not lists[level] or lists[level].waiting.count == 0 then gone[#gone + 1] = place end
   end
+  apply('ZREM', KEYS[3], gone)
   reply[#reply + 1] = table.concat(taken, '\n')
 end
 return reply

@@ -1,10 +1,10 @@
--- list_parked: hosts whose time has come and that have entries, the longest due first.
--- KEYS[1] parked      HASH  host -> 'count old least_of_old least_of_new', * -> count of all
--- KEYS[2] parked_due  ZSET  host -> epoch ms at which it is looked at
--- KEYS[3] parked_low  ZSET  host -> least ts of its list
+-- list_parked: places of hosts whose time has come and that have entries, the longest due first.
+-- KEYS[1] parked      HASH  place -> 'count old least_of_old least_of_new', * -> count of all
+-- KEYS[2] parked_due  ZSET  place -> epoch ms at which it is looked at
+-- KEYS[3] parked_low  ZSET  place -> least ts of its list
 -- ARGV[1] now         epoch ms
--- ARGV[2] count       of hosts at most
--- reply   {how many hosts, host, count, epoch ms as text, host...}
+-- ARGV[2] count       of places at most
+-- reply   {how many places, place, count, epoch ms as text, place...}
 --
 -- Hosts that the sets have lost are due, and what waits is counted anew. Of one that the HASH has
 -- lost at least one entry waits: whoever leases that finds out.

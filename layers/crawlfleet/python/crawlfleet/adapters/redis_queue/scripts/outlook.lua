@@ -1,16 +1,16 @@
 -- outlook: what lies ahead of the workers in a lane.
 -- KEYS[1] leases      ZSET  token:entry -> epoch ms at which the lease ends
 -- KEYS[2] delayed     ZSET  entry -> epoch ms at which it is due
--- KEYS[3] parked      HASH  host -> 'count old least_of_old least_of_new', * -> count of all
--- KEYS[4] parked_due  ZSET  host -> epoch ms at which it is looked at
--- KEYS[5] parked_low  ZSET  host -> least ts of its list
+-- KEYS[3] parked      HASH  place -> 'count old least_of_old least_of_new', * -> count of all
+-- KEYS[4] parked_due  ZSET  place -> epoch ms at which it is looked at
+-- KEYS[5] parked_low  ZSET  place -> least ts of its list
 -- KEYS[6..16]         LIST  entries of priority 0 to 10, served from the tail
 -- ARGV[1] now         epoch ms
 -- ARGV[2] soon        epoch ms
--- ARGV[3] sample      how many hosts are named, at most
--- reply   {what a lease would find in the queue, leased, due by soon, parked as text, hosts, hosts
+-- ARGV[3] sample      how many places of hosts are named, at most
+-- reply   {what a lease would find in the queue, leased, due by soon, parked as text, places, those
 --          due by soon, of each priority the entry to be served next as lines, the least ts of what
---          is parked or nil, host, how many wait for it, host...}
+--          is parked or nil, place, how many wait there, place...}
 local heads = {}
 for level = 0, LEVELS - 1 do
   heads[#heads + 1] = redis.call('LINDEX', KEYS[6 + level], -1) or nil

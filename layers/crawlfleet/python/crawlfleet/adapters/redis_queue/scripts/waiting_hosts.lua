@@ -1,8 +1,8 @@
--- waiting_hosts: some hosts that entries of a lane wait for, those looked at last first.
--- KEYS[1] parked      HASH  host -> 'count old least_of_old least_of_new', * -> count of all
--- KEYS[2] parked_due  ZSET  host -> epoch ms at which it is looked at
--- ARGV[1] count       of hosts at most
--- reply   {how many hosts, host, count, epoch ms as text, host...}
+-- waiting_hosts: some places (policy.parking) at which entries of a lane wait, those looked at last first.
+-- KEYS[1] parked      HASH  place -> 'count old least_of_old least_of_new', * -> count of all
+-- KEYS[2] parked_due  ZSET  place -> epoch ms at which it is looked at
+-- ARGV[1] count       of places at most
+-- reply   {how many places, place, count, epoch ms as text, place...}
 local reply = {0}
 local found = redis.call('ZREVRANGE', KEYS[2], 0, ARGV[1] - 1, 'WITHSCORES')
 for i = 1, #found, 2 do
