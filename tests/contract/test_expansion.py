@@ -70,6 +70,7 @@ class Site:
 
         return ExpandingPorts(
             jobs=self.jobs,
+            ledgers=MongoLedgers(self.nodes),
             submission=SubmissionPorts(
                 ids=self.ids,
                 store=store,  # type: ignore[arg-type]
