@@ -70,7 +70,7 @@ class Site:
 
         return ExpandingPorts(
             jobs=self.jobs,
-            ledgers=MongoLedgers(self.nodes),
+            ledgers=MongoLedgers(self.control),
             submission=SubmissionPorts(
                 ids=self.ids,
                 store=store,  # type: ignore[arg-type]
