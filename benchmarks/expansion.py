@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Final, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from benchmarks.bench import Bench, BenchError, Found
 from benchmarks.house import BIZ, LANE, PAGE_RULE, TENANT, BenchParts, tree_of
 from crawlfleet.adapters.mongo.jobs import MongoJobs
 from crawlfleet.flows.expanding import ExpandingPorts, expand
 from crawlfleet.flows.submission import SubmissionPorts, submit
+from crawlfleet.model.biz import IntakeLimits, Tree
 from crawlfleet.model.job import Job, JobState
 from crawlfleet.model.request import Body
 from crawlfleet.model.start import Range, Start
@@ -62,7 +64,7 @@ def run(bench: Bench) -> Found:
 
 def _on_empty(bench: Bench, work: Callable[[BenchParts], dict[str, float]]) -> dict[str, float]:
     bench.addresses.clear()
-    tree = tree_of(shards=SHARDS, databases=("docs", "more"))
+    tree = _roomy(tree_of(shards=SHARDS, databases=("docs", "more")), bench.scale.expanded_tasks)
     parts = BenchParts(bench.addresses, tree, "scheduler")
     try:
         return work(parts)
@@ -71,8 +73,15 @@ def _on_empty(bench: Bench, work: Callable[[BenchParts], dict[str, float]]) -> d
         parts.redis.close()
 
 
-def _ports(parts: BenchParts) -> SubmissionPorts:
+def _roomy(tree: Tree, tasks: int) -> Tree:
     # Nobody works here, so there is a backlog of all tasks; that alone is no reason to wait.
+    biz = tree.bizs[TENANT][BIZ]
+    intake = IntakeLimits(max_backlog=4 * tasks, jobs_ahead=2 * tasks)
+    stage = replace(tree.stage, redis_memory_ratio=1.0)
+    return replace(tree, stage=stage, bizs={TENANT: {BIZ: replace(biz, intake=intake)}})
+
+
+def _ports(parts: BenchParts) -> SubmissionPorts:
     return submission_ports(parts)
 
 
@@ -93,7 +102,7 @@ def _submit(parts: BenchParts, start: Start, count: int) -> dict[str, float]:
 
 def _expand(parts: BenchParts, start: Start, size: int) -> dict[str, float]:
     jobs, tree = MongoJobs(parts.nodes), parts.config.current()
-    ports = ExpandingPorts(jobs=jobs, submission=_ports(parts))
+    ports = ExpandingPorts(jobs=jobs, ledgers=parts.ledgers, submission=_ports(parts))
     job = jobs.create(_job(start, size))
     memory: list[float] = []
 

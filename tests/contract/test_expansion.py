@@ -10,6 +10,7 @@ from threading import Barrier, Lock
 from crawlfleet.adapters.memory.rules import MemoryRules
 from crawlfleet.adapters.memory.submission_keys import MemorySubmissionKeys
 from crawlfleet.adapters.memory.workers import MemoryWorkers
+from crawlfleet.adapters.mongo.connection import MongoNodes
 from crawlfleet.adapters.mongo.jobs import MongoJobs
 from crawlfleet.adapters.mongo.ledgers import MongoLedgers
 from crawlfleet.adapters.mongo.store import MongoRequestStore
@@ -64,12 +65,13 @@ class Site:
             bizs={tenant: {"docs": self.biz}},
         )
 
-    def expander(self, store: object) -> ExpandingPorts:
+    def expander(self, store: object, nodes: MongoNodes) -> ExpandingPorts:
         def warn(message: str, error: Exception) -> None:
             assert isinstance(error, StoreUnavailableError), (message, error)
 
         return ExpandingPorts(
             jobs=self.jobs,
+            ledgers=MongoLedgers(nodes),
             submission=SubmissionPorts(
                 ids=self.ids,
                 store=store,  # type: ignore[arg-type]
@@ -108,7 +110,7 @@ def test_several_expanders_at_once_make_each_task_once(
         together = Barrier(3)
 
         def work(_: int) -> None:
-            ports = site.expander(MongoRequestStore(nodes))
+            ports = site.expander(MongoRequestStore(nodes), nodes)
             together.wait()
             until = iter(range(10_000, 0, -1))
             expand(ports, site.tree, lambda: NOW, lambda: float(next(until)))
@@ -118,7 +120,9 @@ def test_several_expanders_at_once_make_each_task_once(
         # Whoever met another on the way waits a little, and none may be left to go on.
         later = NOW + timedelta(minutes=10)
         left = iter([60.0] * 99 + [0.0] * 9)
-        expand(site.expander(MongoRequestStore(nodes)), site.tree, lambda: later, left.__next__)
+        expand(
+            site.expander(MongoRequestStore(nodes), nodes), site.tree, lambda: later, left.__next__
+        )
 
         job = site.job()
         assert (job.state, job.expanded, job.batch) == (JobState.RUNNING, 5_500, None)
@@ -155,14 +159,15 @@ def test_a_biz_with_little_room_in_redis_gets_its_tasks_as_there_is_room(
         )
         start = Start(pattern="https://site.example/{n}", values={"n": Range(last=250)})
         site.jobs.create(a_job(tenant, start=start))
-        queue, ports = RedisQueue(redis_connection), site.expander(MongoRequestStore(nodes))
+        queue, ports = RedisQueue(redis_connection), site.expander(MongoRequestStore(nodes), nodes)
         seen = []
-        for minute in range(3):
+        for minute in range(5):
             at = NOW + timedelta(minutes=minute)
             expand(ports, site.tree, lambda at=at: at, lambda: 60.0)
             seen.append((site.job().expanded, site.job().trouble is not None))
             entries = queue.lease(site.lane, "w:1", 1_000, at, at + timedelta(minutes=1))
             queue.finish(site.lane, "w:1", entries, len(entries), at)
 
-        assert seen == [(100, True), (200, True), (250, False)]
+        # Half of what it takes is left to clients.
+        assert seen == [(50, False), (100, False), (150, False), (200, False), (250, False)]
         assert site.job().state is JobState.RUNNING

@@ -254,6 +254,33 @@ def test_a_cancelled_job_closes_its_batch_and_makes_no_other(jobs: JobStore, ten
     assert jobs.watched(9) == []
 
 
+def test_a_cancelled_job_is_swept_at_its_own_time(jobs: JobStore, tenant: str) -> None:
+    job = jobs.open_batch(jobs.create(a_job(tenant)), a_batch(0, 100))
+    later = NOW + 300 * SECOND
+    assert jobs.sweepable(9) == []
+
+    cancelled = jobs.cancel(tenant, "docs", "june", NOW)
+    jobs.look(job, NOW, "as it expanded", later)
+    assert jobs.get(tenant, "docs", "june") == cancelled
+    jobs.look(cancelled, NOW, "cannot be stored", later)
+
+    assert names(jobs.sweepable(9, NOW)) == ["june"]
+    assert jobs.expandable(9, NOW) == []
+    jobs.swept(cancelled, NOW, NOW + SECOND, "a node is away")
+    found = jobs.get(tenant, "docs", "june")
+    assert (found.sweep_at, found.due_at) == (NOW + SECOND, later)
+    assert (found.trouble, found.troubles) == ("a node is away", 2)
+    assert jobs.sweepable(9, NOW) == []
+    assert names(jobs.sweepable(9)) == names(jobs.sweepable(9, NOW + SECOND)) == ["june"]
+
+    closed = jobs.close_batch(job, job.batch, NOW)
+    assert jobs.end(closed, CANCELLED, {}, NOW) is True
+    jobs.swept(closed, NOW, NOW, "too late")
+    found = jobs.get(tenant, "docs", "june")
+    assert (found.state, found.sweep_at, found.trouble) == (CANCELLED, None, None)
+    assert jobs.sweepable(9) == []
+
+
 def test_the_last_batch_of_a_cancelled_job_does_not_let_it_run(jobs: JobStore, tenant: str) -> None:
     job = expanded(jobs, jobs.create(a_job(tenant)), 2_000)
     opened = jobs.open_batch(job, a_batch(2_000, 500))
@@ -489,3 +516,20 @@ def test_a_job_that_suits_nobody_ends_and_says_why(jobs: JobStore, tenant: str) 
     assert jobs.cancel(*other.key, NOW).state is CANCELLING
     assert jobs.placing(5) == []
     assert not jobs.unplace(other, "too late", NOW)
+
+
+def test_a_job_that_cannot_be_read_hinders_none_and_is_put_off(mongo_uri: str, tenant: str) -> None:
+    nodes = OwnControl(mongo_uri)
+    try:
+        jobs = MongoJobs(nodes)
+        for name in ("a-odd", "june"):
+            jobs.create(a_job(tenant, name=name))
+        odd = {"_id": f"{tenant}/docs/a-odd"}
+        nodes.control("jobs").update_one(odd, {"$set": {"state": "of_the_next_release"}})
+
+        assert jobs.expandable(1, NOW + SECOND) == []
+        assert names(jobs.expandable(1, NOW + SECOND)) == ["june"]
+        assert names(jobs.expandable(9)) == ["june"]
+    finally:
+        nodes.client("home").drop_database(nodes.name)
+        nodes.close()

@@ -236,6 +236,7 @@ def test_two_that_hand_out_at_once_take_different_seeds(bed):
     stored = {seed.id: seed.request for seed in bed.find(state=HANDED)}
     assert stored == {seed.id: seed.request for seed in handed}
     assert len(handed) + bed.ready() == 60
+    assert bed.store.handed(bed.lane, bed.biz, 100) == len(handed)
 
 
 # ---- looked after ------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from crawlfleet.errors import ConflictError, NotFoundError, StoreUnavailableError
 from crawlfleet.flows import cancelling
 from crawlfleet.flows.cancelling import cancel_job, cancel_jobs
+from crawlfleet.flows.expanding import expand
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.job import Job, JobState, TaskBatch
 from crawlfleet.model.start import Start
@@ -191,7 +192,7 @@ def test_a_job_whose_biz_has_gone_says_so_and_holds_up_nobody(world):
 
 def test_trouble_that_cannot_be_written_down_is_told(world):
     a_job(world)
-    jobs = Failing(world.jobs, look=1)
+    jobs = Failing(world.jobs, swept=1)
 
     assert cancel(world, jobs=jobs, store=Broken()).state is JobState.CANCELLING
     assert any("could not be written down" in warning for warning in world.warnings)
@@ -214,3 +215,115 @@ def test_a_job_that_is_gone_meanwhile_is_left(world):
 def test_a_home_node_that_is_away_is_told_of(world):
     with pytest.raises(StoreUnavailableError):
         cancel(world, jobs=Broken())
+
+
+# ---- several jobs ------------------------------------------------------------------------------
+
+
+def cancelled_job(world: World, name: str) -> Job:
+    job = world.jobs.create(replace(world.jobs.get(*KEY), name=name))
+    return world.jobs.cancel(*job.key, world.now)
+
+
+class Sweeps:
+    """A store whose sweeps take a second each, and of one job never end."""
+
+    def __init__(self, world: World, endless: str) -> None:
+        self.world, self.endless, self.swept = world, endless, []
+        self.left = 60.0
+
+    def cancel_job(self, lane, biz, name, most, by, now) -> int:
+        self.left -= 1.0
+        self.swept.append(name)
+        if name == self.endless:
+            return most
+        return self.world.store.cancel_job(lane, biz, name, most, by, now)
+
+
+class Announced:
+    def __init__(self) -> None:
+        self.calls: list[set[str]] = []
+
+    def announce(self, jobs) -> None:
+        self.calls.append({name for _, _, name in jobs})
+
+
+def test_a_large_job_leaves_others_their_turn_and_workers_hear_of_all_of_them_meanwhile(world):
+    a_job(world)
+    cancelled_job(world, "a-large")
+    cancelled_job(world, "small")
+    resting = cancelled_job(world, "resting")
+    world.jobs.swept(resting, world.now, world.now + timedelta(minutes=5), "away")
+    sweeps, announced = Sweeps(world, "a-large"), Announced()
+    ports = world.cancelling(store=sweeps, cancellations=announced)
+
+    world.now += timedelta(seconds=20)
+    sweeps.left = 20.0
+    ended = cancel_jobs(ports, world.watch, world.tree, "w", world.now, lambda: sweeps.left)
+
+    assert ended == 1
+    assert sweeps.swept[:3] == ["a-large", "a-large", "small"]
+    assert len(sweeps.swept) == 20
+    assert len(announced.calls) >= 3
+    assert all(call == {"a-large", "small", "resting"} for call in announced.calls)
+
+
+def test_what_was_swept_in_a_round_that_was_too_short_is_behind_others_in_the_next(world):
+    a_job(world)
+    cancelled_job(world, "a-large")
+    cancelled_job(world, "small")
+    sweeps = Sweeps(world, "a-large")
+    for _ in range(2):
+        world.now += timedelta(seconds=20)
+        sweeps.left = 2.0
+        ports = world.cancelling(store=sweeps)
+        cancel_jobs(ports, world.watch, world.tree, "w", world.now, lambda: sweeps.left)
+
+    assert sweeps.swept[:3] == ["a-large", "a-large", "small"]
+
+
+def test_a_job_of_which_nobody_foresaw_the_fault_stops_no_others_cancelling(world):
+    a_job(world)
+    cancelled_job(world, "a-poisoned")
+    world.jobs.cancel(*KEY, world.now)
+
+    class Poisoned:
+        def cancel_job(self, lane, biz, name, *rest):
+            if name == "a-poisoned":
+                raise KeyError("secret of the house")
+            return world.store.cancel_job(lane, biz, name, *rest)
+
+    assert a_round(world, store=Poisoned()) == 1
+    assert state(world) is JobState.CANCELLED
+    poisoned = world.jobs.get("default", "docs", "a-poisoned")
+    assert "nobody foresaw" in poisoned.trouble
+    assert "secret" not in poisoned.trouble
+    assert poisoned.sweep_at > world.now
+
+
+def test_a_biz_whose_document_is_wrong_says_so(world):
+    a_job(world)
+    world.jobs.cancel(*KEY, world.now)
+    world.tree = replace(world.tree, bizs={}, refused=frozenset({("default", "docs")}))
+
+    assert a_round(world) == 0
+    assert "cannot be cancelled yet: " in world.jobs.get(*KEY).trouble
+
+
+def test_a_batch_that_cannot_be_stored_does_not_put_off_the_sweep(world):
+    job = a_job(world, 2, state=JobState.EXPANDING, size=1_000)
+    batch = TaskBatch(first=2, ids=(71, 72, 73), queued_at=world.now)
+    job = world.jobs.open_batch(job, batch)
+    ports = world.expanding(store=Broken())
+
+    cancelled = world.jobs.cancel(*KEY, world.now)
+    # Whoever began before the job was cancelled fails afterwards.
+    world.jobs.look(job, world.now, "away", world.now + timedelta(minutes=5))
+    assert world.jobs.get(*KEY).due_at == cancelled.due_at
+    expand(ports, world.tree, world.clock, lambda: 60.0)
+
+    assert world.jobs.get(*KEY).due_at > world.now
+    assert world.jobs.sweepable(9, world.now) != []
+    store(world, 1)
+    a_round(world)
+    assert ledger(world)[1] == 0

@@ -5,9 +5,10 @@ from msgspec.structs import replace
 
 from crawlfleet.adapters.memory.intake import MemoryIntake
 from crawlfleet.errors import StoreError, StoreUnavailableError
+from crawlfleet.flows import seeding
 from crawlfleet.flows.seeding import HANDED_A_CALL, PUT_OFF, seeds_ended
 from crawlfleet.model.outcome import Dead, Done, Retry
-from crawlfleet.model.request import Inserted, State
+from crawlfleet.model.request import Entry, Inserted, State
 from crawlfleet.model.seed import SeedState
 from tests.unit.flows.seed_world import SeedWorld, an_offer, url
 from tests.unit.flows.world import DOCS, RULE, Broken, Failing, make_biz, make_tree
@@ -63,6 +64,17 @@ def test_no_more_are_queued_than_wanted_ahead(world):
     world.settle([(claim, Done(())) for claim in claims[:3]])
     assert world.hand_out() == 3
     assert len(world.kept(SeedState.READY)) == 4
+
+
+def test_links_are_followed_beside_a_backlog_of_others(world, monkeypatch):
+    monkeypatch.setattr(seeding, "BESIDE", 3)
+    world.set_policy(ahead=5)
+    world.queue.enqueue(DOCS, [Entry(10**9 + n, "docs", 1) for n in range(50)], world.now)
+    world.offer(*range(12))
+
+    assert [world.hand_out(), world.hand_out()] == [3, 0]
+    assert world.seeds.handed(DOCS, world.biz, 9) == 3
+    assert world.seeds.handed(DOCS, world.biz, 2) == 2
 
 
 def test_one_call_hands_out_in_batches_up_to_a_bound(world):

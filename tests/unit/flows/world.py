@@ -362,6 +362,7 @@ class World:
     def expanding(self, jobs: object = None, **changes: object) -> ExpandingPorts:
         return ExpandingPorts(
             jobs=jobs or self.jobs,  # type: ignore[arg-type]
+            ledgers=self.ledgers,
             submission=self.submission(**changes),
         )
 

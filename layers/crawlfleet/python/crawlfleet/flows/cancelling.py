@@ -5,15 +5,27 @@ go what they hold of it (flows.heeding). Then what is open of it is cancelled in
 bounded batches. It has ended when it has no batch open and its ledger has nothing open: a batch
 that is being stored meanwhile is swept by the next round, so no task slips through.
 
+Each job has a bounded share of a round, and none keeps the workers from hearing of the others:
+those that are being cancelled are announced together, again and again, until they have ended.
+
 Entries of the queue are left: they can be claimed no more, and are dropped when their turn comes.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum, auto
 from typing import Final
 
-from crawlfleet.errors import ConflictError, CrawlfleetError, NotFoundError
+from crawlfleet.errors import (
+    ConfigError,
+    ConflictError,
+    CrawlfleetError,
+    NotFoundError,
+    StoreUnavailableError,
+    UnknownBizError,
+)
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.learning import LearningPorts, learn_run
 from crawlfleet.model.biz import Tree
@@ -28,14 +40,27 @@ EVERY: Final = timedelta(seconds=2)
 TERM: Final = timedelta(seconds=60)
 #: Requests cancelled between two looks at the time.
 BATCH: Final = 2_000
-#: Jobs looked at in one round.
+#: Jobs looked at in one round, and those that are announced in it.
 JOBS: Final = 200
+ANNOUNCED: Final = 1_000
+#: A job is swept for so long before others have their turn.
+JOB_SECONDS: Final = 2.0
 #: A round goes on for so long at most, the call that cancels sweeps for so long itself.
 ROUND_SECONDS: Final = 20.0
 CALL_SECONDS: Final = 4.0
+#: In a round the workers are told again after so long (policy.cancelling.HEEDED_SECONDS).
+AGAIN_SECONDS: Final = 5.0
 #: When a job is looked at again, and one that could not be swept.
 SOON: Final = timedelta(seconds=1)
 LATER: Final = timedelta(seconds=15)
+
+
+class _Came(Enum):
+    """What came of a job's turn."""
+
+    ENDED = auto()
+    MORE = auto()
+    LATER = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +105,7 @@ def cancel_job(
     def time_left() -> float:
         return (ends_at - clock()).total_seconds()
 
+    _announce(ports, [job.key])
     _go_on(ports, tree, job, by, now, time_left)
     return ports.jobs.get(tenant, biz, name) or job
 
@@ -97,10 +123,20 @@ def cancel_jobs(
         return 0
     ended = 0
     try:
-        for job in ports.jobs.watched(JOBS, now, (JobState.CANCELLING,)):
-            if time_left() <= 0:
-                break
-            ended += _go_on(ports, tree, job, by, now, time_left)
+        # Those, too, that are not due: what workers do not hear of again they begin again.
+        every = [job.key for job in ports.jobs.sweepable(ANNOUNCED)]
+        _announce(ports, every)
+        told_at = time_left()
+        due = deque(ports.jobs.sweepable(JOBS, now))
+        while due and time_left() > 0:
+            if told_at - time_left() >= AGAIN_SECONDS:
+                _announce(ports, every)
+                told_at = time_left()
+            job = due.popleft()
+            came = _go_on(ports, tree, job, by, now, _share_of(time_left))
+            ended += came is _Came.ENDED
+            if came is _Came.MORE:
+                due.append(job)
     finally:
         watch.end_turn(TURN, by)
     return ended
@@ -113,22 +149,44 @@ def _go_on(
     by: str,
     now: datetime,
     time_left: Callable[[], float],
-) -> bool:
-    """Tell the workers, sweep, and end the job where nothing of it is left; whether that is so."""
-    try:
-        ports.cancellations.announce([job.key])
-    except CrawlfleetError as error:
-        ports.warn("the workers could not be told of a cancelled job", error)
+) -> _Came:
+    """Sweep, and end the job where nothing of it is left."""
     try:
         return _sweep(ports, tree, job, by, now, time_left)
-    except CrawlfleetError as error:
+    except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
         ports.warn(f"job {job.name} of {job.tenant}/{job.biz} could not be cancelled yet", error)
-        trouble = f"cannot be cancelled yet: {error}"
+        trouble = f"cannot be cancelled yet: {_trouble(error)}"
         try:
-            ports.jobs.look(job, now, trouble, again_at=now + LATER)
+            ports.jobs.swept(job, now, now + LATER, trouble)
         except CrawlfleetError as unseen:
             ports.warn("a job's trouble could not be written down", unseen)
-        return False
+        return _Came.LATER
+
+
+def _announce(ports: CancellingPorts, keys: Sequence[JobKey]) -> None:
+    if not keys:
+        return
+    try:
+        ports.cancellations.announce(keys)
+    except CrawlfleetError as error:
+        ports.warn("the workers could not be told of cancelled jobs", error)
+
+
+def _share_of(time_left: Callable[[], float]) -> Callable[[], float]:
+    """What is left of a job's own part of a round."""
+    began = time_left()
+    return lambda: min(time_left(), JOB_SECONDS - (began - time_left()))
+
+
+def _trouble(error: Exception) -> str:
+    """What is said of it to the job's owner: nothing of hosts, and of other tenants."""
+    if isinstance(error, UnknownBizError):
+        return str(error)
+    if isinstance(error, ConfigError):
+        return "the biz has no valid document"
+    if isinstance(error, StoreUnavailableError):
+        return "a part that keeps its tasks does not answer; it is tried again"
+    return "for a reason that nobody foresaw; it is tried again"
 
 
 def _sweep(
@@ -138,19 +196,22 @@ def _sweep(
     by: str,
     now: datetime,
     time_left: Callable[[], float],
-) -> bool:
+) -> _Came:
     lane, biz = biz_of(tree, job.tenant, job.biz)
     while ports.store.cancel_job(lane, biz, job.name, BATCH, by, now):
         if time_left() <= 0:
-            break
+            # Behind all others that are due.
+            ports.jobs.swept(job, now, now)
+            return _Came.MORE
     # Looked at before its ledger is (policy.cancelling.is_over).
     found = ports.jobs.get(*job.key)
     if found is None or found.state is not JobState.CANCELLING:
-        return False
+        return _Came.LATER
     ledger = ports.ledgers.totals(lane, biz, now, job.name)
     if is_over(found, ledger):
         counts = counts_of(found, ledger)
         learn_run(ports.learning, found, counts, now)
-        return ports.jobs.end(found, JobState.CANCELLED, counts, now)
-    ports.jobs.look(found, now, again_at=now + SOON)
-    return False
+        has_ended = ports.jobs.end(found, JobState.CANCELLED, counts, now)
+        return _Came.ENDED if has_ended else _Came.LATER
+    ports.jobs.swept(found, now, now + SOON)
+    return _Came.LATER

@@ -10,6 +10,7 @@ does not go on says why (``trouble``), waits longer and longer, and holds up nob
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -35,10 +36,11 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Body, Request
 from crawlfleet.model.submission import BATCH_LIMIT, Receipt, Refused
 from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.job_room import is_short_of_tasks, memory_ratio, window
 from crawlfleet.policy.job_turns import after_trouble, when_crowded
 from crawlfleet.policy.starting import url_at
 from crawlfleet.policy.target import problem_with
-from crawlfleet.ports import JobStore
+from crawlfleet.ports import JobStore, Ledgers
 
 #: Jobs that are looked up at once, and batches that each of them makes before others have a turn.
 JOBS_A_ROUND: Final = 20
@@ -52,7 +54,12 @@ class ExpandingPorts:
     """What making tasks needs of the world."""
 
     jobs: JobStore
+    ledgers: Ledgers
     submission: SubmissionPorts
+
+
+class _AheadError(BacklogFullError):
+    """There is work ahead for a while: as it should be, and no trouble."""
 
 
 @dataclass(slots=True)
@@ -100,6 +107,8 @@ def _take_turn(
     trouble, wait = None, timedelta()
     try:
         _make_some(ports, tree, job, clock, time_left, done)
+    except _AheadError as error:
+        wait = when_crowded(error.retry_after_seconds)
     except BacklogFullError as error:
         trouble, wait = str(error), when_crowded(error.retry_after_seconds)
     except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
@@ -149,7 +158,7 @@ def _make_some(
                 break
             job = _open(ports, tree, lane, biz, job, clock())
         elif job.state is JobState.EXPANDING:
-            _room_for(ports, tree, lane, biz, len(job.batch.ids), clock())
+            _room_for(ports, tree, lane, biz, job, len(job.batch.ids), clock())
         if job is not None and job.batch is not None:
             tasks, refused, reasons = _store(ports.submission, lane, biz, job, job.batch, clock())
             job = ports.jobs.close_batch(job, job.batch, clock(), refused, reasons)
@@ -165,8 +174,8 @@ def _open(
     if reader is None:
         raise _no_rule(job)
     # A biz that takes little at once gets little at once.
-    count = min(BATCH_LIMIT, job.size - job.expanded, max(1, biz.intake.max_backlog))
-    _room_for(ports, tree, lane, biz, count, now)
+    count = min(BATCH_LIMIT, job.size - job.expanded, window(biz.intake))
+    _room_for(ports, tree, lane, biz, job, count, now)
     if reader.version == job.rule_version:
         ports.submission.rules.freeze(lane, job.rule, reader)
     batch = TaskBatch(
@@ -178,12 +187,37 @@ def _open(
 
 
 def _room_for(
-    ports: ExpandingPorts, tree: Tree, lane: Lane, biz: Biz, count: int, now: datetime
+    ports: ExpandingPorts, tree: Tree, lane: Lane, biz: Biz, job: Job, count: int, now: datetime
 ) -> None:
+    """See that a job leaves room to clients, to what its pages lead to, and to other tenants.
+
+    Raises:
+        _AheadError: there is work ahead for a while.
+        BacklogFullError: others', or all tenants' together, leave none.
+    """
     # The rate is the clients': a job is one call, whatever it becomes.
     limits = replace(biz.intake, per_second=None)
-    fitting = max(1, min(count, limits.max_backlog))
-    make_room(ports.submission, tree, lane, fitting, limits, now)
+    ratio = memory_ratio(tree.stage.redis_memory_ratio)
+    tree = replace(tree, stage=replace(tree.stage, redis_memory_ratio=ratio))
+
+    def ask(most: int) -> None:
+        fitting = max(1, min(count, most))
+        make_room(ports.submission, tree, lane, fitting, replace(limits, max_backlog=most), now)
+
+    usual = window(limits)
+    try:
+        ask(usual)
+    except BacklogFullError as full:
+        # By the clients' own bound: what it says is then of the clients' making, or of all memory.
+        ask(limits.max_backlog)
+        _, processed = ports.submission.queue.rates(lane, now)
+        if (wide := window(limits, processed.per_60s)) > usual:
+            with suppress(BacklogFullError):
+                ask(wide)
+                return
+        own = ports.ledgers.totals(lane, biz, now, job.name).open
+        if not is_short_of_tasks(own, count, limits):
+            raise _AheadError(str(full), retry_after_seconds=full.retry_after_seconds) from None
 
 
 def _store(

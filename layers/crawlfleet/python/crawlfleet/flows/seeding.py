@@ -26,6 +26,8 @@ from crawlfleet.ports import JobStates
 
 #: Seeds that one call hands out, and looks after, at most: others want their turn.
 HANDED_A_CALL: Final = 10_000
+#: So many may be handed out at a time where the backlog is not of seeds.
+BESIDE: Final = 1_000
 LOOKED_AFTER_A_CALL: Final = 500
 #: Whose node does not answer is looked after again so much later.
 PUT_OFF: Final = timedelta(seconds=60)
@@ -60,6 +62,8 @@ def hand_out(
 ) -> int:
     """Make requests of due seeds until as many are queued as the biz wants ahead; how many.
 
+    Where others' requests are queued instead, some seeds are handed out beside them.
+
     None are made while Redis is nearly full. A tick and workers may do this at once: a seed becomes
     one request, though more may be queued than wanted then.
 
@@ -72,7 +76,7 @@ def hand_out(
     pressure = submission.intake.admit(lane, 1, limits, tree.stage.redis_memory_ratio, now)
     if pressure.memory_full:
         return 0
-    room = min(most, biz.seeds.ahead - pressure.backlog)
+    room = min(most, _room(ports, lane, biz, pressure.backlog, now))
     until = now + timedelta(seconds=biz.seeds.lease_seconds)
     made = 0
     while room > 0:
@@ -87,6 +91,17 @@ def hand_out(
         made += len(_send(ports, lane, biz, seeds, now))
         room -= len(seeds)
     return made
+
+
+def _room(ports: SeedingPorts, lane: Lane, biz: Biz, backlog: int, now: datetime) -> int:
+    """How many seeds may be handed out, a few of them whatever else is queued.
+
+    A large job's own tasks, or clients', may be ahead for hours: links are followed meanwhile.
+    """
+    left, beside = biz.seeds.ahead - backlog, min(BESIDE, biz.seeds.ahead)
+    if left >= beside or not ports.seeds.ready(lane, biz, now, 1):
+        return left
+    return max(left, beside - ports.seeds.handed(lane, biz, beside))
 
 
 def _send(

@@ -116,10 +116,12 @@ class IntakeLimits(Document, frozen=True, kw_only=True):
     """How much, and how fast, a biz takes. Beyond it a submission is answered with 429.
 
     ``max_backlog`` counts what is queued, leased and delayed. ``per_second`` may be exceeded by
-    ``burst`` at once; None is no limit.
+    ``burst`` at once; None is no limit. Of a job tasks are made while fewer than ``jobs_ahead``
+    are there, or than a minute's work, and never beyond half of ``max_backlog`` (policy.job_room).
     """
 
     max_backlog: Count = 5_000_000
+    jobs_ahead: Count = 50_000
     per_second: Annotated[float, Meta(gt=0)] | None = None
     burst: Count = 1_000
 

@@ -72,6 +72,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             request; ``refusals`` are the first reasons, ``MOST_REFUSALS`` at most.
         looked_at: When somebody last made tasks of it, or looked at its ledger.
         due_at: When that is to be done again; jobs take turns by it.
+        sweep_at: When what is open of a job that is being cancelled is swept again.
         counts: Tasks by how they ended, once it has: done, dead, cancelled, expired, refused.
         trouble: Why it does not go on, for people; None while it does. ``troubles`` counts the
             looks in a row that found some.
@@ -107,6 +108,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     cancelled_at: datetime | None = None
     looked_at: datetime | None = None
     due_at: datetime | None = None
+    sweep_at: datetime | None = None
     ended_at: datetime | None = None
     counts: dict[str, int] = {}
     trouble: str | None = None

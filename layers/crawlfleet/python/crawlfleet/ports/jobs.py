@@ -52,6 +52,8 @@ class SpiderStore(Protocol):
 class JobStore(Protocol):
     """Jobs of all tenants. Times are kept to the millisecond.
 
+    What is due leaves out what cannot be read, as of another release, and looks there later again.
+
     Lists of jobs leave out the URLs and the values of their starts, of which one may have megabytes
     (a pattern they have); ``create`` and ``get`` give all of it, and what is handed in comes back
     with the start it has.
@@ -139,6 +141,22 @@ class JobStore(Protocol):
         """Jobs of all tenants that have ended since then as no worker suits them, newest first."""
         ...
 
+    def sweepable(self, limit: int, now: datetime | None = None) -> list[Job]:
+        """Jobs that are being cancelled, tenants in turns, each one's longest due first.
+
+        With ``now`` only what is due by then (``sweep_at``).
+        """
+        ...
+
+    def swept(
+        self, job: Job, now: datetime, again_at: datetime, trouble: str | None = None
+    ) -> None:
+        """A job that is being cancelled was swept, and is again then; or why that was not possible.
+
+        When its open batch is closed is no matter of this.
+        """
+        ...
+
     def open_batch(self, job: Job, batch: TaskBatch) -> Job | None:
         """Write down which tasks come next.
 
@@ -173,7 +191,8 @@ class JobStore(Protocol):
     ) -> None:
         """It was looked at now, and this is why it does not go on.
 
-        It is due again at ``again_at``, or at once, behind all others. No effect on what has ended.
+        It is due again at ``again_at``, or at once, behind all others. No effect on what has ended,
+        and on what somebody has begun to cancel since ``job`` was read.
         """
         ...
 

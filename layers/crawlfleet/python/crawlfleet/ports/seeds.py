@@ -45,6 +45,10 @@ class SeedStore(Protocol):
         """How many ready seeds are due, counted up to the limit."""
         ...
 
+    def handed(self, lane: Lane, biz: Biz, limit: int) -> int:
+        """How many seeds are handed out and have not ended, counted up to the limit."""
+        ...
+
     def hand_out(
         self, lane: Lane, biz: Biz, ids: Sequence[RequestId], now: datetime, until: datetime
     ) -> list[Seed]:

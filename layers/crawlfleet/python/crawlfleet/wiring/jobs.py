@@ -22,7 +22,7 @@ def advancing_ports(
     warn = submission.warn
     learning = LearningPorts(demands=MongoDemands(parts.nodes), warn=warn)
     return AdvancingPorts(
-        expanding=ExpandingPorts(jobs=jobs, submission=submission),
+        expanding=ExpandingPorts(jobs=jobs, ledgers=parts.ledgers, submission=submission),
         ending=EndingPorts(
             jobs=jobs,
             ledgers=parts.ledgers,

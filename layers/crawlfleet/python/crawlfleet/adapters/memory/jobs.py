@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import chain, zip_longest
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
@@ -154,13 +154,34 @@ class MemoryJobs:
         newest = sorted(found, key=lambda one: one[:2], reverse=True)
         return [_brief(job) for _, _, job in newest[:limit]]
 
+    def sweepable(self, limit: int, now: datetime | None = None) -> list[Job]:
+        """See ports.JobStore.sweepable."""
+        return self._in_turns(
+            lambda job: job.state is JobState.CANCELLING, limit, now, lambda job: job.sweep_at
+        )
+
+    def swept(
+        self, job: Job, now: datetime, again_at: datetime, trouble: str | None = None
+    ) -> None:
+        """See ports.JobStore.swept."""
+        with self._lock:
+            found = self._jobs.get(job.key)
+            if found is not None and found.state is JobState.CANCELLING:
+                self._jobs[job.key] = replace(
+                    found, looked_at=_ms(now), sweep_at=_ms(again_at), **_told(found, trouble)
+                )
+
     def _in_turns(
-        self, wanted: Callable[[Job], bool], limit: int, now: datetime | None
+        self,
+        wanted: Callable[[Job], bool],
+        limit: int,
+        now: datetime | None,
+        due: Callable[[Job], datetime | None] = lambda job: job.due_at,
     ) -> list[Job]:
         tenants: dict[str, list[tuple[datetime, str, Job]]] = {}
         with self._lock:
             for job in self._jobs.values():
-                due_at = job.due_at or job.created_at
+                due_at = due(job) or job.created_at
                 if wanted(job) and (now is None or due_at <= now):
                     found = tenants.setdefault(job.tenant, [])
                     found.append((due_at, f"{job.biz}/{job.name}", job))
@@ -217,8 +238,9 @@ class MemoryJobs:
             found = self._jobs.get((tenant, biz, name))
             if found is None or found.state in ENDED or found.state is JobState.CANCELLING:
                 return found
+            at = _ms(now)
             found = replace(
-                found, state=JobState.CANCELLING, cancelled_at=_ms(now), due_at=_ms(now)
+                found, state=JobState.CANCELLING, cancelled_at=at, sweep_at=at, due_at=at
             )
             self._jobs[found.key] = found
             return found
@@ -229,13 +251,12 @@ class MemoryJobs:
         """See ports.JobStore.look."""
         with self._lock:
             found = self._jobs.get(job.key)
-            if found is not None and found.state not in ENDED:
+            if found is not None and found.state not in ENDED and _is_cancelled_as(job, found):
                 self._jobs[job.key] = replace(
                     found,
                     looked_at=_ms(now),
                     due_at=_ms(again_at or now),
-                    trouble=None if trouble is None else trouble[:LONGEST_REFUSAL],
-                    troubles=0 if trouble is None else found.troubles + 1,
+                    **_told(found, trouble),
                 )
 
     def end(self, job: Job, state: JobState, counts: dict[str, int], now: datetime) -> bool:
@@ -255,6 +276,7 @@ class MemoryJobs:
                 counts=dict(counts),
                 ended_at=_ms(now),
                 due_at=None,
+                sweep_at=None,
                 trouble=None,
                 troubles=0,
             )
@@ -265,6 +287,16 @@ def _makes_tasks(job: Job) -> bool:
     if job.state in EXPANDABLE:
         return True
     return job.state is JobState.CANCELLING and job.batch is not None
+
+
+def _is_cancelled_as(job: Job, found: Job) -> bool:
+    return (job.state is JobState.CANCELLING) == (found.state is JobState.CANCELLING)
+
+
+def _told(found: Job, trouble: str | None) -> dict[str, Any]:
+    if trouble is None:
+        return {"trouble": None, "troubles": 0}
+    return {"trouble": trouble[:LONGEST_REFUSAL], "troubles": found.troubles + 1}
 
 
 def _brief(job: Job) -> Job:

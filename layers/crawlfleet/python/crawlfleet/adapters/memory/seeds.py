@@ -50,6 +50,12 @@ class MemorySeeds:
         with self._lock:
             return min(limit, len(_ready(self._of(lane, biz).values(), now)))
 
+    def handed(self, lane: Lane, biz: Biz, limit: int) -> int:
+        """See ports.SeedStore.handed."""
+        with self._lock:
+            kept = self._of(lane, biz).values()
+            return min(limit, sum(seed.state is SeedState.HANDED for seed in kept))
+
     def hand_out(
         self, lane: Lane, biz: Biz, ids: Sequence[RequestId], now: datetime, until: datetime
     ) -> list[Seed]:

@@ -6,6 +6,7 @@ A job is one document, its fields as model.job.Job names them, and beside them::
     open      it has not ended
     making    it makes tasks, or has a batch open that is to be closed
     watched   its ledger is looked at
+    sweep_at  while it is being cancelled
     placing   it waits for a worker
     unplaced  it has ended, as none suits it
 
@@ -15,11 +16,13 @@ Each of these but ``open`` has an index of its own, of nothing but what is so.
 leaves it out: the server then sends none of it, and a change writes none of it.
 """
 
+import logging
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain, zip_longest
 from typing import Any, Final
 
+import msgspec
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
@@ -45,9 +48,21 @@ from crawlfleet.model.job import (
 )
 from crawlfleet.model.ledger import JOB_LIFE
 
+log = logging.getLogger(__name__)
+
 _MAKING: Final = "making"
 _WATCHED: Final = "watched"
 _PLACING: Final = "placing"
+_SWEEPABLE: Final = "sweepable"
+#: What cannot be read is looked at again so much later.
+_PUT_OFF: Final = timedelta(minutes=5)
+_UNREADABLE: Final = (
+    msgspec.MsgspecError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+)
 _INDEXES: Final = [
     IndexModel(
         [("tenant", ASCENDING), ("due_at", ASCENDING), ("_id", ASCENDING)],
@@ -63,6 +78,12 @@ _INDEXES: Final = [
         ],
         name=_WATCHED,
         partialFilterExpression={"watched": True},
+    ),
+    # What is being cancelled has such a time, and nothing else.
+    IndexModel(
+        [("tenant", ASCENDING), ("sweep_at", ASCENDING), ("_id", ASCENDING)],
+        name=_SWEEPABLE,
+        partialFilterExpression={"sweep_at": {"$exists": True}},
     ),
     IndexModel(
         [("tenant", ASCENDING), ("due_at", ASCENDING), ("_id", ASCENDING)],
@@ -171,7 +192,7 @@ class MongoJobs(JobPlacing):
 
     def expandable(self, limit: int, now: datetime | None = None) -> list[Job]:
         """See ports.JobStore.expandable."""
-        return self._in_turns(_MAKING, limit, now)
+        return self._in_turns(_MAKING, limit, now, {_MAKING: True})
 
     def watched(
         self,
@@ -180,46 +201,76 @@ class MongoJobs(JobPlacing):
         states: Sequence[JobState] = (JobState.RUNNING, JobState.CANCELLING),
     ) -> list[Job]:
         """See ports.JobStore.watched."""
-        return self._in_turns(_WATCHED, limit, now, states)
+        wanted = {"$in": [state.value for state in states]}
+        return self._in_turns(_WATCHED, limit, now, {_WATCHED: True, "state": wanted})
+
+    def sweepable(self, limit: int, now: datetime | None = None) -> list[Job]:
+        """See ports.JobStore.sweepable."""
+        return self._in_turns(_SWEEPABLE, limit, now, {"sweep_at": {"$exists": True}}, "sweep_at")
+
+    def swept(
+        self, job: Job, now: datetime, again_at: datetime, trouble: str | None = None
+    ) -> None:
+        """See ports.JobStore.swept."""
+        match = {"_id": "/".join(job.key), "state": JobState.CANCELLING.value}
+        with border():
+            self._jobs().update_one(match, _seen({"looked_at": now, "sweep_at": again_at}, trouble))
 
     def placing(self, limit: int, now: datetime | None = None) -> list[Job]:
         """See ports.JobStore.placing."""
-        return self._in_turns(_PLACING, limit, now)
+        return self._in_turns(_PLACING, limit, now, {_PLACING: True})
 
     def _in_turns(
-        self, field: str, limit: int, now: datetime | None, states: Sequence[JobState] | None = None
+        self, index: str, limit: int, now: datetime | None, match: Document, due: str = "due_at"
     ) -> list[Job]:
         """Some of each tenant that has any, the one first whose has been due for longest.
 
         The first look reads nothing but the index, which has only what is to be done.
         """
-        match: Document = {field: True}
-        if states is not None:
-            match["state"] = {"$in": [state.value for state in states]}
         if now is not None:
-            match["due_at"] = {"$lte": now}
+            match = {**match, due: {**match.get(due, {}), "$lte": now}}
         with border():
             jobs = self._jobs()
             pipeline: list[Document] = [
                 {"$match": {**match, "tenant": {"$gt": ""}}},
-                {"$group": {"_id": "$tenant", "due": {"$min": "$due_at"}, "n": {"$sum": 1}}},
+                {"$group": {"_id": "$tenant", "due": {"$min": f"${due}"}, "n": {"$sum": 1}}},
                 {"$sort": {"due": 1, "_id": 1}},
                 {"$limit": max(limit, 1)},
             ]
             tenants = {
-                found["_id"]: int(found["n"]) for found in jobs.aggregate(pipeline, hint=field)
+                found["_id"]: int(found["n"]) for found in jobs.aggregate(pipeline, hint=index)
             }
             each = [
                 list(
                     jobs.find({**match, "tenant": tenant}, BRIEF)
-                    .sort([("due_at", ASCENDING), ("_id", ASCENDING)])
+                    .sort([(due, ASCENDING), ("_id", ASCENDING)])
                     .limit(share)
-                    .hint(field)
+                    .hint(index)
                 )
                 for tenant, share in shares(tenants, limit).items()
             ]
         turns = chain.from_iterable(zip_longest(*each))
-        return [job_of(found) for found in turns if found is not None][:limit]
+        return self._readable([found for found in turns if found is not None], now, due)[:limit]
+
+    def _readable(self, documents: list[Document], now: datetime | None, due: str) -> list[Job]:
+        """Jobs as they were put; what another release has written otherwise is nobody's hindrance.
+
+        It would be the first of its tenant in each round, and so is put off.
+        """
+        jobs: list[Job] = []
+        unread: list[str] = []
+        for document in documents:
+            try:
+                jobs.append(job_of(document))
+            except _UNREADABLE as error:
+                unread.append(document["_id"])
+                why = {"id": document["_id"], "reason": str(error)[:LONGEST_REFUSAL]}
+                log.warning("a job cannot be read", extra=why)
+        if unread and now is not None:
+            match = {"_id": {"$in": unread}, due: {"$lte": now}}
+            with border():
+                self._jobs().update_many(match, {"$set": {due: now + _PUT_OFF}})
+        return jobs
 
     def open_batch(self, job: Job, batch: TaskBatch) -> Job | None:
         """See ports.JobStore.open_batch."""
@@ -288,6 +339,7 @@ class MongoJobs(JobPlacing):
                 "$set": {
                     "state": cancelling,
                     "cancelled_at": now,
+                    "sweep_at": now,
                     "due_at": now,
                     "making": {"$ne": [{"$type": "$batch"}, "missing"]},
                     "watched": True,
@@ -304,13 +356,11 @@ class MongoJobs(JobPlacing):
     ) -> None:
         """See ports.JobStore.look."""
         seen: Document = {"looked_at": now, "due_at": again_at or now}
-        if trouble is None:
-            change: Document = {"$set": {**seen, "troubles": 0}, "$unset": {"trouble": ""}}
-        else:
-            seen["trouble"] = clean(trouble, LONGEST_REFUSAL)
-            change = {"$set": seen, "$inc": {"troubles": 1}}
+        cancelling = JobState.CANCELLING.value
+        state = cancelling if job.state is JobState.CANCELLING else {"$ne": cancelling}
+        match = {"_id": "/".join(job.key), "open": True, "state": state}
         with border():
-            self._jobs().update_one({"_id": "/".join(job.key), "open": True}, change)
+            self._jobs().update_one(match, _seen(seen, trouble))
 
     def end(self, job: Job, state: JobState, counts: dict[str, int], now: datetime) -> bool:
         """See ports.JobStore.end."""
@@ -332,7 +382,7 @@ class MongoJobs(JobPlacing):
                 "placing": False,
                 "unplaced": state is JobState.UNPLACED,
             },
-            "$unset": {"trouble": "", "due_at": ""},
+            "$unset": {"trouble": "", "due_at": "", "sweep_at": ""},
         }
         with border():
             return bool(self._jobs().update_one(match, change).modified_count)
@@ -356,3 +406,11 @@ class MongoJobs(JobPlacing):
             jobs.create_indexes(_INDEXES)
             self._sure = True
         return jobs
+
+
+def _seen(seen: Document, trouble: str | None) -> Document:
+    """The change that a look makes."""
+    if trouble is None:
+        return {"$set": {**seen, "troubles": 0}, "$unset": {"trouble": ""}}
+    told = clean(trouble, LONGEST_REFUSAL)
+    return {"$set": {**seen, "trouble": told}, "$inc": {"troubles": 1}}

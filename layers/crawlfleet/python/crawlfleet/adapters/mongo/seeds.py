@@ -89,6 +89,15 @@ class MongoSeeds:
 
         return min(limit, sum(_each(homes(biz), count)))
 
+    def handed(self, lane: Lane, biz: Biz, limit: int) -> int:
+        """See ports.SeedStore.handed."""
+
+        def count(place: Shard) -> int:
+            with border():
+                return count_keys(self._seeds(lane, biz, place), {"state": HANDED}, BY_DUE, limit)
+
+        return min(limit, sum(_each(homes(biz), count)))
+
     def hand_out(
         self, lane: Lane, biz: Biz, ids: Sequence[RequestId], now: datetime, until: datetime
     ) -> list[Seed]:
