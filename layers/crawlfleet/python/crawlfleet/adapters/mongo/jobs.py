@@ -11,8 +11,7 @@ A job is one document, its fields as model.job.Job names them, and beside them::
 leaves it out: the server then sends none of it, and a change writes none of it.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import chain, zip_longest
 from typing import Any, Final
@@ -37,6 +36,7 @@ from crawlfleet.model.job import (
 )
 from crawlfleet.model.ledger import JOB_LIFE
 from crawlfleet.model.start import Range, Start
+from crawlfleet.policy.job_turns import shares
 
 _MAKING: Final = "making"
 _WATCHED: Final = "watched"
@@ -197,7 +197,7 @@ class MongoJobs:
                     .limit(share)
                     .hint(field)
                 )
-                for tenant, share in _shares(tenants, limit).items()
+                for tenant, share in shares(tenants, limit).items()
             ]
         turns = chain.from_iterable(zip_longest(*each))
         return [_job(found) for found in turns if found is not None][:limit]
@@ -280,10 +280,15 @@ class MongoJobs:
         return self.get(tenant, biz, name)
 
     def look(
-        self, job: Job, now: datetime, trouble: str | None = None, again_at: datetime | None = None
+        self,
+        job: Job,
+        now: datetime,
+        trouble: str | None = None,
+        again_at: datetime | None = None,
+        left: int | None = None,
     ) -> None:
         """See ports.JobStore.look."""
-        seen: Document = {"looked_at": now, "due_at": again_at or now}
+        seen: Document = {"looked_at": now, "due_at": again_at or now, "left": left}
         if trouble is None:
             change: Document = {"$set": {**seen, "troubles": 0}, "$unset": {"trouble": ""}}
         else:
@@ -299,6 +304,7 @@ class MongoJobs:
             "open": True,
             "state": job.state.value,
             "batch": {"$exists": False},
+            "retries": job.retries,
         }
         change = {
             "$set": {
@@ -334,18 +340,6 @@ class MongoJobs:
             jobs.create_indexes(_INDEXES)
             self._sure = True
         return jobs
-
-
-def _shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:
-    """How many of ``limit`` are whose, where one after another takes one of what it has."""
-    shares: Counter[str] = Counter()
-    while limit > 0:
-        takers = [name for name, count in counts.items() if shares[name] < count][:limit]
-        if not takers:
-            break
-        shares.update(takers)
-        limit -= len(takers)
-    return shares
 
 
 def _plain(value: object) -> Any:
