@@ -83,8 +83,8 @@ def test_what_workers_say_of_a_job_comes_together_and_the_last_word_of_each_coun
 
 def test_a_run_is_to_be_learnt_from_until_it_is_closed(store: DemandStore, tenant: str) -> None:
     store.end_run(a_run(tenant, "second", ended_at=NOW))
-    store.end_run(a_run(tenant, "first", ended_at=NOW - SECOND))
-    store.end_run(a_run(tenant, "first", ended_at=NOW + 9 * SECOND))  # it had ended before
+    store.end_run(a_run(tenant, "first", ended_at=NOW + 9 * SECOND))
+    store.end_run(a_run(tenant, "first", ended_at=NOW - SECOND))  # the last word counts
 
     assert open_runs(store, tenant) == ["first", "second"]
     assert open_runs(store, tenant, NOW) == ["first"]
@@ -202,3 +202,36 @@ def test_a_store_that_is_away_says_so(free_tcp_port: int) -> None:
             store.add_run([a_part("acme")], NOW)
         with pytest.raises(StoreUnavailableError):
             store.get("acme", "shop", "pages")
+
+
+def test_a_closed_run_is_open_again_only_where_its_job_was_retried(
+    store: DemandStore, tenant: str
+) -> None:
+    store.end_run(a_run(tenant))
+    run = a_run(tenant, figures=FIGURES, learnt_at=NOW)
+    assert store.close_run(run, unknown(tenant), learn(unknown(tenant), Usage())) is True
+    late = a_run(tenant, counts={"done": 10}, ended_at=NOW + SECOND)
+
+    store.end_run(late)
+    assert store.run(tenant, "shop", "night") == replace(run, closed=True)
+    store.end_run(replace(late, retries=1))
+    again = replace(late, retries=1, figures=FIGURES, learnt_at=NOW)
+    assert store.run(tenant, "shop", "night") == again
+    assert store.close_run(run, unknown(tenant), None) is False  # of the end before
+
+    store.forget_end(again)
+    assert store.run(tenant, "shop", "night") == replace(again, retries=0, closed=True)
+    store.end_run(replace(late, retries=1))
+    assert store.run(tenant, "shop", "night") == again
+
+
+def test_an_end_that_did_not_come_is_forgotten_and_no_other(
+    store: DemandStore, tenant: str
+) -> None:
+    store.forget_end(a_run(tenant))
+    store.end_run(a_run(tenant))
+    store.forget_end(a_run(tenant, ended_at=NOW + SECOND))
+    assert store.run(tenant, "shop", "night") == a_run(tenant)
+
+    store.forget_end(a_run(tenant))
+    assert store.run(tenant, "shop", "night") is None

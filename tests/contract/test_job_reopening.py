@@ -87,3 +87,36 @@ def test_the_states_of_some_jobs_are_told_and_nobody_elses(both, tenant):
     assert found == {"june": JobState.RUNNING, "may": JobState.CANCELLED}
     assert states.states(tenant, "docs", set()) == {}
     assert states.states(tenant, "shop", {"june"}) == {}
+
+
+@pytest.mark.parametrize("state", [JobState.EXPANDING, JobState.RUNNING])
+def test_who_read_the_ledger_before_a_retry_does_not_end_the_job(both, tenant, state):
+    jobs, reopening, _ = both
+    job = jobs.create(a_job(tenant, state=state))
+
+    begun = reopening.begin_retry(tenant, "docs", "june")
+
+    assert begun == jobs.get(tenant, "docs", "june")
+    assert begun.retries == 1
+    assert jobs.end(job, JobState.DONE, {}, NOW) is False
+    assert jobs.end(begun, JobState.DONE, {}, NOW) is True
+    assert reopening.begin_retry(tenant, "docs", "june").retries == 2
+
+
+@pytest.mark.parametrize("state", [JobState.CANCELLING, JobState.CANCELLED, JobState.UNPLACED])
+def test_what_was_cancelled_is_not_retried(both, tenant, state):
+    jobs, reopening, _ = both
+    job = jobs.create(a_job(tenant, state=state))
+
+    assert reopening.begin_retry(tenant, "docs", "june") == job
+    assert reopening.begin_retry(tenant, "docs", "never") is None
+
+
+def test_what_was_left_is_kept_with_the_look_and_forgotten_by_the_next(both, tenant):
+    jobs, _, _ = both
+    job = jobs.create(a_job(tenant))
+
+    jobs.look(job, NOW, None, NOW, 7)
+    assert jobs.get(tenant, "docs", "june").left == 7
+    jobs.look(job, NOW, "away")
+    assert jobs.get(tenant, "docs", "june").left is None

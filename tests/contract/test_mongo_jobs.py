@@ -7,8 +7,11 @@ import pytest
 from pymongo.collection import Collection
 
 from crawlfleet.adapters.mongo.connection import MongoNodes
+from crawlfleet.adapters.mongo.jobs import MongoJobs
 from crawlfleet.adapters.mongo.store import MongoRequestStore
+from crawlfleet.model.job import JobState
 from crawlfleet.model.ledger import Ledger
+from tests.contract.job_cases import a_job
 from tests.contract.store_cases import (
     NOW,
     Fleet,
@@ -98,3 +101,21 @@ def test_the_counters_of_an_old_job_go_all_at_once(nodes: MongoNodes, fleet: Fle
     assert last_counted(nodes, fleet) == []
     assert fleet.audit(job="weekly") == Ledger()
     assert fleet.audit() == Ledger(submitted=22, done=22)
+
+
+def test_a_job_that_has_not_ended_keeps_its_counters_however_old(
+    nodes: MongoNodes, fleet: Fleet
+) -> None:
+    jobs = MongoJobs(nodes)
+    job = jobs.create(
+        a_job(fleet.lane.tenant, "weekly", biz=fleet.lane.biz, state=JobState.RUNNING)
+    )
+    work(fleet, 3)
+    age(nodes, fleet, LIFE + DAY)
+
+    fleet.reconcile(NOW)
+    assert fleet.audit(job="weekly") == Ledger(submitted=3, done=3)
+
+    jobs.end(job, JobState.DONE, {}, NOW)
+    fleet.reconcile(NOW + DAY)
+    assert fleet.audit(job="weekly") == Ledger()

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from crawlfleet.adapters.memory.seeds import MemorySeeds
+from crawlfleet.adapters.mongo import seed_documents
 from crawlfleet.adapters.mongo.seeds import MongoSeeds
-from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.errors import StoreError, StoreUnavailableError
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.seed import Offer, Seed, SeedPolicy, SeedState, SeedTotals, Segment
 from crawlfleet.policy.seedkey import seed_key
+from crawlfleet.policy.seedroute import homes
 from crawlfleet.ports import SeedStore
 from tests.contract.store_cases import NOW, a_biz, a_generation, nodes_at
 from tests.waiting import eventually
@@ -26,6 +28,7 @@ HOUR = timedelta(hours=1)
 TODAY = Segment("2026-03-01", NOW - HOUR, NOW + 23 * HOUR)
 TOMORROW = Segment("2026-03-02", NOW + 23 * HOUR, NOW + 47 * HOUR)
 READY, HANDED, FINISHED, FAILED = SeedState
+ONE_PLACE = (a_generation(nodes=("east",), databases=("one",), shards=1),)
 
 
 def a_seed(number: int, segment: Segment = TODAY, **changes: object) -> Seed:
@@ -672,3 +675,42 @@ def test_open_seeds_of_a_job_are_those_that_are_ready_or_handed_out(bed):
     assert (
         bed.store.open_of_job(Lane(f"{bed.lane.tenant}b", "docs", "main"), bed.biz, "june", 9) == []
     )
+
+
+def test_where_there_is_no_index_by_job_few_open_seeds_are_looked_through_and_many_are_not(
+    mongo_uri, lane, monkeypatch
+):
+    with nodes_at(mongo_uri) as nodes:
+        monkeypatch.setattr(seed_documents, "_MOST_TO_INDEX", -1)  # as where there are many already
+        monkeypatch.setattr(seed_documents, "MOST_LOOKED_THROUGH", 3)
+        bed = Bed(MongoSeeds(nodes), lane, generations=ONE_PLACE)
+        bed.insert(a_seed(1), a_seed(2), a_seed(3))
+
+        assert len(bed.store.open_of_job(bed.lane, bed.biz, "june", 10)) == 3
+        bed.insert(a_seed(4))
+        with pytest.raises(StoreError, match="by_job"):
+            bed.store.open_of_job(bed.lane, bed.biz, "june", 10)
+
+        monkeypatch.undo()
+        later = Bed(MongoSeeds(nodes), lane, generations=ONE_PLACE)
+        later.insert(a_seed(5))  # there are few: it is built
+        assert len(later.store.open_of_job(bed.lane, bed.biz, "june", 10)) == 5
+
+
+def test_open_seeds_of_other_jobs_are_not_read(mongo_uri, lane):
+    with nodes_at(mongo_uri) as nodes:
+        store = MongoSeeds(nodes)
+        bed = Bed(store, lane, generations=ONE_PLACE)
+        july = Offer(url="https://site.example/july", rule="detail", job="july")
+        bed.insert(*(a_seed(n, offer=july) for n in range(50)), a_seed(99))
+        [place] = homes(bed.biz)
+        seeds = store._seeds(lane, bed.biz, place)
+
+        match = {"state": {"$lte": 1}, "job": "june"}
+        plan = seeds.database.command(
+            "explain",
+            {"find": seeds.name, "filter": match, "hint": "by_job"},
+            verbosity="executionStats",
+        )
+        assert plan["executionStats"]["totalDocsExamined"] == 1
+        assert len(store.open_of_job(lane, bed.biz, "june", 50)) == 1

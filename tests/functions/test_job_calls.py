@@ -232,3 +232,15 @@ def test_the_tick_goes_on_with_what_is_being_cancelled(world):
     assert answer["cancelled"] == 1
     found = job(world)
     assert (found["state"], found["ledger"]["cancelled"]) == ("cancelled", 2)
+
+
+def test_a_job_of_a_biz_that_was_removed_can_be_cancelled(world):
+    start(world)
+    bizs = default_bizs()
+    del bizs["acme"]["docs"]
+    world.push(bizs)
+
+    answer = ask(world, "POST", "/v1/docs/jobs/june/cancel")
+
+    assert (answer.status, answer.json["state"]) == (200, "cancelling")
+    assert ask(world, "POST", "/v1/docs/jobs/never/cancel").status == 404

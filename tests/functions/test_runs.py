@@ -9,6 +9,7 @@ import pymongo
 from crawlfleet import names
 from crawlfleet.adapters.mongo import connection
 from crawlfleet.adapters.mongo.demands import MongoDemands
+from crawlfleet.adapters.mongo.job_reopening import MongoJobStates
 from crawlfleet.flows.learning import GRACE, LearningPorts, learn_run
 from crawlfleet.model.job import Job, JobState
 from crawlfleet.model.start import Start
@@ -34,7 +35,9 @@ def end(tenant: str, name: str, mongo_uri: str, ended: datetime) -> None:
         by="api",
     )
     with nodes_at(mongo_uri) as nodes:
-        ports = LearningPorts(demands=MongoDemands(nodes), warn=lambda *_: None)
+        ports = LearningPorts(
+            demands=MongoDemands(nodes), states=MongoJobStates(nodes), warn=lambda *_: None
+        )
         learn_run(ports, job, {"done": 2}, ended)
 
 

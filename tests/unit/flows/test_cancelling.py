@@ -11,8 +11,10 @@ from crawlfleet.flows.cancelling import cancel_job, cancel_jobs
 from crawlfleet.flows.expanding import expand
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.job import Job, JobState, TaskBatch
+from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.start import Start
 from crawlfleet.model.submission import Submission
+from crawlfleet.policy.cancelling import is_over
 from tests.unit.flows.world import DOCS, Broken, Failing, World
 
 KEY = ("default", "docs", "june")
@@ -188,6 +190,28 @@ def test_a_job_whose_biz_has_gone_says_so_and_holds_up_nobody(world):
 
     assert a_round(world) == 1
     assert "gone" in world.jobs.get(*gone.key).trouble
+
+
+def test_a_job_whose_biz_has_gone_can_be_cancelled(world):
+    a_job(world)
+    tree, world.tree = world.tree, replace(world.tree, bizs={})
+
+    job = cancel(world)
+
+    assert job.state is JobState.CANCELLING
+    assert "no biz" in job.trouble
+    world.tree = tree
+    world.now += timedelta(minutes=1)
+    assert a_round(world) == 1
+    assert world.jobs.get(*KEY).state is JobState.CANCELLED
+
+
+def test_a_ledger_below_nothing_is_over(world):
+    a_job(world)
+    job = world.jobs.cancel(*KEY, world.now)
+
+    assert is_over(job, Ledger(submitted=1, done=2)) is True
+    assert is_over(job, Ledger(submitted=2, done=1)) is False
 
 
 def test_trouble_that_cannot_be_written_down_is_told(world):

@@ -3,10 +3,12 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from crawlfleet.adapters.memory.job_reopening import MemoryJobReopening
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.flows import ending
 from crawlfleet.flows.advancing import TERM, TURN, advance, can_advance
 from crawlfleet.flows.ending import end_jobs
+from crawlfleet.flows.losing import KEPT, end_lost_jobs
 from crawlfleet.model.job import JobState
 from crawlfleet.model.outcome import Dead, Done
 from crawlfleet.model.request import Claim, Entry, Request
@@ -281,3 +283,147 @@ def test_a_home_node_that_is_away_is_heard_of_and_keeps_no_turn(world):
         advance(world.advancing(expanding=away), world.tree, "w1", world.clock, lambda: 60.0)
     later(world)
     assert advance(world.advancing(), world.tree, "w2", world.clock, lambda: 60.0).tasks == 5
+
+
+# ---- turns of those that run -------------------------------------------------------------------
+
+
+def test_a_job_that_does_not_move_is_looked_at_less_and_less_often(world):
+    begin(world, 3)
+    run(world)
+    waits = []
+    for _ in range(8):
+        look(world)
+        job = job_of(world)
+        waits.append((job.due_at - job.looked_at).total_seconds())
+        world.now = job.due_at
+
+    assert waits == [2, 4, 8, 16, 32, 60, 60, 60]
+    work_off(world, tasks(world)[0])
+    look(world)
+    assert (job_of(world).due_at - world.now).total_seconds() == 2
+
+
+def test_a_task_that_began_and_ended_while_homes_were_read_keeps_the_job(world):
+    """What it led to may be where had been looked already."""
+    all_done(world)
+    first = tasks(world)[0]
+
+    class Quick:
+        def open_of_job(self, *_: object) -> list[Seed]:
+            request = replace(first, id=2**62, queued_at=world.now)
+            world.store.insert(DOCS, world.biz, [request], frozenset())
+            work_off(world, request)
+            world.seeds.insert(DOCS, world.biz, [a_seed(world)])
+            return []
+
+    assert look(world, seeds=Quick()) == 0
+    later(world)
+    assert look(world) == 0
+    assert job_of(world).state is JobState.RUNNING
+
+
+def test_a_biz_that_does_not_answer_is_asked_once_a_round(world):
+    for number in range(3):
+        begin(world, 1, f"j{number}")
+    run(world)
+    later(world)
+    ledgers = Failing(world.ledgers, totals=1)
+
+    assert look(world, ledgers=ledgers) == 0
+    assert [job_of(world, f"j{number}").troubles for number in range(3)] == [1, 1, 1]
+    assert len(world.warnings) == 1
+
+
+def test_a_tenant_whose_looks_take_long_goes_on_after_the_others(world):
+    for number in range(4):
+        begin(world, 1, f"j{number}")
+    begin(world, 1, "theirs", tenant="acme")
+    run(world)
+    later(world)
+    asked = []
+
+    class Slow:
+        def totals(self, lane, biz, now, job):
+            asked.append(job)
+            world.now += ending.SHARE if lane.tenant == "default" else timedelta()
+            return world.ledgers.totals(lane, biz, now, job)
+
+    look(world, ledgers=Slow())
+    assert sorted(asked) == ["j0", "j1", "j2", "j3", "theirs"]
+    assert "theirs" in asked[:2]
+
+
+def test_a_job_that_is_retried_while_its_end_is_looked_at_does_not_end(world):
+    all_done(world)
+    reopening = MemoryJobReopening(world.jobs)
+
+    class Meanwhile:
+        def totals(self, *asked: object) -> object:
+            found = world.ledgers.totals(*asked)
+            reopening.begin_retry("default", "docs", "june")
+            return found
+
+    assert look(world, ledgers=Meanwhile()) == 0
+    assert (job_of(world).state, job_of(world).retries) == (JobState.RUNNING, 2)
+    later(world)
+    assert look(world) == 1
+
+
+# ---- jobs of bizs that are no more -------------------------------------------------------------
+
+
+def round_of(world: World) -> int:
+    return advance(world.advancing(), world.tree, "w1", world.clock, lambda: 60.0).ended
+
+
+def test_jobs_of_a_biz_that_was_removed_end_after_a_week_and_not_before(world):
+    all_done(world)
+    begin(world, 5, "made")
+    begin(world, 2, "theirs", tenant="acme")
+    tree = world.tree
+    world.tree = replace(tree, bizs={"acme": tree.bizs["acme"]})
+    round_of(world)
+    world.now += KEPT
+    assert round_of(world) == 0
+    world.now += timedelta(minutes=11)
+
+    assert round_of(world) == 2
+    for name in ("june", "made"):
+        job = job_of(world, name)
+        assert (job.state, job.ended_at, job.counts) == (
+            JobState.CANCELLED,
+            world.now,
+            {"refused": 0},
+        )
+    assert job_of(world, "theirs", "acme").state is JobState.RUNNING
+    world.tree = tree
+    later(world)
+    round_of(world)
+    assert tasks(world, "made") == []
+
+
+def test_a_biz_that_comes_back_or_is_not_valid_keeps_its_jobs(world):
+    begin(world, 2)
+    tree = world.tree
+    world.tree = replace(tree, bizs={})
+    round_of(world)
+    world.now += KEPT - timedelta(hours=1)
+    world.tree = replace(tree, bizs={}, refused=frozenset({("default", "docs")}))
+    round_of(world)
+    world.now += timedelta(days=1)
+    world.tree = replace(tree, bizs={})
+    round_of(world)
+    world.now += timedelta(days=1)
+
+    assert round_of(world) == 0
+    assert job_of(world).state is JobState.EXPANDING
+
+
+def test_lost_jobs_are_left_without_time(world):
+    begin(world, 2)
+    world.tree = replace(world.tree, bizs={})
+    for _ in range(2):
+        assert end_lost_jobs(world.lost, world.tree, world.now, lambda: 0.0) == 0
+        world.now += 2 * KEPT
+    assert job_of(world).state is JobState.EXPANDING

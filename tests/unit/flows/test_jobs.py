@@ -328,3 +328,30 @@ def test_many_are_retried_in_one_call(world, monkeypatch):
     monkeypatch.setattr(dead_letters, "LOOK_SECONDS", 0.0)
 
     assert retry(world).count == 5
+
+
+def test_a_job_that_ends_while_it_is_retried_runs_again(world):
+    failed(world, 3, JobState.EXPANDING)
+    running = replace(world.jobs.get("default", "docs", "june"), state=JobState.RUNNING)
+    world.jobs._jobs[running.key] = running
+
+    class Ends:
+        """Another ends it by the ledger that was true before the letters were replayed."""
+
+        def __getattr__(self, name):
+            return getattr(world.ledgers, name)
+
+        def totals(self, *asked):
+            job = world.jobs.get("default", "docs", "june")
+            assert not world.jobs.end(running, JobState.DONE, {"dead": 3}, world.now)
+            assert world.jobs.end(job, JobState.DONE, {"dead": 3}, world.now)
+            return world.ledgers.totals(*asked)
+
+    done = retry(world, ports=ports(world, ledgers=Ends()))
+
+    assert (done.count, done.job.state, done.job.counts) == (3, JobState.RUNNING, {})
+
+
+def test_a_retry_of_no_job_is_told_so(world):
+    with pytest.raises(NotFoundError):
+        retry(world)

@@ -6,6 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from crawlfleet.adapters.memory.demands import MemoryDemands
+from crawlfleet.adapters.memory.job_reopening import MemoryJobReopening, MemoryJobStates
+from crawlfleet.adapters.memory.jobs import MemoryJobs
 from crawlfleet.errors import NotFoundError, StoreUnavailableError, UnknownBizError
 from crawlfleet.flows.learning import (
     BATCH,
@@ -48,7 +50,9 @@ class Office:
         self.demands = demands or MemoryDemands()
         self.warned: list[str] = []
         warn = lambda message, _: self.warned.append(message)  # noqa: E731
-        self.ports = LearningPorts(demands=self.demands, warn=warn)
+        self.jobs = MemoryJobs()
+        states = MemoryJobStates(self.jobs)
+        self.ports = LearningPorts(demands=self.demands, states=states, warn=warn)
 
     def measure(self, job: Job, memory: float = 100.0, seconds: float = 10.0, part: str = "w.1"):
         figures = RunFigures(
@@ -244,3 +248,72 @@ def test_demands_are_shown_one_by_one_and_all_and_only_of_bizs_that_there_are(
         list_demands(office.demands, TREE, "default", "nowhere", None, 9)
     with pytest.raises(UnknownBizError):
         get_run(office.demands, TREE, "default", "nowhere", "x")
+
+
+# ---- ends that did not come, and second ones ---------------------------------------------------
+
+
+def test_a_run_whose_job_was_cancelled_at_its_end_is_not_learnt_as_whole(office: Office) -> None:
+    job = office.jobs.create(a_job())
+    office.measure(job)
+    cancelling = office.jobs.cancel(*job.key, NOW)
+    learn_run(office.ports, cancelling, {"cancelled": 5}, NOW)
+    office.jobs.end(cancelling, JobState.CANCELLED, {"cancelled": 5}, NOW)
+    office.end(job)  # by whoever had seen it run, and comes late
+
+    assert office.learn() == 1
+    assert office.known() is None
+    assert get_run(office.demands, TREE, *job.key).is_whole is False
+
+
+def test_the_last_end_that_was_written_down_counts(office: Office) -> None:
+    job = office.jobs.create(a_job())
+    office.measure(job)
+    office.end(job)
+    cancelling = office.jobs.cancel(*job.key, NOW)
+    learn_run(office.ports, cancelling, {"done": 1, "cancelled": 5}, NOW)
+    office.jobs.end(cancelling, JobState.CANCELLED, {}, NOW)
+
+    office.learn()
+    run = get_run(office.demands, TREE, *job.key)
+    assert (run.is_whole, run.counts) == (False, {"done": 1, "cancelled": 5})
+
+
+def test_the_end_of_a_job_that_goes_on_is_forgotten(office: Office) -> None:
+    job = office.jobs.create(a_job())
+    office.measure(job)
+    office.end(job)
+
+    office.learn()
+    assert office.known() is None
+    run = get_run(office.demands, TREE, *job.key)
+    assert (run.ended_at, run.figures.seconds) == (None, 10)
+    office.end(job)
+    office.jobs.end(job, JobState.DONE, {"done": 1}, NOW)
+    office.learn()
+    assert office.known().runs == 1
+
+
+def test_what_a_retry_takes_is_added_to_the_run_that_was_learnt_once(office: Office) -> None:
+    job = office.jobs.create(a_job())
+    office.measure(job, 100)
+    office.end(job)
+    office.jobs.end(job, JobState.DONE, {"done": 1}, NOW)
+    office.learn()
+    reopening = MemoryJobReopening(office.jobs)
+    reopening.begin_retry(*job.key)
+    again = reopening.reopen(*job.key, LATER)
+    office.measure(job, 900, seconds=5, part="w.2")
+    assert get_run(office.demands, TREE, *job.key).figures.seconds == 15  # while it goes on
+
+    learn_run(office.ports, again, {"done": 2}, LATER)
+    assert office.learn(LATER + 2 * GRACE) == 1  # it did not end then
+    assert get_run(office.demands, TREE, *job.key).figures.seconds == 15
+    learn_run(office.ports, again, {"done": 3}, LATER)
+    office.jobs.end(again, JobState.DONE, {"done": 3}, LATER)
+    assert office.learn(LATER + 2 * GRACE) == 1
+
+    run = get_run(office.demands, TREE, *job.key)
+    assert (run.counts, run.figures.seconds, run.learnt_at) == ({"done": 3}, 15, LATER)
+    assert run.closed is True
+    assert (office.known().runs, office.known().usage.memory) == (1, 100)

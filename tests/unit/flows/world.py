@@ -14,10 +14,12 @@ from crawlfleet.adapters.memory.fetcher import MemoryFetcher
 from crawlfleet.adapters.memory.filling import MemoryFilling
 from crawlfleet.adapters.memory.hosts import MemoryHosts
 from crawlfleet.adapters.memory.intake import MemoryIntake
+from crawlfleet.adapters.memory.job_reopening import MemoryJobStates
 from crawlfleet.adapters.memory.jobs import MemoryJobs
 from crawlfleet.adapters.memory.journal import MemoryJournal
 from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
 from crawlfleet.adapters.memory.ledgers import MemoryLedgers
+from crawlfleet.adapters.memory.lost_jobs import MemoryLostJobs
 from crawlfleet.adapters.memory.overview import MemoryOverview
 from crawlfleet.adapters.memory.probes import MemoryProber, MemoryProbes
 from crawlfleet.adapters.memory.queue import MemoryQueue
@@ -221,6 +223,7 @@ class World:
         self.hosts = MemoryHosts(clock=self.clock)
         self.cancellations = MemoryCancellations(clock=self.clock)
         self.jobs = MemoryJobs()
+        self.lost = MemoryLostJobs(self.jobs)
         self.robots = MemoryRobotsCache(clock=self.clock)
         self.coverages = MemoryCoverages()
         self.visits = MemoryVisits()
@@ -348,13 +351,17 @@ class World:
             warn=self.warn,
         )
 
+    def learning(self) -> LearningPorts:
+        states = MemoryJobStates(self.jobs)
+        return LearningPorts(demands=self.demands, states=states, warn=self.warn)
+
     def cancelling(self, **changes: object) -> CancellingPorts:
         ports: dict[str, object] = {
             "jobs": self.jobs,
             "store": self.store,
             "ledgers": self.ledgers,
             "cancellations": self.cancellations,
-            "learning": LearningPorts(demands=self.demands, warn=self.warn),
+            "learning": self.learning(),
             "warn": self.warn,
         }
         return CancellingPorts(**(ports | changes))  # type: ignore[arg-type]
@@ -372,7 +379,7 @@ class World:
             "ledgers": self.ledgers,
             "seeds": self.seeds,
             "store": self.store,
-            "learning": LearningPorts(demands=self.demands, warn=self.warn),
+            "learning": self.learning(),
             "warn": self.warn,
         }
         return EndingPorts(**(ports | changes))  # type: ignore[arg-type]
@@ -381,6 +388,7 @@ class World:
         ports: dict[str, object] = {
             "expanding": self.expanding(),
             "ending": self.ending(),
+            "lost": self.lost,
             "watch": self.watch,
             "warn": self.warn,
         }

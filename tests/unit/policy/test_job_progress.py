@@ -10,9 +10,11 @@ from crawlfleet.model.start import Range, Start
 from crawlfleet.policy.job_progress import FURTHEST, progress_of
 from crawlfleet.policy.job_turns import (
     LATEST_LOOK,
+    LATEST_STILL,
     LONGEST,
     after_trouble,
     until_look,
+    until_look_again,
     when_crowded,
 )
 
@@ -125,3 +127,8 @@ def test_the_end_of_time_is_nobodys_end():
     job = a_job(created_at=now - timedelta(seconds=10), expanded=1_000)
 
     assert progress_of(job, Ledger(submitted=1_000, done=1), now).ends_at is None
+
+
+@given(n=COUNT, before=st.none() | COUNT, waited=st.timedeltas(max_value=timedelta(days=9)))
+def test_however_long_nothing_moves_a_job_is_looked_at_within_a_minute(n, before, waited):
+    assert until_look(n) <= until_look_again(n, before, waited) <= LATEST_STILL

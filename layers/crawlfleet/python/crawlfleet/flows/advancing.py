@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.flows import losing
 from crawlfleet.flows.ending import EndingPorts, end_jobs
 from crawlfleet.flows.expanding import ExpandingPorts, expand
 from crawlfleet.model.biz import Tree
-from crawlfleet.ports import Watch
+from crawlfleet.ports import LostJobs, Watch
 
 #: The turn's name, how often it comes round, and after what a holder that vanished loses it.
 TURN: Final = "expanding"
@@ -27,6 +28,7 @@ class AdvancingPorts:
 
     expanding: ExpandingPorts
     ending: EndingPorts
+    lost: LostJobs
     watch: Watch
     warn: Callable[[str, Exception], None]
 
@@ -62,6 +64,11 @@ def advance(
     half = time_left() / 2
     try:
         ended = end_jobs(ports.ending, tree, clock, lambda: time_left() - half)
+        if _take_turn(ports, by, losing.TURN, losing.EVERY, losing.TERM):
+            try:
+                ended += losing.end_lost_jobs(ports.lost, tree, clock(), time_left)
+            finally:
+                _end_turn(ports, by, losing.TURN)
         made = expand(ports.expanding, tree, clock, time_left)
     finally:
         _end_turn(ports, by)
@@ -73,16 +80,22 @@ def can_advance(ports: AdvancingPorts, now: datetime) -> bool:
     return bool(ports.expanding.jobs.expandable(1, now))
 
 
-def _take_turn(ports: AdvancingPorts, by: str) -> bool:
+def _take_turn(
+    ports: AdvancingPorts,
+    by: str,
+    turn: str = TURN,
+    every: timedelta = EVERY,
+    term: timedelta = TERM,
+) -> bool:
     try:
-        return ports.watch.take_turn(TURN, by, EVERY, TERM)
+        return ports.watch.take_turn(turn, by, every, term)
     except StoreUnavailableError as error:
         ports.warn("whose turn it is to make tasks is not known", error)
         return False
 
 
-def _end_turn(ports: AdvancingPorts, by: str) -> None:
+def _end_turn(ports: AdvancingPorts, by: str, turn: str = TURN) -> None:
     try:
-        ports.watch.end_turn(TURN, by)
+        ports.watch.end_turn(turn, by)
     except StoreUnavailableError as error:
         ports.warn("the turn to make tasks could not be given back", error)

@@ -91,10 +91,10 @@ def cancel_job(
         ConflictError: it has ended by itself.
     """
     tenant, biz, name = key
-    biz_of(tree, tenant, biz)
     now = clock()
     job = ports.jobs.cancel(tenant, biz, name, now)
     if job is None:
+        biz_of(tree, tenant, biz)
         raise NotFoundError(f"there is no job {name[:64]!r}")
     if job.state is JobState.CANCELLED:
         return job

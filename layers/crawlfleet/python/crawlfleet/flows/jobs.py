@@ -19,7 +19,7 @@ from crawlfleet.flows.dead_letters import DeadLetterPorts
 from crawlfleet.flows.starting import StartingPorts, start_job, wake_for
 from crawlfleet.flows.tracking import Listing
 from crawlfleet.model.biz import Biz, Tree
-from crawlfleet.model.job import Job, JobOrder, JobState
+from crawlfleet.model.job import RETRIABLE, Job, JobOrder, JobState
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.letter import LetterFilter
@@ -32,8 +32,6 @@ from crawlfleet.ports.cancelling import JobKey
 RETRY_SECONDS: Final = 10.0
 #: Dead letters replayed between two looks at the time.
 RETRIES: Final = 500
-#: Whose dead letters may be retried: what was cancelled is not to go on behind one's back.
-_RETRIABLE: Final = frozenset({JobState.EXPANDING, JobState.RUNNING, JobState.DONE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,8 +177,9 @@ def retry_failed(
     """
     tenant, biz_name, name = key
     lane, biz = biz_of(tree, tenant, biz_name)
-    job = _known(ports.jobs, key)
-    if job.state not in _RETRIABLE:
+    # Whoever is about to end it has read a ledger that will not be true: it ends no more by that.
+    job = _there(reopening.begin_retry(tenant, biz_name, name), name)
+    if job.state not in RETRIABLE:
         raise ConflictError(f"the job is {job.state.value}: nothing of it is retried")
     meant, began = LetterFilter(job=name), time.monotonic()
     count = skipped = 0
@@ -201,15 +200,19 @@ def retry_failed(
         count, skipped, cursor = count + done.count, skipped + done.skipped, done.cursor
         if cursor is None or time.monotonic() - began > RETRY_SECONDS:
             break
-    if job.state is JobState.DONE and ports.ledgers.totals(lane, biz, now, name).open:
+    # It may have ended before the letters were replayed; what was, may have ended again since.
+    if ports.ledgers.totals(lane, biz, now, name).open or count:
         job = reopening.reopen(tenant, biz_name, name, now) or job
     return Retried(count, skipped, cursor is not None, job)
 
 
 def _known(jobs: JobStore, key: JobKey) -> Job:
-    job = jobs.get(*key)
+    return _there(jobs.get(*key), key[2])
+
+
+def _there(job: Job | None, name: str) -> Job:
     if job is None:
-        raise NotFoundError(f"there is no job {key[2][:64]!r}")
+        raise NotFoundError(f"there is no job {name[:64]!r}")
     return job
 
 

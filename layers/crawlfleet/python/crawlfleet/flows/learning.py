@@ -3,6 +3,10 @@
 A job's end only writes its run down: the workers have measured it, and the last of what they have
 seen may still be under way. Some seconds later whoever comes first closes the run, and the demand
 has it once, whatever is called twice, late or at once.
+
+A run is not closed while its job goes on: an end that was written down and did not come is
+forgotten, and the next one is written down again. Where dead letters of an ended job are retried,
+what that takes is added to its run; the demand, which counts runs, is left as it is.
 """
 
 from collections.abc import Callable
@@ -15,13 +19,13 @@ from msgspec.structs import replace
 from crawlfleet.errors import NotFoundError
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.model.biz import Tree
-from crawlfleet.model.job import Job, JobState
+from crawlfleet.model.job import ENDED, Job, JobState
 from crawlfleet.model.run import RunFigures, RunRecord
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.model.usage import JobDemand
 from crawlfleet.policy.demand import learn
-from crawlfleet.policy.runs import usage_of
-from crawlfleet.ports import DemandStore
+from crawlfleet.policy.runs import together, usage_of
+from crawlfleet.ports import DemandStore, JobStates
 
 #: Workers have told by then what they have measured of a job that has ended (flows.run_meter).
 GRACE: Final = timedelta(seconds=30)
@@ -37,6 +41,7 @@ class LearningPorts:
     """What learning needs of the world; ``warn`` is told what is wrong but not fatal."""
 
     demands: DemandStore
+    states: JobStates
     warn: Callable[[str, Exception], None]
 
 
@@ -60,6 +65,7 @@ def learn_run(ports: LearningPorts, job: Job, counts: dict[str, int], now: datet
             is_whole=job.state not in _CUT_SHORT,
             started_at=job.created_at,
             ended_at=from_ms(to_ms(now)),
+            retries=job.retries,
         )
     )
 
@@ -80,7 +86,7 @@ def learn_due(ports: LearningPorts, now: datetime, time_left: Callable[[], float
                 if time_left() <= 0:
                     return closed
                 try:
-                    closed += _close(ports.demands, run, now)
+                    closed += _close(ports, run, now)
                 except Exception as error:  # noqa: BLE001  one run must not keep the others
                     ports.warn(f"the run of job {run.job} could not be learnt from", error)
             if closed - before_these == BATCH:
@@ -89,18 +95,25 @@ def learn_due(ports: LearningPorts, now: datetime, time_left: Callable[[], float
     return closed
 
 
-def _close(demands: DemandStore, run: RunRecord, now: datetime) -> bool:
-    figures = demands.measured(run.tenant, run.biz, run.job)
-    to_learn = run.is_whole and figures.seconds > 0
+def _close(ports: LearningPorts, run: RunRecord, now: datetime) -> bool:
+    demands = ports.demands
+    state = ports.states.states(run.tenant, run.biz, [run.job]).get(run.job)
+    if state is not None and state not in ENDED:
+        demands.forget_end(run)
+        return True
+    is_whole = run.is_whole if state is None else state not in _CUT_SHORT
+    figures = together([run.figures, demands.measured(run.tenant, run.biz, run.job)])
+    to_learn = is_whole and figures.seconds > 0 and run.learnt_at is None
     at = from_ms(to_ms(now))
-    whole = replace(run, figures=figures, learnt_at=at if to_learn else None, closed=True)
+    learnt_at = at if to_learn else run.learnt_at
+    whole = replace(run, is_whole=is_whole, figures=figures, learnt_at=learnt_at, closed=True)
     for _ in range(_TRIES):
         known = demand_of(demands, run.tenant, run.biz, run.spider)
         learnt = replace(learn(known, usage_of(figures)), measured_at=at) if to_learn else None
         if demands.close_run(whole, known, learnt):
             return True
         standing = demands.run(run.tenant, run.biz, run.job)
-        if standing is None or standing.closed:
+        if standing is None or standing.closed or standing.ended_at != run.ended_at:
             return False
     return False  # so many others learn of this spider that it is left to the next call
 
@@ -138,7 +151,7 @@ def list_demands(
 
 
 def get_run(demands: DemandStore, tree: Tree, tenant: str, biz: str, name: str) -> RunRecord:
-    """What a job's run took; of one that goes on, what its workers have told up to now.
+    """What a job's run took; of one that goes on, or again, what is told up to now.
 
     Raises:
         UnknownBizError: the tenant has no such biz.
@@ -146,11 +159,9 @@ def get_run(demands: DemandStore, tree: Tree, tenant: str, biz: str, name: str) 
     """
     biz_of(tree, tenant, biz)
     run = demands.run(tenant, biz, name)
-    if run is not None and run.closed:
-        return run
     figures = demands.measured(tenant, biz, name)
     if run is not None:
-        return replace(run, figures=figures)
+        return replace(run, figures=together([run.figures, figures]))
     if figures == RunFigures():
         raise NotFoundError(f"nothing was measured of a job called {name[:64]!r} yet")
     return RunRecord(tenant=tenant, biz=biz, job=name, figures=figures, started_at=figures.began_at)

@@ -33,6 +33,8 @@ ENDED = frozenset({JobState.DONE, JobState.CANCELLED, JobState.UNPLACED})
 PLACEABLE = frozenset({JobState.PLACING})
 #: These still make tasks.
 EXPANDABLE = frozenset({JobState.EXPANDING})
+#: Their dead letters may be retried: what was cancelled is not to go on behind one's back.
+RETRIABLE = frozenset({JobState.EXPANDING, JobState.RUNNING, JobState.DONE})
 #: Their ledger is looked at.
 WATCHED = frozenset({JobState.RUNNING, JobState.CANCELLING})
 #: Sentences that a job keeps of why URLs of it were refused, and their longest.
@@ -73,6 +75,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         looked_at: When somebody last made tasks of it, or looked at its ledger.
         due_at: When that is to be done again; jobs take turns by it.
         sweep_at: When what is open of a job that is being cancelled is swept again.
+        left: So many of its tasks were open when its ledger was looked at; None before that.
+        retries: So often was it asked to work on its dead letters again.
         counts: Tasks by how they ended, once it has: done, dead, cancelled, expired, refused.
         trouble: Why it does not go on, for people; None while it does. ``troubles`` counts the
             looks in a row that found some.
@@ -109,6 +113,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     looked_at: datetime | None = None
     due_at: datetime | None = None
     sweep_at: datetime | None = None
+    left: int | None = None
+    retries: int = 0
     ended_at: datetime | None = None
     counts: dict[str, int] = {}
     trouble: str | None = None

@@ -66,7 +66,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         ended_at: When its job ended; None while it goes on.
         learnt_at: When what it took became part of the demand; None where it has not, or never
             will as nothing was measured, or it was cancelled.
-        closed: Nothing will change any more.
+        retries: The job's, when this end of it was written down.
+        closed: Nothing will change any more, unless the job's dead letters are retried.
     """
 
     tenant: str
@@ -79,4 +80,5 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime | None = None
     ended_at: datetime | None = None
     learnt_at: datetime | None = None
+    retries: int = 0
     closed: bool = False

@@ -21,7 +21,7 @@ def is_over(job: Job, ledger: Ledger) -> bool:
     Its ledger is to be read after ``job``: a batch that is still being stored has tasks that are in
     no ledger yet, and none is begun any more.
     """
-    return job.state is JobState.CANCELLING and job.batch is None and ledger.open == 0
+    return job.state is JobState.CANCELLING and job.batch is None and ledger.open <= 0
 
 
 def counts_of(job: Job, ledger: Ledger) -> dict[str, int]:

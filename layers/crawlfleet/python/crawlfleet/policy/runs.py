@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime
 
-from crawlfleet.model.run import RunFigures
+from crawlfleet.model.run import RunFigures, RunRecord
 from crawlfleet.model.usage import Usage
 
 
@@ -30,6 +30,11 @@ def together(parts: Iterable[RunFigures]) -> RunFigures:
         began_at=_first(one.began_at for one in found),
         ended_at=_last(one.ended_at for one in found),
     )
+
+
+def was_closed(run: RunRecord) -> bool:
+    """Whether there is an end of it already that has its figures, before the one written down."""
+    return run.learnt_at is not None or run.figures != RunFigures()
 
 
 def usage_of(figures: RunFigures) -> Usage:

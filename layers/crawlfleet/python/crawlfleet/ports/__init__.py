@@ -15,6 +15,7 @@ from crawlfleet.ports.hosts import Hosts, RobotsCache, RobotsCopy
 from crawlfleet.ports.ids import IdSource, WorkerNumbers
 from crawlfleet.ports.incidents import IncidentBook, Notifier
 from crawlfleet.ports.jobs import JobStore, SpiderStore
+from crawlfleet.ports.lost_jobs import LostJobs
 from crawlfleet.ports.probing import ProbeBook, Prober
 from crawlfleet.ports.queue import (
     Intake,
@@ -64,6 +65,7 @@ __all__ = [
     "Journal",
     "LeaseBook",
     "Ledgers",
+    "LostJobs",
     "MetricSink",
     "Notifier",
     "Outlook",

@@ -23,7 +23,18 @@ class DemandStore(Protocol):
         ...
 
     def end_run(self, run: RunRecord) -> None:
-        """Keep that a run has ended, to be closed later; whoever says so again changes nothing."""
+        """Keep that a run has ended, to be closed later; until it is, the last word counts.
+
+        A closed one is open again where its job was retried since (``retries``): its figures and
+        whether it was learnt from stay. Otherwise nothing changes.
+        """
+        ...
+
+    def forget_end(self, run: RunRecord) -> None:
+        """It has not ended after all; one that is closed, or ended at another time, stays.
+
+        One that was closed before goes back to that.
+        """
         ...
 
     def tenants_to_learn(self, before: datetime) -> list[str]:
@@ -37,9 +48,10 @@ class DemandStore(Protocol):
     def close_run(self, run: RunRecord, known: JobDemand, learnt: JobDemand | None) -> bool:
         """Close a run with its figures, and keep what was learnt from it, both or none.
 
-        On the condition that the run is open, and that the demand has as many runs as ``known``
-        (0: there is none yet), for which ``learnt`` is kept; None leaves it alone. False where one
-        of both stands otherwise by now: nothing is written then. Its parts are removed.
+        On the condition that the run is open, with this end, and that the demand has as many runs
+        as ``known`` (0: there is none yet), for which ``learnt`` is kept; None leaves it alone.
+        False where one of both stands otherwise by now: nothing is written then. Its parts are
+        removed.
         """
         ...
 

@@ -187,12 +187,18 @@ class JobStore(Protocol):
         ...
 
     def look(
-        self, job: Job, now: datetime, trouble: str | None = None, again_at: datetime | None = None
+        self,
+        job: Job,
+        now: datetime,
+        trouble: str | None = None,
+        again_at: datetime | None = None,
+        left: int | None = None,
     ) -> None:
         """It was looked at now, and this is why it does not go on.
 
-        It is due again at ``again_at``, or at once, behind all others. No effect on what has ended,
-        and on what somebody has begun to cancel since ``job`` was read.
+        It is due again at ``again_at``, or at once, behind all others. ``left`` of its tasks were
+        open, None where nobody asked. No effect on what has ended, and on what somebody has begun
+        to cancel since ``job`` was read.
         """
         ...
 
@@ -200,6 +206,7 @@ class JobStore(Protocol):
         """It has ended, with so many tasks each way; MongoDB removes it ``JOB_LIFE`` later.
 
         On the condition that it is in the state that ``job`` says, and has no batch open: its tasks
-        may not all be stored. False where that is not so, as where somebody has ended it already.
+        may not all be stored; and that its dead letters were not retried since: its ledger was read
+        before. False where that is not so, as where somebody has ended it already.
         """
         ...

@@ -10,6 +10,13 @@ from crawlfleet.model.job import Job, JobState
 class JobReopening(Protocol):
     """The same jobs as JobStore's."""
 
+    def begin_retry(self, tenant: str, biz: str, name: str) -> Job | None:
+        """Its dead letters are about to be worked on again: who read its ledger ends it no more.
+
+        Returns the job as it stands then, None if none; unchanged where it is not ``RETRIABLE``.
+        """
+        ...
+
     def reopen(self, tenant: str, biz: str, name: str, now: datetime) -> Job | None:
         """Have a job that is done run again, as if it had not ended.
 

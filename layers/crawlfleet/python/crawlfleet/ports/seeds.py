@@ -102,7 +102,11 @@ class SeedStore(Protocol):
     def open_of_job(self, lane: Lane, biz: Biz, job: str, limit: int) -> list[Seed]:
         """Seeds of a job that are ready, now or later, or handed out; in no order.
 
-        It reads what is open of the lane, and is given up after some seconds.
+        It reads no others, or, of a lane that had many before there were jobs, some thousands of
+        what is open; where there is more it is given up at once.
+
+        Raises:
+            StoreError: it is not known.
         """
         ...
 

@@ -1,6 +1,7 @@
 """The ports of cancelling jobs, which the router, the scheduler and every worker have."""
 
 from crawlfleet.adapters.mongo.demands import MongoDemands
+from crawlfleet.adapters.mongo.job_reopening import MongoJobStates
 from crawlfleet.adapters.mongo.jobs import MongoJobs
 from crawlfleet.adapters.redis_queue.cancellations import RedisCancellations
 from crawlfleet.flows.cancelling import CancellingPorts
@@ -15,6 +16,10 @@ def cancelling_ports(parts: Parts) -> CancellingPorts:
         store=parts.store,
         ledgers=parts.ledgers,
         cancellations=RedisCancellations(parts.redis),
-        learning=LearningPorts(demands=MongoDemands(parts.nodes), warn=parts.warn),
+        learning=LearningPorts(
+            demands=MongoDemands(parts.nodes),
+            states=MongoJobStates(parts.nodes),
+            warn=parts.warn,
+        ),
         warn=parts.warn,
     )

@@ -101,11 +101,18 @@ class RouterJobs:
 
     def cancel_job(self, tenant: str, biz: str, name: str) -> "Seen":
         """flows.cancelling."""
+        from crawlfleet.errors import UnknownBizError
         from crawlfleet.flows.cancelling import cancel_job
+        from crawlfleet.flows.jobs import Seen
+        from crawlfleet.model.ledger import Ledger
 
         tree = self._parts.config.current()
-        cancel_job(self._cancelling, tree, (tenant, biz, name), f"api:{tenant}", now)
-        return self.get_job(tenant, biz, name)
+        job = cancel_job(self._cancelling, tree, (tenant, biz, name), f"api:{tenant}", now)
+        try:
+            return self.get_job(tenant, biz, name)
+        except UnknownBizError:
+            # It was removed, and its ledger with it: the job says so itself.
+            return Seen(job, Ledger())
 
     def retry_job(self, tenant: str, biz: str, name: str, *, current_rule: bool) -> "Retried":
         """flows.jobs."""

@@ -1,7 +1,9 @@
 """The ports of jobs that go on, which every worker and the scheduler have."""
 
 from crawlfleet.adapters.mongo.demands import MongoDemands
+from crawlfleet.adapters.mongo.job_reopening import MongoJobStates
 from crawlfleet.adapters.mongo.jobs import MongoJobs
+from crawlfleet.adapters.mongo.lost_jobs import MongoLostJobs
 from crawlfleet.flows.advancing import AdvancingPorts
 from crawlfleet.flows.ending import EndingPorts
 from crawlfleet.flows.expanding import ExpandingPorts
@@ -20,7 +22,9 @@ def advancing_ports(
     """
     jobs = MongoJobs(parts.nodes)
     warn = submission.warn
-    learning = LearningPorts(demands=MongoDemands(parts.nodes), warn=warn)
+    learning = LearningPorts(
+        demands=MongoDemands(parts.nodes), states=MongoJobStates(parts.nodes), warn=warn
+    )
     return AdvancingPorts(
         expanding=ExpandingPorts(jobs=jobs, ledgers=parts.ledgers, submission=submission),
         ending=EndingPorts(
@@ -31,6 +35,7 @@ def advancing_ports(
             learning=learning,
             warn=warn,
         ),
+        lost=MongoLostJobs(parts.nodes),
         watch=watch,
         warn=warn,
     )

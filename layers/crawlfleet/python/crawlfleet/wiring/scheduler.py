@@ -10,6 +10,7 @@ import msgspec
 
 from crawlfleet.adapters.emf import EmfMetrics
 from crawlfleet.adapters.mongo.demands import MongoDemands
+from crawlfleet.adapters.mongo.job_reopening import MongoJobStates
 from crawlfleet.adapters.mongo.jobs import MongoJobs
 from crawlfleet.adapters.mongo.schedules import MongoSchedules
 from crawlfleet.adapters.mongo.spiders import MongoSpiders
@@ -99,7 +100,9 @@ class Scheduler:
         self._recovery = replace(recovery_ports(parts), warn=warn)
         self._cancelling = replace(cancelling_ports(parts), warn=warn)
         self._hosts = RedisHosts(parts.redis)
-        self._learning = LearningPorts(demands=MongoDemands(parts.nodes), warn=warn)
+        self._learning = LearningPorts(
+            demands=MongoDemands(parts.nodes), states=MongoJobStates(parts.nodes), warn=warn
+        )
         self._strays = StrayPorts(
             bizs=RedisBizs(parts.redis),
             data=self._data,

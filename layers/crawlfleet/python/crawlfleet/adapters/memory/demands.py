@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from crawlfleet.model.run import RUN_LIFE, RunFigures, RunPart, RunRecord
 from crawlfleet.model.usage import JobDemand
-from crawlfleet.policy.runs import together
+from crawlfleet.policy.runs import together, was_closed
 
 _Key: TypeAlias = tuple[str, str, str]
 
@@ -39,8 +39,26 @@ class MemoryDemands:
 
     def end_run(self, run: RunRecord) -> None:
         """See ports.DemandStore.end_run."""
+        key = run.tenant, run.biz, run.job
         with self._lock:
-            self._runs.setdefault((run.tenant, run.biz, run.job), run)
+            standing = self._runs.get(key)
+            if standing is None:
+                self._runs[key] = run
+            elif not standing.closed or standing.retries < run.retries:
+                kept = {"figures": standing.figures, "learnt_at": standing.learnt_at}
+                self._runs[key] = replace(run, **kept, closed=False)
+
+    def forget_end(self, run: RunRecord) -> None:
+        """See ports.DemandStore.forget_end."""
+        key = run.tenant, run.biz, run.job
+        with self._lock:
+            standing = self._runs.get(key)
+            if standing is None or standing.closed or standing.ended_at != run.ended_at:
+                return
+            if was_closed(run):
+                self._runs[key] = replace(standing, closed=True, retries=run.retries - 1)
+            else:
+                del self._runs[key]
 
     def tenants_to_learn(self, before: datetime) -> list[str]:
         """See ports.DemandStore.tenants_to_learn."""
@@ -59,7 +77,7 @@ class MemoryDemands:
         of_spider = known.tenant, known.biz, known.spider
         with self._lock:
             standing, demand = self._runs.get(key), self._demands.get(of_spider)
-            if standing is None or standing.closed:
+            if standing is None or standing.closed or standing.ended_at != run.ended_at:
                 return False
             if learnt is not None:
                 if (0 if demand is None else demand.runs) != known.runs:

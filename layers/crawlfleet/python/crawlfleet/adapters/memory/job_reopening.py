@@ -6,7 +6,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from crawlfleet.adapters.memory.jobs import MemoryJobs
-from crawlfleet.model.job import Job, JobState
+from crawlfleet.model.job import RETRIABLE, Job, JobState
 from crawlfleet.model.times import from_ms, to_ms
 
 
@@ -16,6 +16,16 @@ class MemoryJobReopening:
     def __init__(self, jobs: MemoryJobs) -> None:
         self._jobs = jobs
 
+    def begin_retry(self, tenant: str, biz: str, name: str) -> Job | None:
+        """See ports.JobReopening.begin_retry."""
+        kept = self._jobs
+        with kept._lock:  # noqa: SLF001  two doors of one room
+            found = kept._jobs.get((tenant, biz, name))  # noqa: SLF001
+            if found is not None and found.state in RETRIABLE:
+                found = replace(found, retries=found.retries + 1)
+                kept._jobs[found.key] = found  # noqa: SLF001
+            return found
+
     def reopen(self, tenant: str, biz: str, name: str, now: datetime) -> Job | None:
         """See ports.JobReopening.reopen."""
         kept = self._jobs
@@ -24,7 +34,12 @@ class MemoryJobReopening:
             if found is not None and found.state is JobState.DONE:
                 due_at = from_ms(to_ms(now))
                 found = replace(
-                    found, state=JobState.RUNNING, counts={}, ended_at=None, due_at=due_at
+                    found,
+                    state=JobState.RUNNING,
+                    counts={},
+                    ended_at=None,
+                    due_at=due_at,
+                    left=None,
                 )
                 kept._jobs[found.key] = found  # noqa: SLF001
             return found

@@ -246,7 +246,12 @@ class MemoryJobs:
             return found
 
     def look(
-        self, job: Job, now: datetime, trouble: str | None = None, again_at: datetime | None = None
+        self,
+        job: Job,
+        now: datetime,
+        trouble: str | None = None,
+        again_at: datetime | None = None,
+        left: int | None = None,
     ) -> None:
         """See ports.JobStore.look."""
         with self._lock:
@@ -256,6 +261,7 @@ class MemoryJobs:
                     found,
                     looked_at=_ms(now),
                     due_at=_ms(again_at or now),
+                    left=left,
                     **_told(found, trouble),
                 )
 
@@ -268,6 +274,7 @@ class MemoryJobs:
                 or found.state in ENDED
                 or found.state is not job.state
                 or found.batch is not None
+                or found.retries != job.retries
             ):
                 return False
             self._jobs[job.key] = replace(

@@ -12,7 +12,7 @@ other, so each takes a slot by chance, and another one when it is done again.
 
 import random
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
 from typing import Final, TypeAlias
@@ -125,15 +125,25 @@ def slots_of(first: Document) -> Document:
 
 
 def forget_jobs(
-    client: MongoClient[Document], counts: Collection[Document], before: datetime
+    client: MongoClient[Document],
+    counts: Collection[Document],
+    before: datetime,
+    still_open: Callable[[set[str]], set[str]],
 ) -> None:
     """Remove the counters of jobs that were last counted before then: all of a job's, or none.
+
+    Those that are ``still_open`` keep them: without, their ledger would be below 0 when their tasks
+    end. They are old no more, so that others are looked at.
 
     A job's slots are not counted in at the same time. If each went when it is old itself, what is
     left of the job would not balance.
     """
     old = counts.find({"at": {"$lt": before}}, projection=["_id"], hint=BY_TIME).limit(_OLD_SLOTS)
-    for job in {slot["_id"]["j"] for slot in old}:
+    jobs = {slot["_id"]["j"] for slot in old}
+    kept = still_open(jobs) if jobs else jobs
+    for job in kept:
+        counts.update_many(slots_of({"k": "job", "j": job}), {"$max": {"at": before}}, hint=BY_ID)
+    for job in jobs - kept:
         in_transaction(client, partial(_forget_job, counts, job, before))
 
 

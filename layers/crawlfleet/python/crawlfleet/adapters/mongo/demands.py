@@ -5,6 +5,7 @@ part of a job, until its run is closed. A run is closed, and the demand changed,
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Final
 
@@ -18,6 +19,7 @@ from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
 from crawlfleet.adapters.mongo.transactions import MetAnotherError, in_transaction
 from crawlfleet.model.run import RUN_LIFE, RunFigures, RunPart, RunRecord
 from crawlfleet.model.usage import JobDemand
+from crawlfleet.policy.runs import was_closed
 
 _SUMS: Final = (
     "seconds",
@@ -84,12 +86,29 @@ class MongoDemands:
 
     def end_run(self, run: RunRecord) -> None:
         """See ports.DemandStore.end_run."""
+        end = _document(run)
+        first = {name: end.pop(name) for name in ("figures", "learnt_at")}
+        match = {
+            "_id": _key(run.tenant, run.biz, run.job),
+            "$or": [{"closed": False}, {"retries": {"$lt": run.retries}}],
+        }
+        change = {"$set": {**end, "closed": False}, "$setOnInsert": first}
+        with border(), suppress(DuplicateKeyError):  # it is closed, and was not retried since
+            self._at("runs").update_one(match, change, upsert=True)
+
+    def forget_end(self, run: RunRecord) -> None:
+        """See ports.DemandStore.forget_end."""
+        match = {
+            "_id": _key(run.tenant, run.biz, run.job),
+            "closed": False,
+            "ended_at": run.ended_at,
+        }
         with border():
-            self._at("runs").update_one(
-                {"_id": _key(run.tenant, run.biz, run.job)},
-                {"$setOnInsert": _document(run)},
-                upsert=True,
-            )
+            if was_closed(run):
+                change = {"$set": {"closed": True, "retries": run.retries - 1}}
+                self._at("runs").update_one(match, change)
+            else:
+                self._at("runs").delete_one(match)
 
     def tenants_to_learn(self, before: datetime) -> list[str]:
         """See ports.DemandStore.tenants_to_learn."""
@@ -122,7 +141,9 @@ class MongoDemands:
 
         def write(session: ClientSession) -> bool:
             closed = runs.update_one(
-                {"_id": key, "closed": False}, {"$set": document}, session=session
+                {"_id": key, "closed": False, "ended_at": run.ended_at},
+                {"$set": document},
+                session=session,
             )
             if not closed.matched_count:
                 session.abort_transaction()

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from crawlfleet.adapters.mongo.connection import MongoNodes, border
 from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.model.job import Job, JobState
+from crawlfleet.model.job import RETRIABLE, Job, JobState
 
 
 class MongoJobReopening:
@@ -14,6 +14,16 @@ class MongoJobReopening:
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes
         self._jobs = MongoJobs(nodes)
+
+    def begin_retry(self, tenant: str, biz: str, name: str) -> Job | None:
+        """See ports.JobReopening.begin_retry."""
+        match = {
+            "_id": f"{tenant}/{biz}/{name}",
+            "state": {"$in": [state.value for state in RETRIABLE]},
+        }
+        with border():
+            self._nodes.control("jobs").update_one(match, {"$inc": {"retries": 1}})
+        return self._jobs.get(tenant, biz, name)
 
     def reopen(self, tenant: str, biz: str, name: str, now: datetime) -> Job | None:
         """See ports.JobReopening.reopen: without the time of its end nothing removes it either."""
@@ -26,7 +36,7 @@ class MongoJobReopening:
                 "due_at": now,
                 "counts": {},
             },
-            "$unset": {"ended_at": ""},
+            "$unset": {"ended_at": "", "left": ""},
         }
         with border():
             self._nodes.control("jobs").update_one(match, change)

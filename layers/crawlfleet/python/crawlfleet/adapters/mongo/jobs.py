@@ -37,7 +37,6 @@ from crawlfleet.adapters.mongo.job_documents import (
     plain,
 )
 from crawlfleet.adapters.mongo.job_placing import UNPLACED, JobPlacing
-from crawlfleet.adapters.turns import shares
 from crawlfleet.model.job import (
     ENDED,
     LONGEST_REFUSAL,
@@ -47,6 +46,7 @@ from crawlfleet.model.job import (
     TaskBatch,
 )
 from crawlfleet.model.ledger import JOB_LIFE
+from crawlfleet.policy.job_turns import shares
 
 log = logging.getLogger(__name__)
 
@@ -352,10 +352,15 @@ class MongoJobs(JobPlacing):
         return self.get(tenant, biz, name)
 
     def look(
-        self, job: Job, now: datetime, trouble: str | None = None, again_at: datetime | None = None
+        self,
+        job: Job,
+        now: datetime,
+        trouble: str | None = None,
+        again_at: datetime | None = None,
+        left: int | None = None,
     ) -> None:
         """See ports.JobStore.look."""
-        seen: Document = {"looked_at": now, "due_at": again_at or now}
+        seen: Document = {"looked_at": now, "due_at": again_at or now, "left": left}
         cancelling = JobState.CANCELLING.value
         state = cancelling if job.state is JobState.CANCELLING else {"$ne": cancelling}
         match = {"_id": "/".join(job.key), "open": True, "state": state}
@@ -369,6 +374,7 @@ class MongoJobs(JobPlacing):
             "open": True,
             "state": job.state.value,
             "batch": {"$exists": False},
+            "retries": job.retries,
         }
         change = {
             "$set": {

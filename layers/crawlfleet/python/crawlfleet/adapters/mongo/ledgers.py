@@ -9,6 +9,7 @@ collections in one snapshot. See :mod:`crawlfleet.adapters.mongo.counting` for w
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
@@ -34,6 +35,7 @@ from crawlfleet.adapters.mongo.shards import (
     job_life,
 )
 from crawlfleet.adapters.mongo.transactions import TRANSACTION_SECONDS, in_transaction
+from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.ledger import Correction, Ledger
@@ -130,7 +132,7 @@ class MongoLedgers:
         with border(AUDIT_SECONDS):
             counts = self._shards.counts(lane, biz, shard, made_sure=True)
             client = self._nodes.client(shard.node)
-            forget_jobs(client, counts, now - job_life(biz))
+            forget_jobs(client, counts, now - job_life(biz), partial(self._still_open, lane))
             swept = counts.find_one({"_id": SWEPT})
             last = swept["last"] if swept else None
             # What expired right after the last sweep can be gone as soon as the grace has passed.
@@ -162,6 +164,17 @@ class MongoLedgers:
         why = _sentence(shard, last, now, biz_gap, job_gaps)
         [(term, count)] = terms.items()
         return Correction(lane=lane, term=term, count=count, why=why)
+
+    def _still_open(self, lane: Lane, names: set[str]) -> set[str]:
+        """Those of these jobs that have not ended, all where nobody knows."""
+        keys = [f"{lane.tenant}/{lane.biz}/{name}" for name in names]
+        match = {"_id": {"$in": keys}, "open": True}
+        try:
+            with border(GLANCE_SECONDS):
+                found = self._nodes.control("jobs").find(match, projection=["name"], hint=BY_ID)
+                return {one["name"] for one in found}
+        except StoreUnavailableError:
+            return names
 
 
 class _Book:

@@ -22,8 +22,8 @@ from crawlfleet.adapters.mongo.schedule_documents import (
     progress_document,
     schedule_of,
 )
-from crawlfleet.adapters.turns import shares
 from crawlfleet.model.schedule import KEPT_VERSIONS, LOOKS_APART, Schedule
+from crawlfleet.policy.job_turns import shares
 
 #: The index by which tenants have their turns.
 _TURNS: Final = "due_in_turns"

@@ -25,6 +25,7 @@ from pymongo.errors import BulkWriteError, OperationFailure
 
 from crawlfleet.adapters.mongo.connection import Document
 from crawlfleet.adapters.mongo.documents import read_id
+from crawlfleet.errors import StoreError
 from crawlfleet.model.seed import Offer, Seed, SeedState
 from crawlfleet.policy.seedkey import KEY_BYTES
 
@@ -35,6 +36,7 @@ HANDED: Final = int(SeedState.HANDED)
 BY_ID: Final = "_id_"
 BY_DUE: Final = "due"
 BY_STATE: Final = "by_state"
+BY_JOB: Final = "by_job"
 
 _TTL: Final = "ttl"
 _INDEXES: Final = [
@@ -46,6 +48,16 @@ _INDEXES: Final = [
     ),
     IndexModel([("state", ASCENDING), ("_id", ASCENDING)], name=BY_STATE),
 ]
+#: The same by job. Where there are many seeds already it is not built in passing.
+_OF_JOB: Final = IndexModel(
+    [("job", ASCENDING), ("state", ASCENDING)],
+    name=BY_JOB,
+    partialFilterExpression={"state": {"$lte": HANDED}, "job": {"$exists": True}},
+)
+_MOST_TO_INDEX: Final = 100_000
+#: Without it so many open seeds are looked through, and no more.
+MOST_LOOKED_THROUGH: Final = 10_000
+_BAD_VALUE: Final = 2
 _DUPLICATE_KEY: Final = 11000
 _INDEX_OPTIONS_CONFLICT: Final = 85
 
@@ -56,6 +68,8 @@ _decoder = msgspec.msgpack.Decoder(Offer)
 def make_sure(seeds: Collection[Document], life_seconds: int) -> None:
     """Have the indexes, and the life that ended seeds are to have now."""
     seeds.create_indexes(_INDEXES)
+    if seeds.estimated_document_count() <= _MOST_TO_INDEX:
+        seeds.create_indexes([_OF_JOB])
     ttl = IndexModel([("archived_at", ASCENDING)], name=_TTL, expireAfterSeconds=life_seconds)
     try:
         seeds.create_indexes([ttl])
@@ -108,6 +122,25 @@ def waiting_by_segment(seeds: Collection[Document], now: datetime) -> Iterator[t
         hint=BY_DUE,
     )
     return ((each["_id"], each["count"]) for each in found)
+
+
+def find_open(seeds: Collection[Document], job: str, limit: int) -> list[Document]:
+    """Open seeds of a job.
+
+    Raises:
+        StoreError: there is no index by job, and too many open seeds to look through.
+    """
+    match: Document = {"state": {"$lte": HANDED}, "job": job}
+    try:
+        return list(seeds.find(match, hint=BY_JOB).limit(limit))
+    except OperationFailure as error:
+        if error.code != _BAD_VALUE:  # as it calls the hint of an index that is not there
+            raise
+    is_open: Document = {"state": {"$lte": HANDED}}
+    if count_keys(seeds, is_open, BY_DUE, MOST_LOOKED_THROUGH + 1) > MOST_LOOKED_THROUGH:
+        message = f"{seeds.name} has no index {BY_JOB}, and too many open seeds to look through"
+        raise StoreError(message)
+    return list(seeds.find(match, hint=BY_DUE).limit(limit))
 
 
 def count_keys(

@@ -20,6 +20,7 @@ from crawlfleet.adapters.mongo.seed_documents import (
     READY,
     count_keys,
     document_of,
+    find_open,
     ids_of,
     insert_new,
     key_of,
@@ -239,12 +240,10 @@ class MongoSeeds:
 
     def open_of_job(self, lane: Lane, biz: Biz, job: str, limit: int) -> list[Seed]:
         """See ports.SeedStore.open_of_job."""
-        match = {"state": {"$lte": HANDED}, "job": job}
         found: list[Document] = []
         for place in homes(biz):
             with border(GLANCE_SECONDS):
-                seeds = self._seeds(lane, biz, place)
-                found += seeds.find(match, hint=BY_DUE).limit(limit)
+                found += find_open(self._seeds(lane, biz, place), job, limit)
         return [seed_of(document) for document in found[:limit]]
 
     def of_keys(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> list[Seed]:

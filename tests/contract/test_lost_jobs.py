@@ -1,0 +1,63 @@
+"""ports.LostJobs over memory and a real MongoDB."""
+
+from datetime import timedelta
+
+import pytest
+
+from crawlfleet.adapters.memory.jobs import MemoryJobs
+from crawlfleet.adapters.memory.lost_jobs import MemoryLostJobs
+from crawlfleet.adapters.mongo.jobs import MongoJobs
+from crawlfleet.adapters.mongo.lost_jobs import MongoLostJobs
+from crawlfleet.model.job import JobState
+from tests.contract.job_cases import a_batch, a_job
+from tests.contract.store_cases import NOW, nodes_at
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(params=["memory", "mongo"])
+def both(request):
+    if request.param == "memory":
+        jobs = MemoryJobs()
+        yield jobs, MemoryLostJobs(jobs)
+        return
+    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
+        yield MongoJobs(nodes), MongoLostJobs(nodes)
+
+
+def test_open_jobs_end_as_cancelled_once_their_biz_is_lost_for_long(both, tenant):
+    jobs, lost = both
+    made = jobs.create(a_job(tenant, "made"))
+    assert jobs.open_batch(made, a_batch(0, 1)).batch is not None
+    jobs.create(a_job(tenant, "runs", state=JobState.RUNNING))
+    over = jobs.create(a_job(tenant, "over", state=JobState.RUNNING))
+    jobs.end(over, JobState.DONE, {"done": 1}, NOW)
+    jobs.create(a_job(f"{tenant}b", "theirs"))
+
+    assert (tenant, "docs") in lost.bizs()
+    assert lost.lose(tenant, "docs", NOW, NOW - HOUR, 9) == 0
+    assert lost.lose(tenant, "docs", NOW + HOUR, NOW, 9) == 0
+    assert lost.lose(tenant, "docs", NOW + 2 * HOUR, NOW + HOUR, 1) == 1
+    assert lost.lose(tenant, "docs", NOW + 2 * HOUR, NOW + HOUR, 9) == 1
+
+    for name in ("made", "runs"):
+        job = jobs.get(tenant, "docs", name)
+        assert (job.state, job.ended_at) == (JobState.CANCELLED, NOW + 2 * HOUR)
+        assert (job.counts, job.batch, job.due_at) == ({"refused": 0}, None, None)
+    assert jobs.get(tenant, "docs", "over").counts == {"done": 1}
+    assert jobs.get(f"{tenant}b", "docs", "theirs").state is JobState.EXPANDING
+    assert jobs.count_open(tenant, "docs") == 0
+    assert (tenant, "docs") not in lost.bizs()
+    mine = [job for job in (*jobs.expandable(999), *jobs.watched(999)) if job.tenant == tenant]
+    assert mine == []
+
+
+def test_a_biz_that_is_there_again_begins_anew(both, tenant):
+    jobs, lost = both
+    jobs.create(a_job(tenant, "made"))
+    lost.lose(tenant, "docs", NOW, NOW - HOUR, 9)
+
+    lost.find(tenant, "docs")
+
+    assert lost.lose(tenant, "docs", NOW + HOUR, NOW + HOUR, 9) == 0
+    assert jobs.get(tenant, "docs", "made").state is JobState.EXPANDING
