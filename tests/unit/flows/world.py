@@ -18,6 +18,7 @@ from crawlfleet.adapters.memory.journal import MemoryJournal
 from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
 from crawlfleet.adapters.memory.ledgers import MemoryLedgers
 from crawlfleet.adapters.memory.overview import MemoryOverview
+from crawlfleet.adapters.memory.pools import MemoryPoolBook
 from crawlfleet.adapters.memory.queue import MemoryQueue
 from crawlfleet.adapters.memory.readings import MemoryReadings
 from crawlfleet.adapters.memory.robots import MemoryRobotsCache
@@ -210,6 +211,7 @@ class World:
         self.book = MemoryLeaseBook(self.queue)
         self.disowning = MemoryDisowning(self.store.state)
         self.journal = MemoryJournal()
+        self.pools = MemoryPoolBook()
         self.keys = MemorySubmissionKeys()
         self.intake = MemoryIntake(self.queue)
         self.hosts = MemoryHosts(clock=self.clock)
@@ -289,6 +291,7 @@ class World:
             "book": self.book,
             "watch": self.watch,
             "journal": self.journal,
+            "pools": self.pools,
             "warn": self.warn,
         }
         return RecoveryPorts(**(ports | changes))  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from crawlfleet.flows.configuration import biz_of
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.job import Job, JobOrder, JobState
 from crawlfleet.model.plan import DEFAULT_PRIORITY, KeptSpider, LinkNeeds
+from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.start import Start
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.job_names import job_name
@@ -46,6 +47,10 @@ def start_job(ports: StartingPorts, tree: Tree, order: JobOrder, now: datetime) 
     start, unbound = bind(start, order.values)
     problems += unbound
     problems += [] if problems else refused(biz, rule, start)
+    pool = _pool(order, kept)
+    if pool is not None and pool not in tree.further_pools:
+        known = ", ".join((MAIN_POOL, *tree.further_pools)[:10])
+        problems.append(Problem("pool", f"there is no pool {pool[:64]!r}; there is: {known}"))
     if problems:
         raise InvalidRequestError(dict.fromkeys(problems))
     reader = biz.reader(rule)
@@ -86,6 +91,12 @@ def _what(order: JobOrder, kept: KeptSpider | None, biz: Biz) -> tuple[str, Star
     return rule or "", start, problems or problems_with(start)
 
 
+def _pool(order: JobOrder, kept: KeptSpider | None) -> str | None:
+    """The pool whose workers alone do its tasks; None for the usual one, however that is said."""
+    pool = order.pool or (None if kept is None else kept.plan.pool)
+    return None if pool == MAIN_POOL else pool
+
+
 def _job(
     order: JobOrder,
     kept: KeptSpider | None,
@@ -114,5 +125,5 @@ def _job(
         values=order.values,
         priority=usual if order.priority is None else order.priority,
         link=LinkNeeds() if plan is None else plan.link,
-        pool=None if plan is None else plan.pool,
+        pool=_pool(order, kept),
     )

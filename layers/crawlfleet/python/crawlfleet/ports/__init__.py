@@ -15,6 +15,7 @@ from crawlfleet.ports.hosts import Hosts, RobotsCache, RobotsCopy
 from crawlfleet.ports.ids import IdSource, WorkerNumbers
 from crawlfleet.ports.incidents import IncidentBook, Notifier
 from crawlfleet.ports.jobs import JobStore, SpiderStore
+from crawlfleet.ports.pools import PoolBook
 from crawlfleet.ports.probing import ProbeBook, Prober
 from crawlfleet.ports.queue import (
     Intake,
@@ -69,6 +70,7 @@ __all__ = [
     "Outlook",
     "Overview",
     "Passage",
+    "PoolBook",
     "ProbeBook",
     "Prober",
     "QueueFilling",

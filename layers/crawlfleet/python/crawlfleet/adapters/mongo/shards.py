@@ -25,6 +25,7 @@ BY_STORING: Final = "by_storing"
 BY_JOB: Final = "by_job"
 BY_COUNTING: Final = "uncounted"
 BY_PRIORITY: Final = "by_priority"
+BY_POOL: Final = "by_pool"
 BY_REQUEST: Final = "by_request"
 
 BY_TIME: Final = "ttl"
@@ -63,7 +64,14 @@ _PRIORITIES: Final = IndexModel(
     name=BY_PRIORITY,
     partialFilterExpression={"priority": {"$exists": True}},
 )
-#: How long building that may take, and after what it is tried again where it has not succeeded.
+#: Only requests that are bound for a pool have ``pool``. Built where something is known to be.
+_POOLS: Final = IndexModel(
+    [("pool", ASCENDING), ("flag", ASCENDING), ("ts", ASCENDING), ("_id", ASCENDING)],
+    name=BY_POOL,
+    partialFilterExpression={"pool": {"$exists": True}},
+)
+#: How long building one of these may take, and after what it is tried again where it has not
+#: succeeded.
 _BUILD_SECONDS: Final = 90.0
 _AGAIN_SECONDS: Final = 3_600.0
 _RECORD_INDEXES: Final = [IndexModel([("at", ASCENDING), ("_id", ASCENDING)], name=BY_STORING)]
@@ -87,7 +95,7 @@ class Shards:
         self._nodes = nodes
         self._sure: set[tuple[str, str, Shard, str]] = set()
         self._lives: dict[tuple[str, str, Shard], _Lives] = {}
-        self._indexed: dict[tuple[str, str, Shard], float] = {}
+        self._indexed: dict[tuple[str, str, Shard, str], float] = {}
 
     def client(self, shard: Shard) -> MongoClient[Document]:
         """The client of the shard's node, for transactions."""
@@ -150,12 +158,23 @@ class Shards:
         Those who read do without until it is there (adapters.mongo.missing). What takes too long is
         left for an hour; whoever has such a collection builds it by hand.
         """
-        key = (lane.tenant, lane.biz, shard)
+        self._build(lane, biz, shard, _PRIORITIES)
+
+    def index_pools(self, lane: Lane, biz: Biz, shard: Shard) -> None:
+        """Build what finds requests by pool, as :meth:`index_priorities`.
+
+        For recovery where there are pools, and for the first task that is bound for one: tasks are
+        made of jobs, and nobody waits for them.
+        """
+        self._build(lane, biz, shard, _POOLS)
+
+    def _build(self, lane: Lane, biz: Biz, shard: Shard, index: IndexModel) -> None:
+        key = (lane.tenant, lane.biz, shard, index.document["name"])
         if self._indexed.get(key, -inf) > time.monotonic():
             return
         self._indexed[key] = time.monotonic() + _AGAIN_SECONDS
         with border(_BUILD_SECONDS):
-            self.requests(lane, biz, shard).create_indexes([_PRIORITIES])
+            self.requests(lane, biz, shard).create_indexes([index])
         self._indexed[key] = inf
 
     def _collection(self, lane: Lane, biz: Biz, shard: Shard, part: str) -> Collection[Document]:
