@@ -15,9 +15,8 @@ from math import ceil, inf, log2
 from random import Random
 from typing import Final, Protocol
 
-from crawlfleet.model.priority import Ageing
-
 from benchmarks.bench import Bench, BenchError, Found
+from crawlfleet.model.priority import Ageing
 from crawlfleet.policy.ageing import (
     LEVELS,
     kept,

@@ -18,7 +18,7 @@ class Asked:
         self.answer = Pressure(backlog=0)
         self.times = 0
 
-    def admit(self, lane, count, limits, memory_ratio, now) -> Pressure:
+    def admit(self, lane, count, limits, memory_ratio, now, beside=()) -> Pressure:
         self.times += 1
         return self.answer
 

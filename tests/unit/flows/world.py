@@ -21,6 +21,7 @@ from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
 from crawlfleet.adapters.memory.ledgers import MemoryLedgers
 from crawlfleet.adapters.memory.lost_jobs import MemoryLostJobs
 from crawlfleet.adapters.memory.overview import MemoryOverview
+from crawlfleet.adapters.memory.pools import MemoryPoolBook
 from crawlfleet.adapters.memory.probes import MemoryProber, MemoryProbes
 from crawlfleet.adapters.memory.queue import MemoryQueue
 from crawlfleet.adapters.memory.readings import MemoryReadings
@@ -218,6 +219,7 @@ class World:
         self.book = MemoryLeaseBook(self.queue)
         self.disowning = MemoryDisowning(self.store.state)
         self.journal = MemoryJournal()
+        self.pools = MemoryPoolBook()
         self.keys = MemorySubmissionKeys()
         self.intake = MemoryIntake(self.queue)
         self.hosts = MemoryHosts(clock=self.clock)
@@ -300,6 +302,7 @@ class World:
             "book": self.book,
             "watch": self.watch,
             "journal": self.journal,
+            "pools": self.pools,
             "warn": self.warn,
         }
         return RecoveryPorts(**(ports | changes))  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ Redis said a moment ago, and what this process has sent there since, decide as w
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -41,11 +41,17 @@ class RememberedIntake:
         self._answers: dict[Lane, _Answer] = {}
 
     def admit(
-        self, lane: Lane, count: int, limits: IntakeLimits, memory_ratio: float, now: datetime
+        self,
+        lane: Lane,
+        count: int,
+        limits: IntakeLimits,
+        memory_ratio: float,
+        now: datetime,
+        beside: Sequence[Lane] = (),
     ) -> Pressure:
         """See ports.Intake.admit."""
         if limits.per_second is not None:
-            return self._intake.admit(lane, count, limits, memory_ratio, now)
+            return self._intake.admit(lane, count, limits, memory_ratio, now, beside)
         moment = self._steady()
         known = self._answers.get(lane)
         if (
@@ -57,7 +63,7 @@ class RememberedIntake:
             known.backlog += count
             return Pressure(backlog=known.backlog)
         self._answers.pop(lane, None)
-        pressure = self._intake.admit(lane, count, limits, memory_ratio, now)
+        pressure = self._intake.admit(lane, count, limits, memory_ratio, now, beside)
         if pressure.admitted:
             self._answers[lane] = _Answer(
                 pressure.backlog + count, memory_ratio, moment + GOOD_SECONDS

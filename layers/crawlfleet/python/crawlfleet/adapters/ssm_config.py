@@ -9,7 +9,7 @@ within one poll of the next call.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -56,6 +56,7 @@ class SsmConfig:
         poll_seconds: Time between two looks at the revision.
         clock: Epoch seconds. Not the monotonic clock: it may stand still in a frozen function.
         pause: Waits between two readings of a tree that is being written.
+        pools: The pools beside the usual one that are deployed.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class SsmConfig:
         poll_seconds: float = POLL_SECONDS,
         clock: Callable[[], float] = time.time,
         pause: Callable[[float], None] = time.sleep,
+        pools: Iterable[str] = (),
     ) -> None:
         self._client = client
         self._root = config_root(stage)
@@ -74,6 +76,7 @@ class SsmConfig:
         self._poll_seconds = poll_seconds
         self._clock = clock
         self._pause = pause
+        self._pools = frozenset(pools)
         self._lock = threading.Lock()
         self._tree: Tree | None = None
         self._refused: Refused | None = None
@@ -163,7 +166,7 @@ class SsmConfig:
         self._report(revision, problems)
         if verdict.tree is None:
             raise ConfigError(problems)
-        self._tree = verdict.tree
+        self._tree = msgspec.structs.replace(verdict.tree, pools=self._pools)
         self._revision = revision
 
     def _report(self, revision: str, problems: tuple[Problem, ...]) -> None:

@@ -51,6 +51,7 @@ def job() -> None:
     help="What goes into a place that the spider's start, or the pattern, leaves open.",
 )
 @click.option("--priority", type=click.IntRange(0, 10), help="From 0 to 10; usually 5.")
+@click.option("--pool", help="Whose workers alone do it. Default: its spider's, or the usual ones.")
 @click.option("--name", help="Under one name there is one job.")
 @click.option("--wait", "waits", is_flag=True, help="Wait until it has ended.")
 @click.option(
@@ -69,6 +70,7 @@ def start(
     ranges: Sequence[str],
     values: Sequence[str],
     priority: int | None,
+    pool: str | None,
     name: str | None,
     waits: bool,
     timeout: float,
@@ -88,7 +90,7 @@ def start(
         raise click.UsageError("--range is of a --pattern")
     if values:
         given["values"] = dict(_pair(value, "--value") for value in values)
-    found = fleet.start_job(biz, **given, priority=priority, name=name)
+    found = fleet.start_job(biz, **given, priority=priority, pool=pool, name=name)
     if waits:
         return _followed(fleet, biz, found.name, timeout, as_json)
     if as_json:

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from crawlfleet.edge.inputs import Url, read
 from crawlfleet.errors import InvalidRequestError, Problem
-from crawlfleet.model.document import RuleName
+from crawlfleet.model.document import RuleName, Slug
 from crawlfleet.model.job import JobOrder, JobState
 from crawlfleet.model.plan import Priority, SpiderName
 from crawlfleet.model.start import PlaceName, PlaceValue, Start
@@ -32,7 +32,8 @@ class JobInput(
     """A run of a kept ``spider``, the newest ``version`` unless it says which; or of a ``rule``.
 
     A rule comes with its pages: ``urls``, or a ``start`` whose pattern makes them. ``values`` fill
-    places that the start leaves open. Under one ``name`` there is one job.
+    places that the start leaves open. ``pool`` are the workers that alone do it, whatever its
+    spider says. Under one ``name`` there is one job.
     """
 
     spider: SpiderName | None = None
@@ -42,6 +43,7 @@ class JobInput(
     start: Start | None = None
     values: Annotated[dict[PlaceName, PlaceValue], Meta(max_length=16)] = {}
     priority: Priority | None = None
+    pool: Slug | None = None
     name: StartName | None = None
 
 
@@ -85,6 +87,7 @@ def order_in(body: bytes, tenant: str, biz: str) -> JobOrder:
         start=given.start if given.urls is None else Start(urls=given.urls),
         values=given.values,
         priority=given.priority,
+        pool=given.pool,
     )
 
 

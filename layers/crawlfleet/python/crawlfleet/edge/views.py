@@ -90,6 +90,7 @@ class RequestView(View, frozen=True, kw_only=True):
     timeline: list[EventView]
     job: str | None = None
     priority: int = DEFAULT_PRIORITY
+    pool: str | None = None
 
 
 class RequestsView(View, frozen=True, kw_only=True):
@@ -206,6 +207,7 @@ def request_view(tracked: Tracked, label: Callable[[int], str]) -> RequestView:
         timeline=[event_view(event) for event in tracked.timeline],
         job=request.job,
         priority=request.priority,
+        pool=request.pool,
     )
 
 

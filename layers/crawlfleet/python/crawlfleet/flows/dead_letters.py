@@ -6,6 +6,7 @@ any of it twice is doing it once.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -31,6 +32,7 @@ from crawlfleet.model.letter import LetterFilter, host_named
 from crawlfleet.model.request import Entry, State, Tracked
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy import cursor as cursors
+from crawlfleet.policy.pools import lane_of
 from crawlfleet.policy.retry import REASONS
 from crawlfleet.ports import (
     DeadLetters,
@@ -148,7 +150,7 @@ def replay_one(
     entries = ports.letters.replay(lane, biz, [found.request.id], versions, by, now)
     if not entries:  # somebody else was quicker
         _dead(ports, lane, biz, text_id, "replayed")
-    _serve(ports, lane, entries)
+    _serve(ports, lane, entries, [found])
     return ports.store.get(lane, biz, found.request.id) or found
 
 
@@ -207,7 +209,7 @@ def replay(
     versions = _present(ports, lane, biz, found) if current_rule else {}
     ids = [one.request.id for one in found]
     entries = ports.letters.replay(lane, biz, ids, versions, by, now) if ids else []
-    _serve(ports, lane, entries)
+    _serve(ports, lane, entries, found)
     return Changed(len(entries), skipped, resume)
 
 
@@ -293,13 +295,22 @@ def _present(
     return {name: reader.version for name, reader in readers.items()}
 
 
-def _serve(ports: DeadLetterPorts, lane: Lane, entries: list[Entry]) -> None:
-    """Put pending requests where they are served next, and see that somebody works."""
-    if not entries:
-        return
+def _serve(
+    ports: DeadLetterPorts, lane: Lane, entries: list[Entry], letters: Iterable[Tracked]
+) -> None:
+    """Put pending requests where they are served next, and see that somebody works.
+
+    Who does what is bound for a pool is started by the tick.
+    """
+    pools = {one.request.id: one.request.pool for one in letters}
+    by_pool: dict[str | None, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        by_pool[pools.get(entry.id)].append(entry)
     try:
-        ports.queue.requeue(lane, entries)
-        wake_if_idle(ports.workers, ports.waker, ports.warn)
+        for pool, part in by_pool.items():
+            ports.queue.requeue(lane_of(lane, pool), part)
+        if None in by_pool:
+            wake_if_idle(ports.workers, ports.waker, ports.warn)
     except StoreUnavailableError as error:
         ports.warn("replayed, to be queued by recovery", error)
 

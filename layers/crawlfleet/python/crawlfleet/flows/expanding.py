@@ -280,6 +280,7 @@ def _request(job: Job, batch: TaskBatch, index: int, an_id: RequestId) -> Reques
         body=Body(url=url_at(job.start, index), rule=job.rule, rule_version=job.rule_version),
         job=job.name,
         priority=job.priority,
+        pool=job.pool,
     )
 
 

@@ -21,6 +21,7 @@ from crawlfleet.model.request import FINAL_STATES, Event, State, Tracked
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.worker import Health, WorkerStatus
 from crawlfleet.policy import liveness
+from crawlfleet.policy.pools import lane_of
 from crawlfleet.ports import Journal, RequestQueue, RequestStore, Watch
 
 #: Changes of state that the stores keep of a request, beside its submission.
@@ -170,11 +171,19 @@ def _pending(case: _Case) -> Standing:
 
 def _who_lives(case: _Case, facts: dict[str, Fact], when: str = "within a minute") -> str:
     """Whether anybody is there to do it; nothing while nobody can be asked."""
-    workers = _workers(case)
+    workers, pool = _workers(case), case.tracked.request.pool
+    if pool is not None:
+        facts["pool"] = pool
     if workers is None:
-        return ""
-    alive = sum(worker.health is Health.ALIVE for worker in workers)
+        return "" if pool is None else f"; workers of pool {pool} alone may do it"
+    alive = sum(
+        worker.health is Health.ALIVE and pool in {None, worker.card.pool} for worker in workers
+    )
     facts["workers_alive"] = alive
+    if pool is not None:
+        lives = f"{alive} of them live" if alive != 1 else "1 of them lives"
+        starts = "" if alive else f": the scheduler starts one {when}, if there is such a pool"
+        return f"; workers of pool {pool} alone may do it, and {lives}{starts}"
     if not alive:
         return f"; no worker lives: the scheduler starts one {when}"
     return "; 1 worker lives" if alive == 1 else f"; {alive} workers live"
@@ -185,7 +194,7 @@ def _place(case: _Case) -> tuple[str, dict[str, Fact]]:
 
     What came is known by the second, for the last minute; of older ones that is the most there are.
     """
-    depth = case.ports.queue.depth(case.lane)
+    depth = case.ports.queue.depth(lane_of(case.lane, case.tracked.request.pool))
     own = to_ms(case.tracked.request.queued_at)
     bounds = (depth.heads.get(case.tracked.request.priority), depth.parked_ts)
     oldest = min((bound for bound in bounds if bound is not None), default=None)

@@ -148,6 +148,7 @@ def offer_of(claim: Claim, link: Link) -> Offer:
         headers=link.headers,
         job=claim.request.job,
         priority=claim.request.priority,
+        pool=claim.request.pool,
         found_by=claim.request.id,
     )
 

@@ -22,7 +22,7 @@ from crawlfleet.flows.recovery_ports import RecoveryPorts
 from crawlfleet.flows.watching import take_back
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.journal import JournalLine
-from crawlfleet.model.lane import Lane
+from crawlfleet.model.lane import Lane, bound
 from crawlfleet.model.request import Entry
 from crawlfleet.model.times import from_ms
 from crawlfleet.policy.liveness import worth_a_look
@@ -83,12 +83,21 @@ def recover(
         if filled is None:
             found["orphans"] += _adopt(ports, tree, lane, by, now)
 
+    def others(lane: Lane, biz: Biz) -> None:
+        # Where no pool is known nothing is asked.
+        for pool in sorted(ports.disowning.pools(lane, biz, known, now)) if known else ():
+            if time_left() < MARGIN_SECONDS:
+                break
+            queue(bound(lane, pool), biz)
+
     try:
+        known = _known_pools(ports, tree)
         for lane in from_elsewhere(tree.lanes(), now, EVERY):
             if time_left() < MARGIN_SECONDS:
                 break
             _, biz = biz_of(tree, lane.tenant, lane.biz)
-            for part in (account, queue):
+            # A biz has one account, and a queue for each pool that anything of it is bound for.
+            for part in (account, queue, others):
                 try:
                     part(lane, biz)
                 except Exception as error:  # noqa: BLE001  no tenant's fault may be another's
@@ -120,6 +129,15 @@ def _index(ports: RecoveryPorts, tree: Tree, now: datetime, time_left: Callable[
                 ports.warn(f"an index of {name} is not there", StoreError(told))
         except Exception as error:  # noqa: BLE001  nothing depends on it
             ports.warn(f"the indexes of {name} could not be looked at", error)
+
+
+def _known_pools(ports: RecoveryPorts, tree: Tree) -> set[str]:
+    """Pools that anything may be bound for: of this configuration, and of former times."""
+    try:
+        return {*tree.further_pools, *ports.pools.known()}
+    except Exception as error:  # noqa: BLE001  what is known without is to be done
+        ports.warn("which pools there have been is not known", error)
+        return {*tree.further_pools}
 
 
 def _take_turn(ports: RecoveryPorts, by: str) -> bool | None:

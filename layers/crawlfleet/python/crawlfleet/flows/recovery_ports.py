@@ -9,6 +9,7 @@ from crawlfleet.ports import (
     Journal,
     LeaseBook,
     Ledgers,
+    PoolBook,
     QueueFilling,
     RequestQueue,
     RequestStore,
@@ -41,4 +42,5 @@ class RecoveryPorts:
     book: LeaseBook
     watch: Watch
     journal: Journal
+    pools: PoolBook
     warn: Callable[[str, Exception], None]

@@ -35,7 +35,7 @@ from crawlfleet.model.sample import (
 from crawlfleet.model.staff import Staff
 from crawlfleet.model.tick import Ticked
 from crawlfleet.model.times import to_ms
-from crawlfleet.model.totals import Depth, Load, NodeHealth
+from crawlfleet.model.totals import Depth, Load, NodeHealth, at_hand, together
 from crawlfleet.model.worker import Pulse
 from crawlfleet.policy import auditing, hosts, lanes
 from crawlfleet.policy.findings import comparable
@@ -43,6 +43,7 @@ from crawlfleet.policy.headcount import headcount
 from crawlfleet.policy.health import is_late
 from crawlfleet.policy.part_findings import judged, unwatched
 from crawlfleet.policy.plans import latest_first
+from crawlfleet.policy.pools import every_lane
 from crawlfleet.policy.rates import before, rates
 from crawlfleet.policy.rotation import rotated
 from crawlfleet.ports import (
@@ -273,13 +274,20 @@ def _workers(ports: SamplingPorts, tree: Tree) -> _Fleet:
 def _queues(ports: SamplingPorts, tree: Tree, now: datetime) -> dict[Lane, _Queue]:
     """Of each lane; those whose part of Redis is away are not in it."""
     each = tree.lanes()
-    depths, loads = ports.queue.depths(each), ports.queue.loads(each, now)
-    counts = ports.overview.counts(each)
-    return {
-        lane: _Queue(depth, load, *counted)
-        for lane, depth, load, counted in zip(each, depths, loads, counts, strict=True)
-        if counted is not None and not (depth.away or load.away)
-    }
+    every = every_lane(tree)
+    depths: defaultdict[str, list[Depth]] = defaultdict(list)
+    loads: defaultdict[str, list[Load]] = defaultdict(list)
+    for lane, depth, load in zip(
+        every, ports.queue.depths(every), ports.queue.loads(every, now), strict=True
+    ):
+        depths[lane.path].append(depth)
+        loads[lane.path].append(load)
+    found: dict[Lane, _Queue] = {}
+    for lane, counted in zip(each, ports.overview.counts(each), strict=True):
+        depth, load = together(depths[lane.path]), at_hand(loads[lane.path])
+        if counted is not None and not (depth.away or load.away):
+            found[lane] = _Queue(depth, load, *counted)
+    return found
 
 
 def _book(ports: SamplingPorts, lane: Lane, biz: Biz, now: datetime) -> _Book:

@@ -22,6 +22,7 @@ from crawlfleet.model.request import FINAL_STATES, Body, Claim, Request, State, 
 from crawlfleet.model.seed import Seed
 from crawlfleet.model.submission import BATCH_LIMIT, Receipt, Refused
 from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.policy.pools import lane_of, lanes_beside
 from crawlfleet.ports import JobStates
 
 #: Seeds that one call hands out, and looks after, at most: others want their turn.
@@ -73,7 +74,9 @@ def hand_out(
     """
     submission, now = ports.submission, from_ms(to_ms(now))
     limits = IntakeLimits(max_backlog=biz.seeds.ahead)
-    pressure = submission.intake.admit(lane, 1, limits, tree.stage.redis_memory_ratio, now)
+    lane = lane_of(lane, None)
+    beside = lanes_beside(tree, lane)
+    pressure = submission.intake.admit(lane, 1, limits, tree.stage.redis_memory_ratio, now, beside)
     if pressure.memory_full:
         return 0
     room = min(most, _room(ports, lane, biz, pressure.backlog, now))
@@ -213,6 +216,7 @@ def _request(lane: Lane, biz: Biz, seed: Seed) -> Request | str:
         ),
         job=seed.offer.job,
         priority=seed.offer.priority,
+        pool=seed.offer.pool,
     )
 
 

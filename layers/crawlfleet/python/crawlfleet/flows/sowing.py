@@ -97,6 +97,7 @@ class Sower:
                 depth=claim.request.body.depth,
                 job=claim.request.job,
                 priority=claim.request.priority,
+                pool=claim.request.pool,
                 found_by=claim.request.id,
             )
             for claim, outcome in outcomes

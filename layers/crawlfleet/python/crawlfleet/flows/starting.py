@@ -22,6 +22,7 @@ from crawlfleet.model.bidding import BiddingTerms
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.job import Job, JobOrder, JobState
 from crawlfleet.model.plan import DEFAULT_PRIORITY, KeptSpider, LinkNeeds
+from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.start import Start
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.job_names import job_name
@@ -67,6 +68,10 @@ def start_job(
     start, unbound = bind(start, order.values)
     problems += unbound
     problems += [] if problems else refused(biz, rule, start)
+    pool = _pool(order, kept)
+    if pool is not None and pool not in tree.further_pools:
+        known = ", ".join((MAIN_POOL, *tree.further_pools)[:10])
+        problems.append(Problem("pool", f"there is no pool {pool[:64]!r}; there is: {known}"))
     if problems:
         raise InvalidRequestError(dict.fromkeys(problems))
     reader = biz.reader(rule)
@@ -138,6 +143,12 @@ def _what(order: JobOrder, kept: KeptSpider | None, biz: Biz) -> tuple[str, Star
     return rule or "", start, problems or problems_with(start)
 
 
+def _pool(order: JobOrder, kept: KeptSpider | None) -> str | None:
+    """The pool whose workers alone do its tasks; None for the usual one, however that is said."""
+    pool = order.pool or (None if kept is None else kept.plan.pool)
+    return None if pool == MAIN_POOL else pool
+
+
 def _job(
     order: JobOrder,
     kept: KeptSpider | None,
@@ -149,7 +160,7 @@ def _job(
     waits: bool,
 ) -> Job:
     plan = None if kept is None else kept.plan
-    pool = None if plan is None else plan.pool
+    pool = _pool(order, kept)
     usual = DEFAULT_PRIORITY if plan is None else plan.priority
     return Job(
         tenant=order.tenant,

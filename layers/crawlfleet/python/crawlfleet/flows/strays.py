@@ -13,8 +13,10 @@ from typing import Final
 from crawlfleet import metric_names
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.biz import Tree
-from crawlfleet.model.lane import Lane
+from crawlfleet.model.lane import Lane, bound
 from crawlfleet.model.metric import Metric
+from crawlfleet.model.pool import MAIN_POOL
+from crawlfleet.model.totals import together
 from crawlfleet.ports import Bizs, DataQueue, MetricSink, RequestQueue
 
 #: Bizs that are named in one warning; what waits is counted of all.
@@ -37,7 +39,7 @@ class StrayPorts:
 def tell_bizs(ports: StrayPorts, tree: Tree, now: datetime) -> int:
     """Tell which bizs there are; returns how many items and requests wait for others."""
     gone = sorted(ports.bizs.tell(lanes_by_tenant(tree)))
-    waiting, away = _waiting_in(gone, ports.data, ports.queue)
+    waiting, away = _waiting_in(gone, ports.data, ports.queue, tree.further_pools)
     stray_items, stray_requests = sums(waiting)
     if waiting or not away:
         metrics = [
@@ -57,13 +59,15 @@ def tell_bizs(ports: StrayPorts, tree: Tree, now: datetime) -> int:
     return stray_items + stray_requests
 
 
-def count_strays(gone: Sequence[Lane], data: DataQueue, queue: RequestQueue) -> tuple[int, int]:
+def count_strays(
+    gone: Sequence[Lane], data: DataQueue, queue: RequestQueue, pools: Sequence[str] = ()
+) -> tuple[int, int]:
     """Items and requests that wait in lanes that there are not, as far as they can be counted.
 
     Raises:
         StoreUnavailableError: nothing is found, and nobody can say it of all of them.
     """
-    waiting, away = _waiting_in(gone, data, queue)
+    waiting, away = _waiting_in(gone, data, queue, pools)
     if away and not waiting:
         said = f"of {away} of {len(gone)} bizs that there are not nobody can say what waits"
         raise StoreUnavailableError("redis", said)
@@ -71,11 +75,13 @@ def count_strays(gone: Sequence[Lane], data: DataQueue, queue: RequestQueue) -> 
 
 
 def _waiting_in(
-    gone: Sequence[Lane], data: DataQueue, queue: RequestQueue
+    gone: Sequence[Lane], data: DataQueue, queue: RequestQueue, pools: Sequence[str]
 ) -> tuple[dict[Lane, tuple[int, int]], int]:
     """What waits in lanes that there are not, by lane; and how many of these are away."""
     items = data.waiting(gone)
-    depths = queue.depths(gone) if gone else []
+    every = [bound(lane, pool) for lane in gone for pool in (MAIN_POOL, *pools)]
+    each = iter(queue.depths(every) if every else [])
+    depths = [together([next(each) for _ in range(1 + len(pools))]) for _ in gone]
     waiting = {
         lane: (count, depth.queued + depth.leased + depth.delayed)
         for lane, count, depth in zip(gone, items, depths, strict=True)

@@ -4,10 +4,12 @@ MongoDB is the truth. Once it has accepted, the answer is yes: if Redis fails th
 the request later.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from typing import NamedTuple
 
 from crawlfleet.errors import (
     BacklogFullError,
@@ -20,10 +22,11 @@ from crawlfleet.flows.keying import Keying
 from crawlfleet.model.biz import Biz, IntakeLimits, Tree
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import Body, Inserted, Request
+from crawlfleet.model.request import Body, Entry, Inserted, Request
 from crawlfleet.model.submission import Accepted, Receipt, Refused, Submission
 from crawlfleet.policy.admission import Admission
 from crawlfleet.policy.back_pressure import refusal, retry_after
+from crawlfleet.policy.pools import lane_of, lanes_beside
 from crawlfleet.ports import (
     IdSource,
     Intake,
@@ -36,9 +39,19 @@ from crawlfleet.ports import (
 )
 
 
+class Crew(NamedTuple):
+    """Who does the work of a pool: how many live, and what starts one."""
+
+    workers: Workers
+    waker: Waker
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionPorts:
-    """What a submission needs of the world. ``warn`` is told what is wrong but not fatal."""
+    """What a submission needs of the world. ``warn`` is told what is wrong but not fatal.
+
+    ``workers`` and ``waker`` are of the usual pool, ``crews`` of the others.
+    """
 
     ids: IdSource
     store: RequestStore
@@ -49,6 +62,7 @@ class SubmissionPorts:
     workers: Workers
     waker: Waker
     warn: Callable[[str, Exception], None]
+    crews: Mapping[str, Crew] = field(default_factory=dict)
 
 
 def submit(
@@ -142,14 +156,18 @@ def make_room(
     limits: IntakeLimits,
     now: datetime,
 ) -> None:
-    """Ask whether the lane takes ``count`` more. While Redis is away it does.
+    """Ask whether the biz takes ``count`` more, whatever pool that is bound for.
+
+    What waits in all of its lanes counts. While Redis is away it does.
 
     Raises:
         BacklogFullError: it does not; says when it makes sense to come back.
     """
     memory_ratio = tree.stage.redis_memory_ratio
     try:
-        pressure = ports.intake.admit(lane, count, limits, memory_ratio, now)
+        usual = lane_of(lane, None)
+        beside = lanes_beside(tree, usual)
+        pressure = ports.intake.admit(usual, count, limits, memory_ratio, now, beside)
         if pressure.admitted:
             return
         _, processed = ports.queue.rates(lane, now)
@@ -173,6 +191,8 @@ def persist_and_enqueue(
 ) -> list[Receipt]:
     """Persist, then queue what was persisted, then see that somebody works on it.
 
+    Each request is queued where its pool is served, and its pool's workers are woken.
+
     Of ``repeatable`` ids those who come again know, because they were written down before: if they
     exist, they are accepted as repeated, and queued again, as whoever stored them may have died
     before that.
@@ -188,15 +208,25 @@ def persist_and_enqueue(
 
     taken = inserted.existing - repeatable
     stored = [r for r in requests if r.id not in inserted.refused and r.id not in taken]
-    entries = [request.entry for request in stored]
+    by_pool: dict[str | None, list[Entry]] = defaultdict(list)
+    for request in stored:
+        by_pool[request.pool].append(request.entry)
     try:
-        waiting = ports.queue.enqueue(lane, entries, now)
-        if entries and waiting <= len(entries):
-            # Where others waited before these, somebody works already, or the tick sees to it.
-            wake_if_idle(ports.workers, ports.waker, ports.warn)
+        for pool, entries in by_pool.items():
+            waiting = ports.queue.enqueue(lane_of(lane, pool), entries, now)
+            if waiting <= len(entries):
+                # Where others waited before these, somebody works already, or the tick sees to it.
+                wake_for(ports, pool)
     except StoreUnavailableError as error:
         ports.warn("persisted, to be queued by recovery", error)
     return [_receipt(r.id, inserted, repeatable) for r in requests]
+
+
+def wake_for(ports: SubmissionPorts, pool: str | None) -> None:
+    """Start a worker of a pool if none lives; of a pool that is not known here the tick does."""
+    crew = Crew(ports.workers, ports.waker) if pool is None else ports.crews.get(pool)
+    if crew is not None:
+        wake_if_idle(crew.workers, crew.waker, ports.warn)
 
 
 def wake_if_idle(workers: Workers, waker: Waker, warn: Callable[[str, Exception], None]) -> None:

@@ -12,8 +12,9 @@ from crawlfleet.model.ledger import Ledger
 from crawlfleet.model.record import Record
 from crawlfleet.model.request import State, Tracked
 from crawlfleet.model.times import to_ms
-from crawlfleet.model.totals import Stats
+from crawlfleet.model.totals import Stats, together
 from crawlfleet.policy import cursor as cursors
+from crawlfleet.policy.pools import lanes_beside
 from crawlfleet.ports import Ledgers, RequestQueue, RequestStore
 
 T = TypeVar("T")
@@ -135,7 +136,7 @@ def stats(ports: TrackingPorts, tree: Tree, tenant: str, biz_name: str, now: dat
         states=_by_label(biz, ledger),
         ledger=ledger,
         records=ports.store.record_count(lane, biz),
-        depth=ports.queue.depth(lane),
+        depth=together([ports.queue.depth(one) for one in (lane, *lanes_beside(tree, lane))]),
         submitted=submitted,
         processed=processed,
         phases=ports.queue.phases(lane),

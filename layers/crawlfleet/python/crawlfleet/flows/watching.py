@@ -79,7 +79,8 @@ def stand_watch(
     for _ in range(min(MOST_LOOKS, MORE_LOOKS + math.ceil(sure_after / EVERY))):
         found = watch(ports, tree, by, clock())
         dead += found.dead
-        if not any(depth.leased or depth.away for depth in ports.queue.depths(every_lane(tree))):
+        lanes = every_lane(tree, (pulse.card.pool for pulse in ports.watch.pulses()))
+        if not any(depth.leased or depth.away for depth in ports.queue.depths(lanes)):
             break
         watched = clock() - began
         # The turn may be that of one who was killed with it. Who beats meanwhile looks on as well.
@@ -95,7 +96,7 @@ def _bury(
     ports: WatchPorts, tree: Tree, dead: Mapping[str, WorkerStatus], by: str, now: datetime
 ) -> int:
     returned = 0
-    lanes = every_lane(tree)
+    lanes = every_lane(tree, (one.card.pool for one in dead.values()))
     for lane, depth in zip(lanes, ports.queue.depths(lanes), strict=True):
         if not depth.leased and not depth.away:
             continue

@@ -284,6 +284,7 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     """The whole configuration of a stage at one ``revision``; bizs by tenant, then by name.
 
     ``refused`` are bizs, as (tenant, name), that have a document but never had a right one.
+    ``pools`` are those beside the usual one that are deployed, whatever the stage says of them.
     """
 
     revision: str
@@ -291,6 +292,7 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     tenants: dict[str, Tenant]
     bizs: dict[str, dict[str, Biz]]
     refused: frozenset[tuple[str, str]] = frozenset()
+    pools: frozenset[str] = frozenset()
 
     def lanes(self) -> tuple[Lane, ...]:
         """Every lane of the stage, in a stable order."""
@@ -299,6 +301,11 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
             for tenant, bizs in sorted(self.bizs.items())
             for name, biz in sorted(bizs.items())
         )
+
+    @property
+    def further_pools(self) -> tuple[str, ...]:
+        """Every pool beside the usual one that is deployed, or that the stage says something of."""
+        return tuple(sorted(self.pools | self.stage.pools.keys()))
 
     def bound_lanes(self, pool: str) -> tuple[Lane, ...]:
         """One lane more of each biz: what of it is bound for that pool. None for the usual one."""

@@ -140,7 +140,8 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody wants started: a kept spider, or a rule with a start of its own.
 
     ``version`` is a version of the spider, None the newest. ``values`` fill the start's open
-    places. Under one ``name`` a job is started once, whoever asks again; None makes up a new one.
+    places; ``pool`` comes before the spider's. Under one ``name`` a job is started once, whoever
+    asks again; None makes up a new one.
     """
 
     tenant: str
@@ -153,5 +154,6 @@ class JobOrder(msgspec.Struct, frozen=True, kw_only=True):
     start: Start | None = None
     values: dict[str, str] = {}
     priority: int | None = None
+    pool: str | None = None
     schedule: str | None = None
     fire_at: datetime | None = None

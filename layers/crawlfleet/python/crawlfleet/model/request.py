@@ -67,7 +67,11 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as it is persisted; ``queued_at`` is ``ts``, exact to the millisecond."""
+    """A request as it is persisted; ``queued_at`` is ``ts``, exact to the millisecond.
+
+    ``pool`` are the workers that alone may have it, in whose lane it is queued; None is any usual
+    one.
+    """
 
     id: RequestId
     tenant: str
@@ -76,6 +80,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     body: Body
     job: str | None = None
     priority: int = DEFAULT_PRIORITY
+    pool: str | None = None
 
     @property
     def entry(self) -> Entry:

@@ -105,6 +105,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     job: str | None = None
     priority: int = DEFAULT_PRIORITY
+    pool: str | None = None
     found_by: RequestId | None = None
     starts_at: datetime | None = None
 

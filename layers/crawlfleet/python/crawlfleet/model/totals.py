@@ -1,5 +1,7 @@
 """How much of everything there is: depths, totals, rates, health."""
 
+from collections.abc import Iterable, Sequence
+
 import msgspec
 
 from crawlfleet.model.ledger import Ledger
@@ -25,6 +27,37 @@ class Depth(msgspec.Struct, frozen=True, kw_only=True):
     parked_ts: int | None = None
 
 
+def together(depths: Sequence[Depth]) -> Depth:
+    """The queues of a biz as one. Where one of them is away nobody can say what all have.
+
+    >>> near = Depth(queued=2, leased=1, delayed=0, heads={5: 7}, oldest_ts=7)
+    >>> far = Depth(queued=1, leased=0, delayed=0, heads={5: 3}, oldest_ts=3)
+    >>> both = together([near, far])
+    >>> both.queued, both.leased, both.heads, both.oldest_ts
+    (3, 1, {5: 3}, 3)
+    """
+    if len(depths) == 1:
+        return depths[0]
+    heads: dict[int, int] = {}
+    for depth in depths:
+        for level, ts in depth.heads.items():
+            heads[level] = min(ts, heads.get(level, ts))
+    return Depth(
+        queued=sum(depth.queued for depth in depths),
+        leased=sum(depth.leased for depth in depths),
+        delayed=sum(depth.delayed for depth in depths),
+        oldest_ts=_least(depth.oldest_ts for depth in depths),
+        parked=sum(depth.parked for depth in depths),
+        away=any(depth.away for depth in depths),
+        heads=heads,
+        parked_ts=_least(depth.parked_ts for depth in depths),
+    )
+
+
+def _least(moments: Iterable[int | None]) -> int | None:
+    return min((one for one in moments if one is not None), default=None)
+
+
 class Load(msgspec.Struct, frozen=True, kw_only=True):
     """Work of a lane at one moment: what a lease would find, and what workers hold.
 
@@ -38,6 +71,18 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     leased: int
     next_ts: int | None = None
     away: bool = False
+
+
+def at_hand(loads: Sequence[Load]) -> Load:
+    """The work of all lanes of a biz."""
+    if len(loads) == 1:
+        return loads[0]
+    return Load(
+        ready=sum(load.ready for load in loads),
+        leased=sum(load.leased for load in loads),
+        next_ts=_least(load.next_ts for load in loads),
+        away=any(load.away for load in loads),
+    )
 
 
 class Pressure(msgspec.Struct, frozen=True, kw_only=True):

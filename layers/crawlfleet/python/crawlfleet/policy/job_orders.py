@@ -3,6 +3,7 @@
 from hashlib import blake2b
 
 from crawlfleet.model.job import Job, JobOrder
+from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.policy.starting import bind
 
 
@@ -27,5 +28,7 @@ def is_as_ordered(job: Job, order: JobOrder) -> bool:
     if order.version not in {None, job.spider_version} or order.rule not in {None, job.rule}:
         return False
     if order.start is not None and bind(order.start, order.values)[0] != job.start:
+        return False
+    if order.pool not in {None, job.pool or MAIN_POOL}:
         return False
     return order.priority in {None, job.priority}

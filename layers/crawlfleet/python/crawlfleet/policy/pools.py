@@ -5,10 +5,12 @@ usual pool takes whatever is bound for no other. A further one takes what is bou
 its limits say so (``bound_only`` false), the usual work as well.
 """
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from crawlfleet.model.biz import FleetLimits, PoolLimits, Stage, Tree
-from crawlfleet.model.lane import Lane
+from crawlfleet.model.lane import Lane, bound
 from crawlfleet.model.pool import MAIN_POOL
 
 #: What holds of a pool that the stage document says nothing of: nobody is kept there.
@@ -54,7 +56,20 @@ def limits_of(stage: Stage, pool: str) -> FleetLimits:
     )
 
 
-def every_lane(tree: Tree) -> tuple[Lane, ...]:
-    """The lanes of all pools: whoever looks for what the dead held has to look at all of them."""
-    bound = (tree.bound_lanes(pool) for pool in sorted(tree.stage.pools))
-    return (*tree.lanes(), *(lane for lanes in bound for lane in lanes))
+def lanes_beside(tree: Tree, lane: Lane) -> tuple[Lane, ...]:
+    """What else a biz has, beside its usual lane: one lane for each further pool."""
+    return tuple(bound(lane, pool) for pool in tree.further_pools)
+
+
+def lane_of(lane: Lane, pool: str | None) -> Lane:
+    """Where a request of the biz is queued that is bound for a pool, or for none."""
+    return bound(lane, MAIN_POOL if pool is None else pool)
+
+
+def every_lane(tree: Tree, beside: Iterable[str] = ()) -> tuple[Lane, ...]:
+    """The lanes of all pools: whoever looks for what the dead held has to look at all of them.
+
+    ``beside`` are pools that this configuration may know nothing of, as live workers name them.
+    """
+    pools = sorted({*tree.further_pools, *beside} - {MAIN_POOL})
+    return (*tree.lanes(), *(lane for pool in pools for lane in tree.bound_lanes(pool)))

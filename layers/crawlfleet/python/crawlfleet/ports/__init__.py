@@ -16,6 +16,7 @@ from crawlfleet.ports.ids import IdSource, WorkerNumbers
 from crawlfleet.ports.incidents import IncidentBook, Notifier
 from crawlfleet.ports.jobs import JobStore, SpiderStore
 from crawlfleet.ports.lost_jobs import LostJobs
+from crawlfleet.ports.pools import PoolBook
 from crawlfleet.ports.probing import ProbeBook, Prober
 from crawlfleet.ports.queue import (
     Intake,
@@ -71,6 +72,7 @@ __all__ = [
     "Outlook",
     "Overview",
     "Passage",
+    "PoolBook",
     "ProbeBook",
     "Prober",
     "QueueFilling",

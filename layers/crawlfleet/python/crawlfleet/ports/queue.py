@@ -237,10 +237,17 @@ class Intake(Protocol):
     """Back-pressure: whether a lane takes more now."""
 
     def admit(
-        self, lane: Lane, count: int, limits: IntakeLimits, memory_ratio: float, now: datetime
+        self,
+        lane: Lane,
+        count: int,
+        limits: IntakeLimits,
+        memory_ratio: float,
+        now: datetime,
+        beside: Sequence[Lane] = (),
     ) -> Pressure:
         """Ask for ``count`` more, and count them towards the rate if there is room.
 
+        What waits in the lanes ``beside``, of the same biz, is a part of the backlog.
         Time is the server's where it has one: callers' clocks (``now``) may differ by an hour.
         """
         ...

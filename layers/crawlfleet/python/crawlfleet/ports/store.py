@@ -1,6 +1,6 @@
 """MongoDB as the flows see it: requests and records, what may be done with them by whom."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -161,7 +161,7 @@ class RequestStore(Protocol):
     def unqueued(
         self, lane: Lane, biz: Biz, *, before: Sequence[datetime], now: datetime, limit: int
     ) -> list[Entry]:
-        """Entries that recovery shall queue again, oldest first.
+        """Entries that recovery shall queue again, oldest first: those of the lane's pool.
 
         Pending ones with ``ts`` below what ``before`` has for their priority, 0 to 10; waiting and
         leased ones overdue at ``now``. Of those of which many others stand before it may leave out
@@ -185,7 +185,28 @@ class RequestStore(Protocol):
 
 
 class Disowning(Protocol):
-    """What recovery takes from whom, and what it fills queues from."""
+    """What recovery takes from whom, and what it fills queues from.
+
+    A biz has a lane for each pool: what is pending, waits or is held is told of the lane's alone.
+    """
+
+    def pools(self, lane: Lane, biz: Biz, among: Collection[str], now: datetime) -> set[str]:
+        """The pools that requests of the biz are bound for, whoever asks and whatever state.
+
+        All of ``among`` where that cannot be told quickly; others than those may be found too.
+        """
+        ...
+
+    def give_over(
+        self, lane: Lane, biz: Biz, limit: int, by: str, why: str, now: datetime
+    ) -> tuple[int, list[Entry]]:
+        """Have up to ``limit`` a shard of the open requests of the lane's pool be bound for none.
+
+        Returns how many were, 0 where there was none, and those that are to be queued in the usual
+        lane now: pending ones, and those whose lease is over. What waits for an attempt is found
+        there when it is due. What a lease that is not over holds stays.
+        """
+        ...
 
     def disown(
         self,

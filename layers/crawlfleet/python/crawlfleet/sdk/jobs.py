@@ -128,6 +128,7 @@ class JobCalls(Calls):
         start: Mapping[str, Any] | None = None,
         values: Mapping[str, str] | None = None,
         priority: int | None = None,
+        pool: str | None = None,
         name: str | None = None,
         idempotency_key: str | None = None,
     ) -> Job:
@@ -135,9 +136,10 @@ class JobCalls(Calls):
 
         ``start`` is a pattern with its values, such as ``{"pattern": "https://shop.example/{page}",
         "values": {"page": {"last": 50}}}``; ``values`` fill the places that it leaves open. The
-        newest ``version`` of the spider runs unless another is named. It is started once, however
-        often the call has to be repeated; give a ``name`` or an ``idempotency_key`` of your own to
-        be able to repeat it later.
+        newest ``version`` of the spider runs unless another is named. Workers of the ``pool`` alone
+        do it, of the spider's own unless another is named. It is started once, however often the
+        call has to be repeated; give a ``name`` or an ``idempotency_key`` of your own to be able to
+        repeat it later.
 
         Raises:
             InvalidRequestError: a field is wrong; each is named.
@@ -154,6 +156,7 @@ class JobCalls(Calls):
             "start": start,
             "values": values,
             "priority": priority,
+            "pool": pool,
             "name": name,
         }
         document = {field: value for field, value in given.items() if value is not None}

@@ -98,6 +98,7 @@ class RequestStatus(msgspec.Struct, frozen=True, kw_only=True):
     due_at: datetime | None = None
     job: str | None = None
     priority: int = 5
+    pool: str | None = None
     timeline: tuple[TimelineEvent, ...] = ()
 
     @property

@@ -60,7 +60,12 @@ class Parts:
     @cached_property
     def config(self) -> SsmConfig:
         """The config centre."""
-        return SsmConfig(client("ssm"), self.settings.stage, check_reader=self._check_reader)
+        return SsmConfig(
+            client("ssm"),
+            self.settings.stage,
+            check_reader=self._check_reader,
+            pools=[pool.name for pool in self.settings.pools],
+        )
 
     @cached_property
     def redis(self) -> "RedisConnection":

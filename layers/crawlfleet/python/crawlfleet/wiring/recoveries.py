@@ -2,6 +2,7 @@
 
 from crawlfleet.adapters.mongo.disowning import MongoDisowning
 from crawlfleet.adapters.mongo.journal import MongoJournal
+from crawlfleet.adapters.mongo.pools import MongoPoolBook
 from crawlfleet.adapters.redis_queue.filling import RedisFilling
 from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
 from crawlfleet.adapters.redis_queue.watch import RedisWatch
@@ -21,6 +22,7 @@ def recovery_ports(parts: Parts) -> RecoveryPorts:
         book=RedisLeaseBook(parts.redis),
         watch=RedisWatch(parts.redis),
         journal=MongoJournal(parts.nodes),
+        pools=MongoPoolBook(parts.nodes),
         warn=parts.warn,
     )
 

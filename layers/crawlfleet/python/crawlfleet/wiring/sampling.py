@@ -47,7 +47,7 @@ def sampling_ports(parts: Parts) -> SamplingPorts:
 
     def strays(tree: Tree, _: datetime) -> tuple[int, int]:
         gone = sorted(bizs.gone(lanes_by_tenant(tree)))
-        return count_strays(gone, data, parts.queue)
+        return count_strays(gone, data, parts.queue, tree.further_pools)
 
     return SamplingPorts(
         queue=parts.queue,

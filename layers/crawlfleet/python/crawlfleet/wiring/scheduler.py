@@ -34,6 +34,7 @@ from crawlfleet.flows.learning import LearningPorts, learn_due
 from crawlfleet.flows.outlooking import OutlookPorts
 from crawlfleet.flows.recovery import recover
 from crawlfleet.flows.recrawling import RecrawlPorts, resubmit_due
+from crawlfleet.flows.rehoming import RehomingPorts, rehome
 from crawlfleet.flows.scaling import PoolPorts, Scaled, ScalingPorts, scale_all
 from crawlfleet.flows.scheduling import run_due
 from crawlfleet.flows.sowing import tend_seeds
@@ -71,6 +72,7 @@ _CHANGES: Final = [
     "requeued",
     "orphans",
     "corrected",
+    "given_over",
 ]
 
 
@@ -98,6 +100,7 @@ class Scheduler:
         self._seeding = replace(seeding_ports(parts, self._submission), warn=warn)
         self._data = RedisDataQueue(parts.redis)
         self._recovery = replace(recovery_ports(parts), warn=warn)
+        self._rehoming = RehomingPorts(recovery=self._recovery, say=parts.log.warning)
         self._cancelling = replace(cancelling_ports(parts), warn=warn)
         self._hosts = RedisHosts(parts.redis)
         self._learning = LearningPorts(
@@ -231,6 +234,8 @@ class Scheduler:
             recovered = recover(self._recovery, tree, name, self._clock(), time_left)
             done |= {"requeued": recovered.requeued, "expired": recovered.expired}
             done |= {"orphans": recovered.orphans, "corrected": recovered.corrected}
+        with faults.within(TickPart.RECOVERY, "what pools that are gone have left is still theirs"):
+            done["given_over"] = rehome(self._rehoming, tree, name, self._clock(), time_left)
         with faults.within(TickPart.RECOVERY, "what runs have taken could not be learnt"):
             done["learnt"] = learn_due(self._learning, now(), time_left)
         if any(done.get(what) for what in _CHANGES) and time_left() > SCALING_SECONDS:

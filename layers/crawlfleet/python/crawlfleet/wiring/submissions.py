@@ -4,7 +4,7 @@ from crawlfleet.adapters.mongo.rules import MongoRules
 from crawlfleet.adapters.mongo.submission_keys import MongoSubmissionKeys
 from crawlfleet.adapters.redis_queue.intake import RedisIntake
 from crawlfleet.adapters.remembered_intake import RememberedIntake
-from crawlfleet.flows.submission import SubmissionPorts
+from crawlfleet.flows.submission import Crew, SubmissionPorts
 from crawlfleet.wiring.parts import Parts
 
 
@@ -20,4 +20,8 @@ def submission_ports(parts: Parts) -> SubmissionPorts:
         workers=parts.workers,
         waker=parts.waker,
         warn=parts.warn,
+        crews={
+            pool.name: Crew(parts.workers_of(pool.name), parts.waker_of(pool.function))
+            for pool in parts.settings.pools
+        },
     )

@@ -1,10 +1,12 @@
 """The twin of what recovery takes from dead workers, and of what it fills queues from."""
 # ruff: noqa: ARG002  the port hands every method what a store with shards needs
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
-from crawlfleet.adapters.memory.kept import KeptState, place
+from msgspec.structs import replace
+
+from crawlfleet.adapters.memory.kept import KeptState, is_due, place
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry, Mark, State
@@ -17,6 +19,30 @@ class MemoryDisowning:
     def __init__(self, state: KeptState) -> None:
         self._state = state
         self._marks: dict[Lane, Mark] = {}
+
+    def pools(self, lane: Lane, biz: Biz, among: Collection[str], now: datetime) -> set[str]:
+        """See ports.Disowning.pools."""
+        with self._state.lock:
+            kept = self._state.of(lane).requests.values()
+            return {one.request.pool for one in kept if one.request.pool is not None}
+
+    def give_over(
+        self, lane: Lane, biz: Biz, limit: int, by: str, why: str, now: datetime
+    ) -> tuple[int, list[Entry]]:
+        """See ports.Disowning.give_over."""
+        with self._state.lock:
+            mine = [
+                kept
+                for kept in self._state.of(lane).requests.values()
+                if kept.request.pool is not None
+                and kept.request.pool == lane.pool
+                and (kept.state in (State.PENDING, State.WAITING) or is_due(kept, now))
+            ]
+            mine = sorted(mine, key=lambda one: place(one.request.entry.ts, one.request.id))[:limit]
+            for one in mine:
+                one.request = replace(one.request, pool=None)
+                one.note(now, State(one.state), by, why)
+            return len(mine), [one.request.entry for one in mine if one.state != State.WAITING]
 
     def disown(
         self,
@@ -56,6 +82,7 @@ class MemoryDisowning:
                     kept.request.entry
                     for kept in self._state.of(lane).requests.values()
                     if kept.state == State.PENDING
+                    and kept.request.pool == lane.pool
                     and to_ms(kept.request.queued_at) >= since
                     and alive < kept.request.queued_at < before
                 ),
@@ -76,6 +103,7 @@ class MemoryDisowning:
                 (kept.request.entry, kept.due_at)
                 for kept in self._state.of(lane).requests.values()
                 if kept.state == State.WAITING
+                and kept.request.pool == lane.pool
                 and kept.due_at is not None
                 and kept.request.queued_at > alive
             ]
@@ -89,6 +117,7 @@ class MemoryDisowning:
                 (one.worker, one.request.entry)
                 for one in kept
                 if one.state == State.LEASED
+                and one.request.pool == lane.pool
                 and one.worker is not None
                 and one.due_at is not None
                 and one.due_at > now

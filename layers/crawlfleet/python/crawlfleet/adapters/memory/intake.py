@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -38,13 +38,19 @@ class MemoryIntake:
         self._full_at: dict[tuple[str, str], float] = defaultdict(float)
 
     def admit(
-        self, lane: Lane, count: int, limits: IntakeLimits, memory_ratio: float, now: datetime
+        self,
+        lane: Lane,
+        count: int,
+        limits: IntakeLimits,
+        memory_ratio: float,
+        now: datetime,
+        beside: Sequence[Lane] = (),
     ) -> Pressure:
         """Ask for ``count`` more, and count them towards the rate if there is room."""
         now = now if self._clock is None else self._clock()
-        with self._queue.opened(lane) as held:
-            waiting = sum(one.count for one in held.waiting.values())
-            backlog = held.queued + len(held.leases) + len(held.delayed) + waiting
+        others = sum(self._backlog(one) for one in beside)
+        with self._queue.opened(lane):
+            backlog = self._backlog(lane) + others
             wait, full_at = self._rate(lane, count, limits, to_ms(now) * 1_000)
             pressure = Pressure(
                 backlog=backlog,
@@ -55,6 +61,11 @@ class MemoryIntake:
             if pressure.admitted and limits.per_second is not None:
                 self._full_at[lane.tenant, lane.biz] = full_at
             return pressure
+
+    def _backlog(self, lane: Lane) -> int:
+        with self._queue.opened(lane) as held:
+            waiting = sum(one.count for one in held.waiting.values())
+            return held.queued + len(held.leases) + len(held.delayed) + waiting
 
     def _rate(self, lane: Lane, count: int, limits: IntakeLimits, now_us: int) -> tuple[int, float]:
         """Microseconds to wait, and when the bucket is full again if it is not waited."""

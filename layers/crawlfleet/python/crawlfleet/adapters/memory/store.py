@@ -272,6 +272,7 @@ class MemoryRequestStore(MemoryRecords):
                 kept.request.entry
                 for kept in self.state.of(lane).requests.values()
                 if kept.request.queued_at > alive
+                and kept.request.pool == lane.pool
                 and (
                     kept.request.queued_at < before[kept.request.priority]
                     if kept.state == State.PENDING

@@ -1,26 +1,31 @@
 """What recovery takes from dead workers, and what it fills queues from (ports.Disowning)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pymongo import ASCENDING
-from pymongo.collection import Collection
+from pymongo.collection import Collection as MongoCollection
+from pymongo.errors import OperationFailure
 
 from crawlfleet.adapters.mongo.abandoned import end_abandoned
+from crawlfleet.adapters.mongo.bound import pools_in, unbound
 from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
 from crawlfleet.adapters.mongo.documents import ENTRY_FIELDS, entry_of, event, pushed
 from crawlfleet.adapters.mongo.missing import with_priorities
 from crawlfleet.adapters.mongo.parts import by_node, on_nodes, on_shards
-from crawlfleet.adapters.mongo.shards import BY_DUE, BY_ID, BY_STATE, Shards
+from crawlfleet.adapters.mongo.shards import BY_DUE, BY_ID, BY_POOL, BY_STATE, Shards
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Entry, Mark, State
-from crawlfleet.model.times import from_ms
+from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.routing import Shard, live_shards
 
 T = TypeVar("T")
+
+_BAD_VALUE: Final = 2
+_MS: Final = timedelta(milliseconds=1)
 
 
 class MongoDisowning:
@@ -77,6 +82,54 @@ class MongoDisowning:
             raise failed[0][1]
         return sum(done)
 
+    def pools(self, lane: Lane, biz: Biz, among: Collection[str], now: datetime) -> set[str]:
+        """See ports.Disowning.pools: a step over the index of pools for each; it is built here."""
+
+        def look(shard: Shard) -> list[str]:
+            requests = self._shards.requests(lane, biz, shard, made_sure=True)
+            found = pools_in(requests)
+            if found is None:
+                self._shards.index_pools(lane, biz, shard)
+                found = pools_in(requests)
+            return list(among) if found is None else found
+
+        return set(self._everywhere(biz, now, look))
+
+    def give_over(
+        self, lane: Lane, biz: Biz, limit: int, by: str, why: str, now: datetime
+    ) -> tuple[int, list[Entry]]:
+        """See ports.Disowning.give_over: a few updates a shard, each of one state."""
+        open_now: tuple[tuple[State, Document], ...] = (
+            (State.PENDING, {}),
+            (State.WAITING, {}),
+            (State.LEASED, {"due": {"$lte": now}}),
+        )
+
+        def look(shard: Shard) -> list[tuple[int, list[Entry]]]:
+            requests = self._shards.requests(lane, biz, shard)
+            if lane.pool not in (pools_in(requests) or ()):
+                return []
+            count, entries = 0, []
+            for state, more in open_now:
+                match = {"pool": lane.pool, "flag": int(state), **more}
+                cursor = requests.find(match, projection=ENTRY_FIELDS, hint=BY_POOL)
+                found = list(cursor.sort("ts", ASCENDING).limit(max(1, limit - count)))
+                if not found:
+                    continue
+                mine = {**match, "_id": {"$in": [one["_id"] for one in found]}}
+                change: Document = {
+                    "$unset": {"pool": ""},
+                    "$push": pushed(event(now, state, by, why)),
+                }
+                count += requests.update_many(mine, change, hint=BY_ID).modified_count
+                if state != State.WAITING:
+                    entries += [entry_of(lane, one) for one in found]
+            return [(count, entries)]
+
+        parts = self._everywhere(biz, now, look)
+        entries = sorted((one for _, part in parts for one in part), key=_place)
+        return sum(count for count, _ in parts), entries
+
     def pending(
         self, lane: Lane, biz: Biz, *, since: int, before: datetime, now: datetime, limit: int
     ) -> list[Entry]:
@@ -92,13 +145,21 @@ class MongoDisowning:
 
         def look(shard: Shard) -> list[tuple[list[Entry], int | None]]:
             requests = self._shards.requests(lane, biz, shard, made_sure=True)
-            found = _entries(requests, lane, span, share)
-            if len(found) < share:
-                return [(found, None)]
-            last = found[-1].ts
-            # No limit here: a millisecond that is cut in two could not be gone on from.
-            rest = _entries(requests, lane, {**span, "$eq": from_ms(last)})
-            return [([entry for entry in found if entry.ts < last] + rest, last)]
+            others = pools_in(requests) if lane.pool is None else None
+            page = span
+            while True:
+                found = _pending(requests, lane, page, share)
+                if len(found) < share:
+                    return [(_entries(requests, lane, unbound(requests, others, found)), None)]
+                last = found[-1]["ts"]
+                # No limit here: a millisecond that is cut in two could not be gone on from.
+                rest = _pending(requests, lane, {**page, "$eq": last})
+                found = [*(one for one in found if one["ts"] < last), *rest]
+                mine = _entries(requests, lane, unbound(requests, others, found))
+                if mine:
+                    return [(mine, to_ms(last))]
+                # All of it is bound for pools: it is not this lane's, and says nothing of the rest.
+                page = {**page, "$gte": last + _MS}
 
         parts = self._everywhere(biz, now, look)
         end = min((last for _, last in parts if last is not None), default=None)
@@ -117,6 +178,7 @@ class MongoDisowning:
         match = {
             "due": {"$exists": True},
             "flag": int(State.WAITING),
+            "pool": lane.pool,
             "ts": {"$gt": now - timedelta(seconds=biz.ttl_seconds)},
         }
 
@@ -131,7 +193,11 @@ class MongoDisowning:
 
     def held(self, lane: Lane, biz: Biz, *, now: datetime, limit: int) -> list[tuple[str, Entry]]:
         """See ports.Disowning.held: the index of due times."""
-        match = {"due": {"$exists": True, "$gt": now}, "flag": int(State.LEASED)}
+        match = {
+            "due": {"$exists": True, "$gt": now},
+            "flag": int(State.LEASED),
+            "pool": lane.pool,
+        }
 
         def look(shard: Shard) -> list[tuple[str, Entry]]:
             requests = self._shards.requests(lane, biz, shard)
@@ -168,13 +234,33 @@ class MongoDisowning:
         return [one for part in done for one in part]
 
 
+def _pending(
+    requests: MongoCollection[Document], lane: Lane, span: Document, limit: int = 0
+) -> list[Document]:
+    """What is pending in a span: of the lane's pool; of the usual lane it is that of all pools."""
+    pending: Document = {"flag": int(State.PENDING), "ts": span}
+    if lane.pool is None:
+        hints = [BY_STATE]
+    else:
+        pending["pool"] = lane.pool
+        hints = [BY_POOL, BY_STATE]
+    order = [("ts", ASCENDING), ("_id", ASCENDING)]
+    for hint in hints:
+        try:
+            cursor = requests.find(pending, projection=("_id", "ts"), hint=hint)
+            return list(cursor.sort(order).limit(limit))
+        except OperationFailure as error:
+            # Until the index of pools is there it goes without.
+            if error.code != _BAD_VALUE or hint == BY_STATE:
+                raise
+    return []
+
+
 def _entries(
-    requests: Collection[Document], lane: Lane, span: Document, limit: int = 0
+    requests: MongoCollection[Document], lane: Lane, found: Sequence[Document]
 ) -> list[Entry]:
     pending = {"flag": int(State.PENDING)}
-    cursor = requests.find({**pending, "ts": span}, projection=("_id", "ts"), hint=BY_STATE)
-    ordered = list(cursor.sort([("ts", ASCENDING), ("_id", ASCENDING)]).limit(limit))
-    return [entry_of(lane, one) for one in with_priorities(requests, pending, ordered)]
+    return [entry_of(lane, one) for one in with_priorities(requests, pending, found)]
 
 
 def _place(entry: Entry) -> tuple[int, int, RequestId]:

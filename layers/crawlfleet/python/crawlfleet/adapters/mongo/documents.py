@@ -7,6 +7,7 @@
     biz, ts, data, flag     as SPEC.md A1 says; data is the body in MessagePack
     job      the job it belongs to; missing for single submissions
     priority 0 to 10; missing where it is the usual one, 5
+    pool     the workers that alone may have it; missing where any usual one may
     call     the insertion that wrote it: a failed one takes back its own and nothing else; below 0
              until the ledger has counted it as submitted
     attempts, worker, token, due, records     from the first claim on
@@ -64,6 +65,8 @@ def new_document(request: Request, call: int) -> Document:
         document["job"] = request.job
     if request.priority != DEFAULT_PRIORITY:
         document["priority"] = request.priority
+    if request.pool is not None:
+        document["pool"] = request.pool
     return document
 
 
@@ -103,6 +106,7 @@ def _request(document: Document, body: Body) -> Request:
         body=body,
         job=document.get("job"),
         priority=document.get("priority", DEFAULT_PRIORITY),
+        pool=document.get("pool"),
     )
 
 

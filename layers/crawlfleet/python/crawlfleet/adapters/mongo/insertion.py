@@ -63,6 +63,8 @@ class MongoInsertion:
         """See ports.RequestStore.insert."""
 
         def insert_into(shard: Shard, part: list[Request]) -> Inserted:
+            if any(request.pool is not None for request in part):
+                self._shards.index_pools(lane, biz, shard)
             return self._insert_shard(lane, biz, shard, part, kept)
 
         parts = by_shard(biz, requests, lambda request: (request.id, request.queued_at))

@@ -13,9 +13,10 @@ from pymongo import ASCENDING, DESCENDING
 from pymongo.collection import Collection
 from pymongo.errors import OperationFailure
 
+from crawlfleet.adapters.mongo.bound import nothing_unbound, pools_in
 from crawlfleet.adapters.mongo.connection import Document
 from crawlfleet.adapters.mongo.documents import ENTRY_FIELDS
-from crawlfleet.adapters.mongo.shards import BY_ID, BY_PRIORITY, BY_STATE
+from crawlfleet.adapters.mongo.shards import BY_ID, BY_POOL, BY_PRIORITY, BY_STATE
 from crawlfleet.model.priority import DEFAULT_PRIORITY
 from crawlfleet.model.request import State
 from crawlfleet.policy.ageing import LEVELS
@@ -54,13 +55,14 @@ class Missing:
 
     Args:
         requests: The shard's.
-        mine: What tells them from those of others.
+        mine: What tells them from those of others, and the pool of the lane.
         alive: What was submitted up to then has passed its time to live.
     """
 
     def __init__(self, requests: Collection[Document], mine: Document, alive: datetime) -> None:
         self._requests = requests
         self._pending = {**mine, "flag": int(State.PENDING)}
+        self._pool: str | None = mine.get("pool")
         self._alive = alive
 
     def below(self, before: Sequence[datetime], limit: int) -> Iterator[Document]:
@@ -71,6 +73,11 @@ class Missing:
         among the latest that may be missing, where most losses are, as many others may wait there.
         """
         lowest = min(before)
+        if self._pool is not None:
+            yield from self._of_pool(before, limit)
+            return
+        if nothing_unbound(self._requests, pools_in(self._requests), self._alive, max(before)):
+            return
         yield from self._look({"$gt": self._alive, "$lt": lowest}, limit)
         # The same bound for several is one look; the usual case is one for all that are not queued.
         alike: dict[datetime, list[int]] = defaultdict(list)
@@ -93,6 +100,29 @@ class Missing:
         yield from found
         if before[DEFAULT_PRIORITY] > lowest:
             yield from self._latest(before, since, {DEFAULT_PRIORITY})
+
+    def _of_pool(self, before: Sequence[datetime], limit: int) -> Iterator[Document]:
+        """Those of the lane of a pool: whatever the priority, its index has them by ``ts``.
+
+        Which are missing is seen when they are read, so as many are looked at as anywhere.
+        """
+        match = {**self._pending, "ts": {"$gt": self._alive, "$lt": min(before)}}
+        late = {**self._pending, "ts": {"$gte": min(before), "$lt": max(before)}}
+        for hint in (BY_POOL, BY_STATE):
+            try:
+                found = self._requests.find(match, projection=ENTRY_FIELDS, hint=hint)
+                first = list(found.sort("ts", ASCENDING).limit(limit))
+                latest = self._requests.find(late, projection=ENTRY_FIELDS, hint=hint)
+                last = list(latest.sort("ts", DESCENDING).limit(SCAN))
+            except OperationFailure as error:
+                if error.code != _BAD_VALUE or hint == BY_STATE:
+                    raise
+                continue
+            yield from first
+            for document in last:
+                if document["ts"] < before[document.get("priority", DEFAULT_PRIORITY)]:
+                    yield document
+            return
 
     def _look(self, span: Document, limit: int) -> Iterator[Document]:
         match = {**self._pending, "ts": span}

@@ -39,7 +39,8 @@ class MongoRecovery:
     ) -> list[Entry]:
         """See ports.RequestStore.unqueued: a few indexed queries a shard."""
         alive = now - timedelta(seconds=biz.ttl_seconds)
-        mine = {"tenant": lane.tenant, "biz": lane.biz}
+        # Of the usual lane are those that have no pool: what null matches.
+        mine = {"tenant": lane.tenant, "biz": lane.biz, "pool": lane.pool}
         overdue = {
             **mine,
             "due": {"$exists": True, "$lte": now},

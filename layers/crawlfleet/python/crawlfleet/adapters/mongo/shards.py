@@ -23,6 +23,7 @@ BY_STORING: Final = "by_storing"
 BY_JOB: Final = "by_job"
 BY_COUNTING: Final = "uncounted"
 BY_PRIORITY: Final = "by_priority"
+BY_POOL: Final = "by_pool"
 BY_REQUEST: Final = "by_request"
 
 BY_TIME: Final = "ttl"
@@ -62,6 +63,17 @@ PRIORITIES: Final = IndexModel(
     name=BY_PRIORITY,
     partialFilterExpression={"priority": {"$exists": True}},
 )
+#: Only requests that are bound for a pool have ``pool``. Built where something is known to be.
+_POOLS: Final = IndexModel(
+    [("pool", ASCENDING), ("flag", ASCENDING), ("ts", ASCENDING), ("_id", ASCENDING)],
+    name=BY_POOL,
+    partialFilterExpression={"pool": {"$exists": True}},
+)
+#: Documents of a collection in which that takes a few seconds, how long it may take, and after
+#: what it is tried again where it has not succeeded. Larger ones have it built by hand.
+_SMALL: Final = 1_000_000
+_BUILD_SECONDS: Final = 15.0
+_AGAIN_SECONDS: Final = 3_600.0
 _RECORD_INDEXES: Final = [IndexModel([("at", ASCENDING), ("_id", ASCENDING)], name=BY_STORING)]
 _KEYED_INDEXES: Final = [
     *_RECORD_INDEXES,
@@ -83,6 +95,7 @@ class Shards:
         self._nodes = nodes
         self._sure: set[tuple[str, str, Shard, str]] = set()
         self._lives: dict[tuple[str, str, Shard], _Lives] = {}
+        self._indexed: dict[tuple[str, str, Shard, str], float] = {}
 
     def client(self, shard: Shard) -> MongoClient[Document]:
         """The client of the shard's node, for transactions."""
@@ -142,6 +155,24 @@ class Shards:
     def attempts(self, lane: Lane, biz: Biz, shard: Shard) -> Collection[Document]:
         """When somebody has last tried to build what of the biz's indexes: one document each."""
         return self._collection(lane, biz, shard, "indexing")
+
+    def index_pools(self, lane: Lane, biz: Biz, shard: Shard) -> None:
+        """Build what finds requests by pool, where that is cheap.
+
+        For recovery where there are pools, and for the first task that is bound for one: tasks are
+        made of jobs, and nobody waits for them. Those who read do without until it is there
+        (adapters.mongo.missing); whoever has a large collection builds it by hand.
+        """
+        key = (lane.tenant, lane.biz, shard, BY_POOL)
+        if self._indexed.get(key, -inf) > time.monotonic():
+            return
+        self._indexed[key] = time.monotonic() + _AGAIN_SECONDS
+        with border(_BUILD_SECONDS):
+            requests = self.requests(lane, biz, shard)
+            if requests.estimated_document_count() > _SMALL:
+                return
+            requests.create_indexes([_POOLS])
+        self._indexed[key] = inf
 
     def _collection(self, lane: Lane, biz: Biz, shard: Shard, part: str) -> Collection[Document]:
         name = f"{lane.biz}.{biz.collection}_{part}"

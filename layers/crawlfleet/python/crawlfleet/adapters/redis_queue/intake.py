@@ -1,6 +1,6 @@
 """Back-pressure on Redis: whether a lane takes more now."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -41,6 +41,7 @@ class RedisIntake:
         limits: IntakeLimits,
         memory_ratio: float,
         now: datetime,  # noqa: ARG002  a caller that is an hour ahead would keep all others out
+        beside: Sequence[Lane] = (),
     ) -> Pressure:
         """Ask for ``count`` more, and count them towards the rate if there is room.
 
@@ -51,7 +52,7 @@ class RedisIntake:
         keys = lane_keys(lane)
         answer = self._redis.once(
             _ADMIT,
-            (keys.intake, keys.leases, keys.delayed, keys.parked, *level_keys(lane)),
+            (keys.intake, *(key for one in (lane, *beside) for key in _backlog_keys(one))),
             *(count, limits.max_backlog),
             "" if limits.per_second is None else limits.per_second,
             *(limits.burst, memory_ratio),
@@ -65,3 +66,9 @@ class RedisIntake:
                 memory_full=whole(memory_full) == 1,
                 wait_seconds=int(text(wait)) / 1_000_000,
             )
+
+
+def _backlog_keys(lane: Lane) -> tuple[str, ...]:
+    """What holds the entries of a lane."""
+    keys = lane_keys(lane)
+    return keys.leases, keys.delayed, keys.parked, *level_keys(lane)

@@ -4,6 +4,7 @@
 -- KEYS[3] delayed      ZSET    entry -> epoch ms at which it is due
 -- KEYS[4] parked       HASH    host -> what waits for it, * -> count of all
 -- KEYS[5..15]          LIST    entries of priority 0 to 10
+-- KEYS[16..]           the same 14, from the leases on, of each other lane of the biz
 -- ARGV[1] count        how many more
 -- ARGV[2] max backlog  how many there may be
 -- ARGV[3] per second   the rate, or empty for none
@@ -20,8 +21,11 @@ local MARGIN_MS = 60000
 -- No wait is longer.
 local LONGEST_US = 30 * 86400 * 1000000
 local count, now = tonumber(ARGV[1]), tonumber(ARGV[6]) or server_us()
-local backlog = queued(5) + redis.call('ZCARD', KEYS[2])
-  + redis.call('ZCARD', KEYS[3]) + (redis.call('HGET', KEYS[4], '*') or 0)
+local backlog = 0
+for at = 2, #KEYS, 14 do
+  backlog = backlog + queued(at + 3) + redis.call('ZCARD', KEYS[at])
+    + redis.call('ZCARD', KEYS[at + 1]) + (redis.call('HGET', KEYS[at + 2], '*') or 0)
+end
 local backlog_full = backlog > 0 and backlog + count > tonumber(ARGV[2])
 
 local memory = account('memory')

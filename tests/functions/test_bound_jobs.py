@@ -1,0 +1,108 @@
+"""Jobs that are bound for a pool, through router, scheduler and consumers, on real servers."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from crawlfleet import names
+from crawlfleet.adapters.mongo.jobs import MongoJobs
+from crawlfleet.adapters.mongo.ledgers import MongoLedgers
+from crawlfleet.model.job import JobState
+from crawlfleet.model.lane import Lane
+from crawlfleet.settings import Need, Settings
+from crawlfleet.wiring.parts import Parts, now
+from tests.functions.http import ask
+from tests.functions.test_clock import tick
+from tests.functions.test_follow import a_web
+from tests.functions.world import STAGE, World, thaw
+from tests.waiting import eventually
+
+FAR = names.function_name(STAGE, "consumer-far")
+POOLS = json.dumps([{"name": "far", "function": FAR, "ceiling": 3}])
+
+
+@pytest.fixture
+def pooled(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """The stage with a pool more, of which every function is told."""
+    monkeypatch.setenv(names.ENV_POOLS, POOLS)
+    # The limit of one function is looked after by others' tests.
+    monkeypatch.setattr(world.lambdas, "get_function_concurrency", lambda **_: {})
+    monkeypatch.setattr(world.lambdas, "put_function_concurrency", lambda **_: {})
+    thaw()
+    world.fresh(stage={"pools": {"far": {"max_consumers": 2}}})
+    yield world
+    monkeypatch.undo()
+    thaw()
+
+
+def work_as(world: World, pool: str | None) -> Any:
+    """Run a worker of a pool."""
+    with pytest.MonkeyPatch.context() as patch:
+        if pool is not None:
+            patch.setenv(names.ENV_POOL, pool)
+        thaw()
+        try:
+            return world.work()
+        finally:
+            patch.undo()
+            thaw()
+
+
+def start(world: World, web: Any, count: int = 6, pool: str | None = "far") -> Any:
+    urls = [f"{web.url}/{n}" for n in range(count)]
+    body = {"rule": "page", "urls": urls, "name": "june"}
+    return ask(world, "POST", "/v1/docs/jobs", body | ({"pool": pool} if pool else {}))
+
+
+def far_queued(world: World) -> int:
+    return int(world.redis.llen(f"cf:{{{world.tenants['acme']}:docs}}:queue:main@far"))  # type: ignore[arg-type]
+
+
+def ledger(world: World) -> Any:
+    parts = Parts(Settings.from_environment(needs=(Need.NODES,)), "test")
+    tenant = world.tenants["acme"]
+    biz = parts.config.current().bizs[tenant]["docs"]
+    found = MongoLedgers(parts.nodes).audit(Lane(tenant, "docs", biz.queue), biz, now(), "june")
+    job = MongoJobs(parts.nodes).get(tenant, "docs", "june")
+    assert job is not None
+    return found, job
+
+
+def test_a_job_of_a_pool_is_done_by_its_workers_and_by_nobody_else(pooled):
+    with a_web() as web:
+        answer = start(pooled, web)
+        assert answer.status in {201, 202}, answer.text
+        assert answer.json["pool"] == "far"
+        pooled.lambdas.woken.clear()
+        assert tick(pooled)["tasks"] == 6
+        assert (pooled.queued(), far_queued(pooled)) == (0, 6)
+        assert "consumer-far" in pooled.lambdas.woken
+
+        assert work_as(pooled, None)["leased"] == 0
+        assert not web.asked
+        shown = ask(pooled, "GET", "/v1/docs/requests", query={"limit": "10"}).json["requests"]
+        assert {one["pool"] for one in shown} == {"far"}
+        told = ask(pooled, "GET", f"/v1/docs/requests/{shown[0]['id']}/explain")
+        assert told.status == 200, told.text
+        assert "workers of pool far alone may do it" in told.json["standing"]["sentence"]
+        assert ask(pooled, "GET", "/v1/docs/stats").json["queue"]["queued"] == 6
+
+        assert work_as(pooled, "far")["done"] == 6
+
+        def ended() -> bool:
+            tick(pooled)
+            return ledger(pooled)[1].state is JobState.DONE
+
+        eventually(ended, seconds=30)
+    found, job = ledger(pooled)
+    assert job.counts["done"] == 6
+    assert (found.submitted, found.done, found.open, found.difference) == (6, 6, 0, 0)
+
+
+def test_a_pool_that_there_is_not_is_refused_by_its_field(pooled):
+    with a_web() as web:
+        answer = start(pooled, web, pool="near")
+    assert answer.status == 400, answer.text
+    assert "there is no pool 'near'; there is: main, far" in answer.text
