@@ -1,13 +1,15 @@
 """The collections of a biz: their names, and the indexes that each has from its first use on."""
 
+import time
 from datetime import timedelta
+from math import inf
 from typing import Final, TypeAlias
 
 from pymongo import ASCENDING, IndexModel, MongoClient
 from pymongo.collection import Collection
 from pymongo.errors import OperationFailure
 
-from crawlfleet.adapters.mongo.connection import Document, MongoNodes
+from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.ledger import JOB_LIFE
