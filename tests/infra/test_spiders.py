@@ -196,7 +196,8 @@ def test_the_consumer_is_told_the_names_and_nobody_else_is():
         if name.startswith("crawlfleet-")
     }
     consumer = names.function_name("aws-large", names.CONSUMER)
-    assert told.pop(consumer) == "spiders"
+    large = f"{consumer}-large"
+    assert (told.pop(consumer), told.pop(large)) == ("spiders", "spiders")
     assert set(told.values()) == {None}
     assert len(by_name[consumer]["Layers"]) == 5
 

@@ -367,5 +367,8 @@ def test_a_worker_is_shown_with_what_it_holds_of_the_biz():
         "silent_seconds": 4.4,
         "since": "2026-01-01T08:30:00.123Z",
         "held": 3,
+        "pool": "main",
+        "done": 0,
+        "failed": 0,
     }
     assert (shown["workers"][1]["since"], shown["workers"][1]["held"]) == (None, 0)

@@ -97,7 +97,7 @@ def wake_for(
     job: Job, workers: Workers, waker: Waker, warn: Callable[[str, Exception], None]
 ) -> None:
     """Have a job begun at once, where no worker lives that would; else by the next tick."""
-    if job.state is not JobState.EXPANDING:
+    if job.state not in {JobState.EXPANDING, JobState.PLACING}:
         return
     try:
         wake_if_idle(workers, waker, warn)
