@@ -51,13 +51,16 @@ class Bench:
         self.readings.frequency = 2.0
         self.seconds = 1_000.0
         self.idle = Idle()
+        self.attempts: list[Attempt] = []
         self.meter = RunMeter(self.readings, "w1", self.now, self.idle, lambda: self.seconds)
 
     def now(self) -> datetime:
         return START + timedelta(seconds=self.seconds - 1_000)
 
     def begin(self, job: str | None = "night", lane: Lane = DOCS) -> Attempt:
-        return Attempt(self.meter, lane, job)
+        # Kept, as one that nobody holds ends whenever rubbish is looked for.
+        self.attempts.append(Attempt(self.meter, lane, job))
+        return self.attempts[-1]
 
     def arrive(self, count: int, job: str | None = "night", seconds: float = 0.0) -> None:
         self.meter.arrived(DOCS, job, page(count, seconds=seconds))
