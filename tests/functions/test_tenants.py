@@ -12,7 +12,7 @@ OF_A_BIZ = [route for route in CLOSED if "{biz}" in route.path]
 OF_ALL_BIZS = [route for route in CLOSED if "{biz}" not in route.path]
 SCHEDULE = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/mine"]}
 #: What else paths have places for.
-SEED = {"segment": "2026-01-01", "key": "0" * 32, "job": "june", "spider": "all"}
+SEED = {"segment": "2026-01-01", "key": "0" * 32, "job": "june"}
 BODIES = {
     "submitRequests": {"url": "https://example.org/x"},
     "putSchedule": SCHEDULE,
