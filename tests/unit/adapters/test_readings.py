@@ -36,14 +36,14 @@ def statm(mb):
 
 
 V2 = {
-    "proc/self/cgroup": "0::/work/pod\n",
-    "sys/fs/cgroup/work/memory.max": f"{4000 * MB}\n",
-    "sys/fs/cgroup/work/memory.current": f"{1000 * MB}\n",
-    "sys/fs/cgroup/work/memory.stat": f"anon 5\ninactive_file {500 * MB}\n",
-    "sys/fs/cgroup/work/pod/memory.max": "max\n",
-    "sys/fs/cgroup/work/pod/memory.current": "77\n",
-    "sys/fs/cgroup/work/cpu.max": "150000 100000\n",
-    "sys/fs/cgroup/work/pod/cpu.max": "max 100000\n",
+    "proc/self/cgroup": "0::/box/pod\n",
+    "sys/fs/cgroup/box/memory.max": f"{4000 * MB}\n",
+    "sys/fs/cgroup/box/memory.current": f"{1000 * MB}\n",
+    "sys/fs/cgroup/box/memory.stat": f"anon 5\ninactive_file {500 * MB}\n",
+    "sys/fs/cgroup/box/pod/memory.max": "max\n",
+    "sys/fs/cgroup/box/pod/memory.current": "77\n",
+    "sys/fs/cgroup/box/cpu.max": "150000 100000\n",
+    "sys/fs/cgroup/box/pod/cpu.max": "max 100000\n",
 }
 V1 = {
     "proc/self/cgroup": "4:memory:/docker/ab\n3:cpuset:/\n2:cpu,cpuacct:/docker/ab\n0::/\n",
@@ -126,7 +126,7 @@ def test_what_infrastructure_says_of_the_pool_counts_where_it_is_less(tmp_path, 
 def test_limits_that_change_are_seen(machine):
     machine.write(V2)
     readings = machine.readings()
-    machine.write({"sys/fs/cgroup/work/memory.max": f"{3000 * MB}\n"})
+    machine.write({"sys/fs/cgroup/box/memory.max": f"{3000 * MB}\n"})
     machine.now += 5
 
     assert readings.remaining().memory == 2500 * MB
