@@ -319,7 +319,7 @@ def test_filling_reads_the_index_and_no_document(mongo_uri: str, tenant: str) ->
         both = Both(Fleet(MongoRequestStore(nodes), tenant, biz), MongoDisowning(nodes))
         both.fleet.submit(500)
         claims = both.fleet.claim(both.fleet.submit(20, NOW + MS))
-        both.fleet.expire(NOW)  # builds the index of priorities
+        assert both.fleet.index() == []
         both.fleet.settle([(c, Retry(NOW, "x")) for c in claims])
         asked.clear()
         both.pending(limit=10)

@@ -50,7 +50,7 @@ def test_what_is_pending_waiting_or_leased_is_cancelled_and_counted(fleet: Fleet
 
     assert fleet.audit(job=JOB) == Ledger(submitted=30, done=5, dead=3, cancelled=22)
     assert fleet.audit() == fleet.audit(job=JOB)
-    found = fleet.get(requests[15])
+    found = fleet.get(claims[15].request)
     assert found.state == State.CANCELLED
     assert found.due_at is None
     assert (found.timeline[-1].by, found.timeline[-1].why) == ("a caller", "its job was cancelled")

@@ -5,7 +5,7 @@ from itertools import count
 from math import log2
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.adapters.memory.filling import MemoryFilling
@@ -173,6 +173,11 @@ def test_what_is_served_is_what_policy_says_to_the_last_tie(request, tenant, whe
     else:
         queue = RedisQueue(request.getfixturevalue(f"{where}_connection"), clock=clock)
 
+    # Whoever asks for none notes no tick.
+    @example(
+        [([(2, -1)], 0, 0), ([(1, -3)], 0, 1)],
+        Ageing(interval_seconds=0.05, beta=0.1, clamp=12.0),
+    )
     @settings(max_examples=60, deadline=None)
     @given(arrivals, kinds)
     def check(steps, ageing):

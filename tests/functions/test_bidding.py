@@ -60,7 +60,7 @@ def test_a_job_too_large_for_every_worker_is_given_up_and_says_why(world):
     with_bidding(world)
     tenant = world.tenants["acme"]
     usage = {"memory": PETABYTE, "memory_max": PETABYTE}
-    world.mongo["cf_control"]["demands"].insert_one(
+    world.control["demands"].insert_one(
         {
             "_id": f"{tenant}/docs/page",
             "tenant": tenant,
@@ -83,7 +83,7 @@ def test_a_job_too_large_for_every_worker_is_given_up_and_says_why(world):
     assert "it wants memory 1000000.0 GB" in found["trouble"]
     assert "at 53 % of its demand: memory: " in found["trouble"]
     assert found["ended_at"] is not None
-    kept = world.mongo["cf_control"]["jobs"].find_one({"tenant": world.tenants["acme"]})
+    kept = world.control["jobs"].find_one({"tenant": world.tenants["acme"]})
     assert kept["lowered"] == 6
     assert world.queued() == 0
 

@@ -5,6 +5,7 @@ Their tasks are submitted under their name here: what makes them has tests of it
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
 from typing import Any
@@ -224,7 +225,7 @@ def test_the_tick_goes_on_with_what_is_being_cancelled(world):
     # As if whoever cancelled it had died right after.
     jobs = world.control["jobs"]
     key = f"{world.tenants['acme']}/docs/june"
-    change = {"state": "cancelling", "making": False, "watched": True}
+    change = {"state": "cancelling", "making": False, "sweep_at": datetime.now(UTC)}
     assert jobs.update_one({"_id": key}, {"$set": change}).modified_count == 1
 
     answer = world.call(names.SCHEDULER, TICK)

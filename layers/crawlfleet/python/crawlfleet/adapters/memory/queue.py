@@ -157,6 +157,8 @@ class MemoryQueue:
         """
         if ":{" in token:
             raise ValueError(f"a lease token must not contain ':{{': {token!r}")
+        if count < 1:
+            return []
         with self._lock:
             queue, now_ms = self._queues[lane], to_ms(now)
             until_ms = to_ms(until)

@@ -25,19 +25,15 @@ local beta, cap = tonumber(ARGV[4]), tonumber(ARGV[5])
 
 -- The host's lists that hold anything, or of which the figures say so; and how many hold anything.
 local function lists_of(host, first)
-  local found, names = {}, places_of(host)
-  local filled = redis.call('EXISTS', unpack(KEYS, first, first + LEVELS - 1))
-  local figures, recorded = redis.call('HMGET', KEYS[2], unpack(names, 0, LEVELS - 1)), 0
+  local found, names, filled = {}, places_of(host), 0
+  local figures = redis.call('HMGET', KEYS[2], unpack(names, 0, LEVELS - 1))
   for level = 0, LEVELS - 1 do
-    if figures[level + 1] then recorded = recorded + 1 end
-  end
-  for level = 0, LEVELS - 1 do
-    if figures[level + 1] or filled ~= recorded then
-      local key = KEYS[first + level]
-      local waiting = waiting_for(KEYS[2], KEYS[4], names[level], redis.call('LLEN', key))
-      if waiting.count > 0 or figures[level + 1] then
-        found[level] = {key = key, place = names[level], waiting = waiting, popped = 0}
-      end
+    local key = KEYS[first + level]
+    local length = redis.call('LLEN', key)
+    if length > 0 then filled = filled + 1 end
+    if length > 0 or figures[level + 1] then
+      local waiting = waiting_for(KEYS[2], KEYS[4], names[level], length)
+      found[level] = {key = key, place = names[level], waiting = waiting, popped = 0}
     end
   end
   return found, filled
