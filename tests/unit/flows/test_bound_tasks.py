@@ -42,7 +42,9 @@ def start(world: World, pool: str | None = "far", name: str = "june"):
 
 
 def expanded(world: World, **changes: object) -> None:
-    ports = ExpandingPorts(jobs=world.jobs, submission=world.submission(**changes))
+    ports = ExpandingPorts(
+        jobs=world.jobs, submission=world.submission(**changes), ledgers=world.ledgers
+    )
     expand(ports, world.tree, world.clock, lambda: 60.0)
 
 

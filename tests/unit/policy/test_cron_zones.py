@@ -103,6 +103,7 @@ def test_fires_around_a_shift_are_those_of_every_minute(shift, minute, hour, sta
     st.integers(-6 * 60, 24 * 60),
     st.integers(0, 8 * 60),
 )
+@example(("Australia/Lord_Howe", "2026-04-05"), "*", "*/2", 60, 480)  # begins with the shift
 def test_fires_are_the_same_wherever_one_begins(shift, minute, hour, start, later):
     zone, day = shift
     line = schedule(f"{minute} {hour} * * *", zone)

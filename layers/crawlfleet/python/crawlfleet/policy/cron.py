@@ -152,14 +152,14 @@ def _overstepped(cron: str, zone: ZoneInfo, last: datetime, found: datetime) -> 
     """The first fire time that the library has overstepped from one to the next; usually None.
 
     It goes through the hours of a day in steps of an hour, so it oversteps times after clocks have
-    been shifted by less than one (on Lord Howe Island by half of one): those minutes are gone
-    through one by one.
+    been shifted by less than one (on Lord Howe Island by half of one), also where it began after
+    that: those minutes are gone through one by one.
     """
-    shift = _offset(found.astimezone(zone)) - _offset(last.astimezone(zone))
-    if shift % 3_600 == 0:
+    begin = last - timedelta(seconds=_OVERSTEPPED_SECONDS)
+    offset = _offset(begin.astimezone(zone))
+    if (_offset(found.astimezone(zone)) - offset) % 3_600 == 0:
         return None
-    low, high = int(last.timestamp()), int(found.timestamp())
-    offset = _offset(last.astimezone(zone))
+    low, high = int(begin.timestamp()), int(found.timestamp())
     while high - low > 1:
         middle = (low + high) // 2
         same = _offset(datetime.fromtimestamp(middle, zone)) == offset
