@@ -175,7 +175,11 @@ def value_at(event: Mapping[str, Any], path: str) -> Any:
     """
     found: Any = event
     for name, index in _STEP.findall(path.removeprefix("$")):
-        if name and not isinstance(found, Mapping):
+        if name:
+            there = isinstance(found, Mapping) and name in found
+        else:
+            there = isinstance(found, list) and int(index) < len(found)
+        if not there:
             raise LookupError(path)
         found = found[name or int(index)]
     return found
