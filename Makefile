@@ -43,6 +43,11 @@ down: $(VENV)/.runtime ## Stop it; its data stays
 status: $(VENV)/.runtime ## Show whether it runs, where, and whether every part of it answers
 	@$(BIN)/python -m infra.local status --state "$(STATE)" || [ $$? -eq 3 ] # 3: nothing runs
 
+.PHONY: event
+event: $(VENV)/.runtime ## Try a rule of a stage that starts a spider on what `make up` runs: RULE=new-list EVENT=event.json, STAGE=aws-large
+	@$(BIN)/python -m infra.local event --state "$(STATE)" --stage "$(DEPLOYED)" --rule "$(RULE)" \
+		$(if $(EVENT),--event "$(EVENT)") $(ARGS)
+
 # ---- check -------------------------------------------------------------------------------------
 
 .PHONY: test

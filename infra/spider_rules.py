@@ -18,17 +18,22 @@ rule is for what only EventBridge knows.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
+
+from crawlfleet import names
 
 #: EventBridge takes so many rules a bus by default; a stage's clocks are among them.
 MOST_RULES: Final = 100
+#: What the stack of the clocks calls its output: the queue of what EventBridge could not deliver.
+UNDELIVERED_OUTPUT: Final = "StartsUndelivered"
 _SLUG: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _SPIDER: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
 _PLACE: Final = re.compile(r"[a-z][a-z0-9_]{0,31}\Z")
 _PATH: Final = re.compile(r"\$(?:\.[A-Za-z0-9_-]+|\[[0-9]+\])+\Z")
+_STEP: Final = re.compile(r"\.([A-Za-z0-9_-]+)|\[([0-9]+)\]")
 _SCHEDULE: Final = re.compile(r"(?:cron|rate)\([^()]{1,200}\)\Z")
 #: What EventBridge matches of an event.
 PATTERN_FIELDS: Final = frozenset(
@@ -118,6 +123,66 @@ def is_path(value: str) -> bool:
     (True, False)
     """
     return value.startswith("$")
+
+
+def rule_name(stage: str, rule: SpiderRule) -> str:
+    """The deployed name of a rule of that stage.
+
+    >>> rule = SpiderRule(name="nightly", tenant="a", biz="b", spider="s", schedule="rate(1 day)")
+    >>> rule_name("aws-small", rule)
+    'crawlfleet-aws-small-start-nightly'
+    """
+    return f"{names.PRODUCT}-{stage}-start-{rule.name}"
+
+
+def start_input(rule: SpiderRule, read: Callable[[str], object]) -> dict[str, object]:
+    """What the scheduler gets: edge/starts.py reads it.
+
+    Args:
+        rule: The rule.
+        read: What stands for a JSON path of the event: a field of a deployed rule's input, or the
+            value itself.
+    """
+    said: dict[str, object] = {
+        "crawlfleet": "start",
+        "tenant": rule.tenant,
+        "biz": rule.biz,
+        "spider": rule.spider,
+        "time": read("$.time"),
+    }
+    if rule.pattern is not None:
+        # A schedule's event has an id too; should EventBridge fire it twice, there are two of them.
+        said["id"] = read("$.id")
+    if rule.values:
+        said["values"] = {
+            place: read(value) if is_path(value) else value for place, value in rule.values.items()
+        }
+    if rule.version is not None:
+        said["version"] = rule.version
+    if rule.priority is not None:
+        said["priority"] = rule.priority
+    return said
+
+
+def value_at(event: Mapping[str, Any], path: str) -> Any:
+    """What an event has at a JSON path, such as rules may name.
+
+    >>> value_at({"detail": {"keys": ["a", "b"]}}, "$.detail.keys[1]")
+    'b'
+
+    Raises:
+        LookupError: it has nothing there.
+    """
+    found: Any = event
+    for name, index in _STEP.findall(path.removeprefix("$")):
+        if name:
+            there = isinstance(found, Mapping) and name in found
+        else:
+            there = isinstance(found, list) and int(index) < len(found)
+        if not there:
+            raise LookupError(path)
+        found = found[name or int(index)]
+    return found
 
 
 def mistakes_of(rules: tuple[SpiderRule, ...]) -> Iterator[str]:

@@ -336,6 +336,25 @@ AWS_LARGE: Final = Stage(
     pools=(PoolKind(name="large", memory_mb=3_008, concurrency=10),),
 )
 
+#: What the journey of LocalStack has started by events of its own (infra/localstack/starts.py).
+ON_EVENT: Final = SpiderRule(
+    name="pages-ready",
+    tenant="default",
+    biz="docs",
+    spider="on-event",
+    pattern={"source": ["crawlfleet.journey"], "detail-type": ["Pages Ready"]},
+    values={"package": "$.detail.package"},
+)
+#: Enabled by hand: before its spider is kept there is nothing to start.
+EVERY_MINUTE: Final = SpiderRule(
+    name="every-minute",
+    tenant="default",
+    biz="docs",
+    spider="by-clock",
+    schedule="rate(1 minute)",
+    enabled=False,
+)
+
 #: LocalStack on this machine: no service that it only pretends to have. Functions share the
 #: machine's network, so stores are the machine's own, and its processor is x86-64.
 LOCALSTACK: Final = Stage(
@@ -352,6 +371,7 @@ LOCALSTACK: Final = Stage(
     log_retention_days=7,
     protect_state=False,
     keep_state=False,
+    spider_rules=(ON_EVENT, EVERY_MINUTE),
 )
 
 STAGES: Final = {stage.name: stage for stage in (AWS_SMALL, AWS_LARGE, LOCALSTACK)}

@@ -14,8 +14,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from crawlfleet import names
-from infra.spider_rules import SpiderRule, is_path
+from infra.spider_rules import SpiderRule, rule_name, start_input
 from infra.stages import Stage
 
 
@@ -48,7 +47,7 @@ class SpiderRules(Construct):
             made = events.Rule(
                 self,
                 rule.name,
-                rule_name=rule_name(stage, rule),
+                rule_name=rule_name(stage.name, rule),
                 description=f"Starts the spider {rule.spider} of {rule.tenant}/{rule.biz}",
                 schedule=(
                     None if rule.schedule is None else events.Schedule.expression(rule.schedule)
@@ -59,41 +58,14 @@ class SpiderRules(Construct):
             made.add_target(
                 targets.LambdaFunction(
                     scheduler,
-                    event=events.RuleTargetInput.from_object(start_input(rule)),
+                    event=events.RuleTargetInput.from_object(
+                        start_input(rule, events.EventField.from_path)
+                    ),
                     dead_letter_queue=self.undelivered,
                     max_event_age=Duration.hours(24),
                     retry_attempts=185,
                 )
             )
-
-
-def rule_name(stage: Stage, rule: SpiderRule) -> str:
-    """The deployed name of a rule."""
-    return f"{names.PRODUCT}-{stage.name}-start-{rule.name}"
-
-
-def start_input(rule: SpiderRule) -> dict[str, Any]:
-    """What the scheduler gets: edge/starts.py reads it."""
-    said: dict[str, Any] = {
-        "crawlfleet": "start",
-        "tenant": rule.tenant,
-        "biz": rule.biz,
-        "spider": rule.spider,
-        "time": events.EventField.from_path("$.time"),
-    }
-    if rule.pattern is not None:
-        # A schedule's event has an id too; should EventBridge fire it twice, there are two of them.
-        said["id"] = events.EventField.from_path("$.id")
-    if rule.values:
-        said["values"] = {
-            place: events.EventField.from_path(value) if is_path(value) else value
-            for place, value in rule.values.items()
-        }
-    if rule.version is not None:
-        said["version"] = rule.version
-    if rule.priority is not None:
-        said["priority"] = rule.priority
-    return said
 
 
 def _pattern(rule: SpiderRule) -> events.EventPattern | None:

@@ -1,16 +1,19 @@
-"""``python -m infra.local up | down | status``: the local cloud from the command line.
+"""``python -m infra.local up | down | status | event``: the local cloud from the command line.
 
 ``status`` ends with 0 where it runs and every part answers, with 1 where one does not, and with 3
-where nothing runs.
+where nothing runs; ``event`` with 0 where a job is started, with 1 where none is, and also with 3.
 """
 
 import argparse
+import json
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from crawlfleet.cli.console import printable
 from infra.local.cloud import down, up
+from infra.local.events import event_for, find_rule, hand_over, input_of, read_event
 from infra.local.health import advice, look
 from infra.local.notifications import latest
 from infra.local.parts import PartError
@@ -28,6 +31,14 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text} is no port: 0 to 65535")
     return int(text)
+
+
+def _time(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no time such as 2026-03-10T12:00Z") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -65,6 +76,22 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument("--env", action="append", default=[], help="NAME=value for the functions")
     commands.add_parser("down", parents=[folder], help="stop it; data stays")
     commands.add_parser("status", parents=[folder], help="tell whether it runs, where, and how")
+    event = commands.add_parser(
+        "event", parents=[folder], help="try a stage's rule that starts a spider on what runs here"
+    )
+    event.add_argument("--stage", required=True, help="the stage of infra/stages.py that has it")
+    event.add_argument("--rule", required=True, help="the name of one of its spider_rules")
+    event.add_argument(
+        "--event",
+        type=Path,
+        metavar="FILE",
+        help="the event as EventBridge has it, for a rule with a pattern: source, detail-type and"
+        " detail; its id is made up where the file has none",
+    )
+    event.add_argument(
+        "--at", type=_time, default=None, metavar="TIME", help="when a rule with a clock fires; now"
+    )
+    event.add_argument("--json", action="store_true", help="print what was handed over, and back")
     return parser
 
 
@@ -100,6 +127,26 @@ def _status(running: Addresses, notifications: Path) -> int:
     if said:
         print(f"\nerror: {said}", file=sys.stderr)
     return 1 if said else 0
+
+
+def _try_rule(running: Addresses, options: argparse.Namespace) -> int:
+    """Hand over what a rule makes of an event; return the exit status."""
+    rule = find_rule(options.stage, options.rule)
+    given = None if options.event is None else read_event(options.event)
+    at = options.at or datetime.now(UTC)
+    said = input_of(rule, event_for(rule, options.stage, given, at))
+    handed = hand_over(running, said)
+    if options.json:
+        print(json.dumps({"input": handed.input, "answer": handed.answer}))
+    else:
+        print(f"  the scheduler gets  {printable(json.dumps(handed.input))}")
+        print(f"  and answers         {printable(json.dumps(handed.answer))}")
+    if not rule.enabled:
+        print(f"note: {rule.name} is disabled in {options.stage}", file=sys.stderr)
+    if not handed.started:
+        print("error: it starts nothing", file=sys.stderr)
+        return 1
+    return 0
 
 
 def main(arguments: list[str]) -> int:
@@ -147,11 +194,13 @@ def main(arguments: list[str]) -> int:
             case "down":
                 stopped = down(options.state)
                 print(f"stopped; data stays in {folder.path}" if stopped else "nothing was running")
-            case _:
+            case command:
                 running = folder.read() if folder.is_served() else None
                 if running is None:
                     print("not running; `make up` starts it")
                     return NOT_RUNNING
+                if command == "event":
+                    return _try_rule(running, options)
                 return _status(running, folder.notifications_dir)
     except PartError as error:
         print(f"error: {error}", file=sys.stderr)

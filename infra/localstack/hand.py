@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from crawlfleet import names
@@ -23,15 +24,16 @@ class Hand:
         self._stage = stage
         self.counts: Counter[str] = Counter()
 
-    def invoke(self, function: str) -> dict[str, Any]:
-        """What a function answers.
+    def invoke(self, function: str, event: Mapping[str, object] | None = None) -> dict[str, Any]:
+        """What a function answers to an event; to an empty one where none is given.
 
         Raises:
             StepError: it fails.
         """
         self.counts[function] += 1
         answer = self._access.client("lambda").invoke(
-            FunctionName=names.function_name(self._stage, function), Payload=b"{}"
+            FunctionName=names.function_name(self._stage, function),
+            Payload=json.dumps(event or {}).encode(),
         )
         content = json.loads(answer["Payload"].read())
         if answer.get("FunctionError"):

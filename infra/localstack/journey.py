@@ -27,6 +27,7 @@ from infra.localstack.release import next_release
 from infra.localstack.ringing import verdict
 from infra.localstack.scene import Scene
 from infra.localstack.site import urls
+from infra.localstack.starts import Starts
 from infra.localstack.workforce import Workforce
 from infra.smoke import checks, pages
 from infra.smoke.aws_access import Access
@@ -145,8 +146,15 @@ class Journey:
             self._ticked(step)
         with self.steps.step("metrics, read back") as step:
             self._read_back(metrics, step)
+        starts = Starts(self.deployment, client, self.hand, self.scene.site_url)
+        with self.steps.step("a rule of one's own, by an event") as step:
+            starts.by_event(step)
+            # It has the time of the next step to fire.
+            starts.enable_clock(step)
         with self.steps.step("an update under load") as step:
             self._update(client, step, errand)
+        with self.steps.step("a rule of one's own, by its clock") as step:
+            starts.by_clock(step)
         with self.steps.step("scaling down") as step:
             workers.scale_down(step)
         with self.steps.step("a schedule, and a tick of the rule alone") as step:
@@ -155,6 +163,7 @@ class Journey:
             self._told(letterbox, step)
         with self.steps.step("the recovery") as step:
             self._recovered(letterbox, step)
+        starts.restore_clock()
         for one in checks.CHECKS:
             with self.steps.step(one.name) as step:
                 if one.look is checks.alarms:

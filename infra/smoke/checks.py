@@ -15,8 +15,9 @@ from crawlfleet.cli.diagnosis import NAMES, Level, worst
 from crawlfleet.cli.examining import examine
 from crawlfleet.model.incident import Listener
 from infra import alarm_names
-from infra.fleet import FLEET, FunctionSpec
+from infra.fleet import FunctionSpec
 from infra.pools import fleet_of
+from infra.smoke import rules
 from infra.smoke.aws_access import asked
 from infra.smoke.deployment import STANDING, Deployment, log_group, stack_name
 from infra.smoke.steps import StepError, Warned
@@ -77,21 +78,33 @@ def _differences(spec: FunctionSpec, found: dict[str, Any]) -> Iterator[str]:
 
 
 def concurrency(deployment: Deployment) -> str:
-    """Consumers may run, and not more than the stage allows."""
-    name = names.function_name(deployment.stage, names.CONSUMER)
-    reserved = reserved_concurrency(deployment)
-    if not reserved:
-        raise StepError(
-            f"{name} has a reserved concurrency of {reserved}: no worker can start",
-            "The scheduler sets it once a minute; its log says why it does not.",
-            log_group(deployment.stage, names.SCHEDULER),
-        )
-    return f"{reserved} consumers at once"
+    """Consumers may run, those of each pool too, and not more than the stage allows."""
+    stage, told = deployment.settings, []
+    kinds = [("", names.CONSUMER, stage.consumer_concurrency)]
+    kinds += [(f" of {pool.name}", pool.function, pool.concurrency) for pool in stage.pools]
+    for whose, function, ceiling in kinds:
+        name = names.function_name(deployment.stage, function)
+        reserved = reserved_concurrency(deployment, function)
+        if not reserved:
+            raise StepError(
+                f"{name} has a reserved concurrency of {reserved}: no worker can start",
+                "The scheduler sets it once a minute; its log says why it does not.",
+                log_group(deployment.stage, names.SCHEDULER),
+            )
+        if reserved > ceiling:
+            raise StepError(
+                f"{name} has a reserved concurrency of {reserved}, of {ceiling} at most",
+                f"The scheduler gives no more than that: deploy this version, `make deploy"
+                f" STAGE={deployment.stage}`, or see who else has set it.",
+                log_group(deployment.stage, names.SCHEDULER),
+            )
+        told.append(f"{reserved} consumers{whose}")
+    return f"{', '.join(told)} at once"
 
 
-def reserved_concurrency(deployment: Deployment) -> int | None:
-    """The consumer's; None where it has none."""
-    name = names.function_name(deployment.stage, names.CONSUMER)
+def reserved_concurrency(deployment: Deployment, function: str = names.CONSUMER) -> int | None:
+    """The consumer's, or that of another function; None where it has none."""
+    name = names.function_name(deployment.stage, function)
     answer = asked(
         f"reading the concurrency of {name}",
         deployment.access.client("lambda").get_function_concurrency,
@@ -99,27 +112,6 @@ def reserved_concurrency(deployment: Deployment) -> int | None:
     )
     found = answer.get("ReservedConcurrentExecutions")
     return None if found is None else int(found)
-
-
-def clocks(deployment: Deployment) -> str:
-    """Every rule is enabled and wakes its function."""
-    events = deployment.access.client("events")
-    for clock in FLEET.clocks:
-        rule = f"{names.PRODUCT}-{deployment.stage}-{clock.name}"
-        found = asked(f"looking for {rule}", events.describe_rule, Name=rule)
-        listed = asked(f"reading the targets of {rule}", events.list_targets_by_rule, Rule=rule)
-        function = names.function_name(deployment.stage, clock.function)
-        if not any(target["Arn"].endswith(f":{function}") for target in listed["Targets"]):
-            raise StepError(
-                f"the rule {rule} does not wake {function}",
-                f"Deploy this version: `make deploy STAGE={deployment.stage}`.",
-            )
-        if found["State"] != "ENABLED":
-            raise StepError(
-                f"the rule {rule} is {found['State']}",
-                f"`aws events enable-rule --name {rule}`",
-            )
-    return f"{len(FLEET.clocks)} run"
 
 
 def configuration(deployment: Deployment) -> str:
@@ -345,7 +337,8 @@ CHECKS: Final = (
     Check("stacks", stacks),
     Check("functions", functions),
     Check("concurrency", concurrency),
-    Check("clocks", clocks),
+    Check("clocks", rules.clocks),
+    Check("rules of your own", rules.spider_rules),
     Check("the door", door),
     Check("configuration", configuration),
     Check("topics", topics),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from aws_cdk import Stack
+from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
@@ -15,6 +15,7 @@ from infra.components.fleet_dashboard import FleetDashboard
 from infra.components.scale_up import ScaleUp
 from infra.components.spider_rules import SpiderRules
 from infra.fleet import FLEET
+from infra.spider_rules import UNDELIVERED_OUTPUT
 from infra.stacks.state_stack import StateStack
 from infra.stages import Stage as Settings
 
@@ -52,6 +53,12 @@ class EventsStack(Stack):
                 rules=stage.spider_rules,
                 scheduler=functions[names.SCHEDULER],
             ).undelivered
+            CfnOutput(
+                self,
+                UNDELIVERED_OUTPUT,
+                value=undelivered.queue_url,
+                description="Queue of events that could not be given to the scheduler",
+            )
         alarms = FleetAlarms(
             self,
             "alarms",

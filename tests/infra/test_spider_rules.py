@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,12 +11,13 @@ from aws_cdk.assertions import Template
 
 from crawlfleet.edge.starts import order_in
 from infra import alarm_names, app
-from infra.spider_rules import SpiderRule
+from infra.spider_rules import UNDELIVERED_OUTPUT, SpiderRule, start_input, value_at
 from infra.stages import AWS_LARGE, LOCALSTACK, Stage, StageError
 from tests.infra.test_compute import text
 
 pytestmark = pytest.mark.usefixtures("empty_bundle")
 
+EVENTS = Path(__file__).parents[2] / "events" / "scheduler"
 NIGHTLY = SpiderRule(
     name="nightly",
     tenant="acme",
@@ -101,6 +103,63 @@ def test_what_an_event_becomes_is_an_order_of_a_job(events):
     assert order.name != other.name
 
 
+@pytest.mark.parametrize(
+    ("payload", "rule"),
+    [
+        (
+            "start",
+            SpiderRule(
+                name="list",
+                tenant="acme",
+                biz="docs",
+                spider="shop",
+                pattern={"source": ["lists"]},
+                values={"zone": "$.detail.zone"},
+            ),
+        ),
+        (
+            "start-by-clock",
+            SpiderRule(
+                name="nightly",
+                tenant="acme",
+                biz="docs",
+                spider="shop",
+                schedule="cron(0 12 * * ? *)",
+                values={"zone": "north"},
+            ),
+        ),
+    ],
+)
+def test_the_payloads_of_events_are_what_rules_hand_over(payload, rule, empty_bundle):
+    written = (EVENTS / f"{payload}.json").read_text().replace("{{tenants.acme}}", "acme")
+    made = App()
+    app.add_stacks(made, with_rules(LOCALSTACK, rule))
+    (deployed,) = rules(
+        Template.from_stack(made.node.find_child("crawlfleet-localstack-events"))
+    ).values()
+    event = {
+        "id": "53dc4d37-cffa-4f76-80c9-8b7d4a4d2eaa",
+        "time": "2026-03-10T12:00:00Z",
+        "detail": {"zone": "north"},
+    }
+
+    (target,) = deployed["Targets"]
+    handed = delivered(target, event)
+
+    assert handed == json.loads(written)["event"]
+    # What `make event` hands over on one machine is the same.
+    assert handed == start_input(rule, lambda path: value_at(event, path))
+
+
+def test_a_path_is_read_as_eventbridge_does_or_leads_nowhere():
+    event = {"detail": {"keys": ["a", {"b": "c"}], "text": "abc"}}
+
+    assert value_at(event, "$.detail.keys[1].b") == "c"
+    for path in ("$.detail.none", "$.detail.keys[2]", "$.detail.text[0]", "$.detail.text.b"):
+        with pytest.raises(LookupError):
+            value_at(event, path)
+
+
 def test_a_clock_that_fires_twice_at_a_time_is_one_job(events):
     (target,) = rules(events)["nightly"]["Targets"]
 
@@ -133,6 +192,7 @@ def test_what_cannot_be_delivered_is_kept_and_people_hear_of_it(events):
     (queue,) = events.find_resources("AWS::SQS::Queue").items()
     assert queue[1]["Properties"]["MessageRetentionPeriod"] == 14 * 24 * 3600
     assert queue[1]["Properties"]["SqsManagedSseEnabled"] is True
+    assert events.find_outputs(UNDELIVERED_OUTPUT)[UNDELIVERED_OUTPUT]["Value"] == {"Ref": queue[0]}
     for rule in rules(events).values():
         (target,) = rule["Targets"]
         assert target["DeadLetterConfig"] == {"Arn": {"Fn::GetAtt": [queue[0], "Arn"]}}

@@ -14,7 +14,7 @@ from moto import mock_aws
 
 from crawlfleet import names
 from infra import alarm_names
-from infra.fleet import FLEET
+from infra.pools import fleet_of
 from infra.smoke import checks
 from infra.smoke.aws_access import Access
 from infra.smoke.deployment import Deployment, find_deployment, log_group, stack_name
@@ -74,16 +74,16 @@ def deployment(aws):
     return find_deployment(STAGE, Access(_ENVIRONMENT))
 
 
-def make_functions(**changed):
+def make_functions(stage=STAGE, **changed):
     role = client("iam").create_role(
         RoleName="r", AssumeRolePolicyDocument="{}", Path="/service-role/"
     )["Role"]["Arn"]
     code = io.BytesIO()
     with zipfile.ZipFile(code, "w") as archive:
         archive.writestr("handler.py", "")
-    for spec in FLEET.functions:
+    for spec in fleet_of(STAGES[stage].pools).functions:
         client("lambda").create_function(
-            FunctionName=names.function_name(STAGE, spec.name),
+            FunctionName=names.function_name(stage, spec.name),
             Runtime="python3.13",
             Role=role,
             Handler=spec.handler,
@@ -95,15 +95,6 @@ def make_functions(**changed):
                 **changed,
             },
         )
-
-
-def make_rules(state="ENABLED", function=None):
-    for clock in FLEET.clocks:
-        rule = f"crawlfleet-{STAGE}-{clock.name}"
-        client("events").put_rule(Name=rule, ScheduleExpression="rate(1 minute)", State=state)
-        name = names.function_name(STAGE, function or clock.function)
-        arn = f"arn:aws:lambda:{REGION}:{_ACCOUNT}:function:{name}"
-        client("events").put_targets(Rule=rule, Targets=[{"Id": "1", "Arn": arn}])
 
 
 def make_alarms(*, without=(), actions=("arn:aws:sns:us-east-1:1:t",)):
@@ -201,20 +192,40 @@ def test_consumers_may_run_as_many_as_are_reserved(deployment):
     assert checks.concurrency(deployment) == "3 consumers at once"
     client("lambda").put_function_concurrency(FunctionName=consumer, ReservedConcurrentExecutions=0)
     assert "concurrency of 0" in failure(checks.concurrency, deployment)
+    client("lambda").put_function_concurrency(FunctionName=consumer, ReservedConcurrentExecutions=6)
+    assert "concurrency of 6, of 5 at most" in failure(checks.concurrency, deployment)
 
 
-def test_clocks_run_when_their_rules_are_enabled(deployment):
-    make_rules()
+@pytest.fixture
+def with_pools(aws):
+    """A stage with a pool, whose functions are all there."""
+    make_functions("aws-large")
+    return Deployment("aws-large", Access(_ENVIRONMENT), {}, {})
 
-    assert checks.clocks(deployment) == "2 run"
+
+def test_the_functions_of_pools_are_looked_at_too(with_pools):
+    assert checks.functions(with_pools) == "6 active"
+
+    pool = names.function_name("aws-large", "consumer-large")
+    client("lambda").update_function_configuration(FunctionName=pool, MemorySize=1024)
+    assert f"{pool}: it has 1024 MB" in failure(checks.functions, with_pools)
+    client("lambda").delete_function(FunctionName=pool)
+    assert f"looking for the function {pool}" in failure(checks.functions, with_pools)
 
 
-def test_a_rule_that_is_disabled_or_wakes_somebody_else_is_told(deployment):
-    make_rules(state="DISABLED")
-    assert "is DISABLED" in failure(checks.clocks, deployment)
+def test_workers_of_each_pool_may_run_as_many_as_are_reserved(with_pools):
+    def reserve(function, count):
+        client("lambda").put_function_concurrency(
+            FunctionName=names.function_name("aws-large", function),
+            ReservedConcurrentExecutions=count,
+        )
 
-    make_rules(function=names.ROUTER)
-    assert "does not wake crawlfleet-aws-small-scheduler" in failure(checks.clocks, deployment)
+    reserve("consumer", 50)
+    assert "consumer-large has a reserved" in failure(checks.concurrency, with_pools)
+    reserve("consumer-large", 2)
+    assert checks.concurrency(with_pools) == "50 consumers, 2 consumers of large at once"
+    reserve("consumer-large", 11)
+    assert "concurrency of 11, of 10 at most" in failure(checks.concurrency, with_pools)
 
 
 def test_alarms_are_there_and_tell_somebody(deployment):

@@ -1,0 +1,136 @@
+"""What is said of the rules of a deployment: its clocks, and those that start spiders."""
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from crawlfleet import names
+from infra.fleet import FLEET
+from infra.smoke import rules
+from infra.smoke.aws_access import Access
+from infra.smoke.deployment import Deployment
+from infra.smoke.steps import StepError
+from infra.spider_rules import UNDELIVERED_OUTPUT, rule_name
+from infra.stages import STAGES
+
+#: It has rules of its own, one of them disabled.
+STAGE = "localstack"
+OWN = STAGES[STAGE].spider_rules
+REGION = "us-east-1"
+_ENVIRONMENT = {
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_ACCESS_KEY_ID": "a",
+    "AWS_SECRET_ACCESS_KEY": "b",
+}
+_ACCOUNT = "123456789012"
+
+
+def client(service):
+    return boto3.client(service, region_name=REGION)
+
+
+@pytest.fixture
+def deployment():
+    with mock_aws():
+        queue = client("sqs").create_queue(QueueName="undelivered")["QueueUrl"]
+        outputs = {"events": {UNDELIVERED_OUTPUT: queue}}
+        yield Deployment(STAGE, Access(_ENVIRONMENT), outputs, {})
+
+
+def make(rule, *, state="ENABLED", function=names.SCHEDULER):
+    client("events").put_rule(Name=rule, ScheduleExpression="rate(1 minute)", State=state)
+    name = names.function_name(STAGE, function)
+    arn = f"arn:aws:lambda:{REGION}:{_ACCOUNT}:function:{name}"
+    client("events").put_targets(Rule=rule, Targets=[{"Id": "1", "Arn": arn}])
+
+
+def make_clocks(state="ENABLED", function=None):
+    for clock in FLEET.clocks:
+        rule = f"crawlfleet-{STAGE}-{clock.name}"
+        make(rule, state=state, function=function or clock.function)
+
+
+def make_own(**states):
+    """The stage's rules as it says, or as is said otherwise."""
+    for rule in OWN:
+        state = states.get(rule.name.replace("-", "_"), "ENABLED" if rule.enabled else "DISABLED")
+        make(rule_name(STAGE, rule), state=state)
+
+
+def failure(check, deployment):
+    with pytest.raises(StepError) as caught:
+        check(deployment)
+    return f"{caught.value.said}; {caught.value.do}"
+
+
+def test_clocks_run_when_their_rules_are_enabled(deployment):
+    make_clocks()
+
+    assert rules.clocks(deployment) == "2 run"
+
+
+def test_a_clock_that_is_disabled_or_wakes_somebody_else_is_told(deployment):
+    make_clocks(state="DISABLED")
+    told = failure(rules.clocks, deployment)
+    assert "is DISABLED" in told
+    assert "aws events enable-rule --name crawlfleet-localstack-" in told
+
+    make_clocks(function=names.ROUTER)
+    assert "does not wake crawlfleet-localstack-scheduler" in failure(rules.clocks, deployment)
+
+
+def test_rules_of_ones_own_are_there_and_as_enabled_as_the_stage_says(deployment):
+    make_own()
+
+    told = rules.spider_rules(deployment)
+
+    assert told == "1 start spiders, 1 are disabled as they should, all is delivered"
+
+
+def test_a_stage_without_rules_of_its_own_asks_for_none(deployment):
+    without = Deployment("aws-small", deployment.access, {}, {})
+
+    assert rules.spider_rules(without) == "none"
+
+
+def test_a_rule_of_ones_own_that_is_not_there_is_told(deployment):
+    told = failure(rules.spider_rules, deployment)
+
+    assert "looking for crawlfleet-localstack-start-pages-ready" in told
+
+
+@pytest.mark.parametrize(
+    ("states", "told", "to_do"),
+    [
+        ({"pages_ready": "DISABLED"}, "start-pages-ready is DISABLED", "enable-rule"),
+        ({"every_minute": "ENABLED"}, "start-every-minute is ENABLED", "disable-rule"),
+    ],
+)
+def test_a_rule_that_somebody_has_switched_by_hand_is_told(deployment, states, told, to_do):
+    make_own(**states)
+
+    said = failure(rules.spider_rules, deployment)
+
+    assert told in said
+    assert f"aws events {to_do} --name crawlfleet-localstack-start-" in said
+
+
+def test_a_rule_of_ones_own_that_wakes_somebody_else_is_told(deployment):
+    make_own()
+    make_target = rule_name(STAGE, OWN[0])
+    make(make_target, function=names.MONITOR)
+
+    told = failure(rules.spider_rules, deployment)
+
+    assert f"the rule {make_target} does not wake crawlfleet-localstack-scheduler" in told
+
+
+def test_events_that_could_not_be_given_to_the_scheduler_are_told(deployment):
+    make_own()
+    url = deployment.output("events", UNDELIVERED_OUTPUT)
+    client("sqs").send_message(QueueUrl=url, MessageBody="{}")
+
+    told = failure(rules.spider_rules, deployment)
+
+    assert "1 events that were to start spiders could not be given" in told
+    assert f"purge-queue --queue-url {url}" in told
