@@ -217,6 +217,13 @@ def _of_trials(body: dict[str, Any]) -> dict[str, Any]:
     return {**sensible, "page": page if kind is None else {**page, "content_type": kind}}
 
 
+def _of_schedules(body: dict[str, Any]) -> dict[str, Any]:
+    """A schedule of a rule on a list of URLs: one of the three ways to say what it runs."""
+    others = {"start", "spider", "version", "values"}
+    sensible = _with_meaning({"rule": "", "urls": [], **body})
+    return {name: value for name, value in sensible.items() if name not in others}
+
+
 def _of_jobs(body: dict[str, Any]) -> dict[str, Any]:
     """The body of a job of its own, of a pattern."""
     start = {"pattern": "https://example.org/{kind}/{page}", "values": {"page": {"last": 3}}}
@@ -251,6 +258,8 @@ def test_whatever_fits_the_document_and_means_something_is_accepted(world, route
             case.body = _of_spiders(case.body)
         elif route.operation == "startJob":
             case.body = _of_jobs(case.body)
+        elif route.operation == "putSchedule":
+            case.body = _of_schedules(case.body)
         else:
             case.body = _with_meaning(case.body)
         headers = {"x-api-key": "acme"}
