@@ -125,11 +125,12 @@ class Machine:
     left_until: float = -1.0
     left_version: int = -1
     declined: dict[int, tuple[int, int]] = field(default_factory=dict)
+    #: Jobs at once, where nobody looks at what they take.
+    slots: int = 1
 
-    @property
-    def slots(self) -> int:
-        """Jobs at once, where nobody looks at what they take."""
-        return max(1, round(SLOTS_PER_GB * self.memory / (1_000 * MB)))
+    def __post_init__(self) -> None:
+        """Its slots follow its memory."""
+        self.slots = max(1, round(SLOTS_PER_GB * self.memory / (1_000 * MB)))
 
     def fullness(self) -> float:
         """How full it is in what it has least of."""
@@ -282,6 +283,7 @@ class Simulation:
         self._events: list[tuple[float, int, str, object]] = []
         self._count = 0
         self._queue: deque[Task] = deque()
+        self._wanted = 0.0  # the processors of all that wait
         self._next = 0
         self._demands: dict[str, JobDemand] = {}
         self._ended: list[Task] = []
@@ -346,8 +348,7 @@ class Simulation:
     def _account(self, until: float) -> None:
         if self._queue and until > self._now:
             idle = self._capacity - self._busy
-            wanted = sum(task.cpu for task in self._queue)
-            self._idle_seconds += max(0.0, min(idle, wanted)) * (until - self._now)
+            self._idle_seconds += max(0.0, min(idle, self._wanted)) * (until - self._now)
         if until - self._measured_at >= 30.0:
             self._measured_at = until
             self.waiting.append([until, len(self._queue)])
@@ -357,8 +358,19 @@ class Simulation:
     def _comes(self, task: object) -> None:
         assert isinstance(task, Task)
         task.waits_since = self._now
-        self._queue.append(task)
+        self._wait(task)
         self._place_soon()
+
+    def _wait(self, task: Task, *, first: bool = False) -> None:
+        self._wanted += task.cpu
+        if first:
+            self._queue.appendleft(task)
+        else:
+            self._queue.append(task)
+
+    def _waits_no_more(self, task: Task) -> None:
+        self._queue.remove(task)
+        self._wanted = self._wanted - task.cpu if self._queue else 0.0
 
     def _place_soon(self) -> None:
         if not self._bids:
@@ -461,20 +473,20 @@ class Simulation:
             self._on_workers += self._now - task.began
             task.left = min(task.full, max(task.left, 0.0) + LOST_PART * task.full)
             task.waits_since = self._now
-            self._queue.appendleft(task)
+            self._wait(task, first=True)
         self._at(machine.down_until, "up", machine)
-
-    def _up_machines(self) -> list[Machine]:
-        return [one for one in self._scene.machines if one.down_until <= self._now]
 
     # ---- policies ------------------------------------------------------------------------------
 
     def _push(self, choose: Callable[[Sequence[Machine]], Machine]) -> None:
+        now, machines = self._now, self._scene.machines
         while self._queue:
-            free = [one for one in self._up_machines() if len(one.tasks) < one.slots]
+            free = [m for m in machines if m.down_until <= now and len(m.tasks) < m.slots]
             if not free:
                 return
-            self._give(self._queue.popleft(), choose(free))
+            task, machine = self._queue[0], choose(free)
+            self._waits_no_more(task)
+            self._give(task, machine)
 
     def _round_robin(self, free: Sequence[Machine]) -> Machine:
         self._next += 1
@@ -494,7 +506,7 @@ class Simulation:
         """One window: whoever is free applies for the first job that fits it; then the awards."""
         applied: dict[int, Sequence[tuple[Application, Machine]]] = {}
         head = [task for _, task in zip(range(READ_AHEAD), self._queue, strict=False)]
-        machines = self._up_machines()
+        machines = [one for one in self._scene.machines if one.down_until <= self._now]
         self._rng.shuffle(machines)
         for machine in machines:
             self._apply(machine, head, applied)
@@ -555,20 +567,21 @@ class Simulation:
         return left
 
     def _award(self, task: Task, applied: Sequence[tuple[Application, Machine]]) -> None:
-        winner = award([one for one, _ in applied], self._terms).winner.worker
+        demand = self._demand(task)
+        winner = award([one for one, _ in applied], self._terms, demand).winner.worker
         machine = next(one for _, one in applied if one.name == winner)
-        self._queue.remove(task)
-        machine.won.append((self._now, self._demand(task).usage))
+        self._waits_no_more(task)
+        machine.won.append((self._now, demand.usage))
         self._give(task, machine)
 
     def _lower(self, task: Task) -> None:
-        self._queue.remove(task)
+        self._waits_no_more(task)
         task.times += 1
         task.waits_since = self._now
         if lowered(task.times) is None:
             self._unplaced += 1
         else:
-            self._queue.append(task)
+            self._wait(task)
 
 
 # ---- the benchmark -----------------------------------------------------------------------------
