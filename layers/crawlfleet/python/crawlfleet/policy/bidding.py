@@ -101,11 +101,12 @@ def award(
 
     First those are dropped whose first byte comes clearly later than the best one's, then those
     whose bytes come clearly slower than the best of the others. Who has as much of a way as runs
-    of the job's spider took (``demand``) is as good as who has more. Where nothing is known of it,
-    more is better: a first run on a way that carries a tenth lasts ten times as long. Then the highest weighted sum of
-    what is left wins, each resource as a part of the most that one of them has, so that no unit
-    decides. Who has won k jobs lately has its sum divided by k + 1: readings lag behind, and jobs
-    that come at once would else all go to the same worker. The worker's name breaks a tie.
+    of the job's spider took (``demand``) is as good as who has more; where nothing is known of it,
+    more is better, as a first run on a tenth of a way lasts ten times as long. Then the highest
+    weighted sum of what is left wins, each resource as a part of the most that one of them has, so
+    that no unit decides. Who has won k jobs lately has its sum divided by k + 1: readings lag
+    behind, and jobs that come at once would else all go to the same worker. The worker's name
+    breaks a tie.
 
     Raises:
         ValueError: nobody has applied.

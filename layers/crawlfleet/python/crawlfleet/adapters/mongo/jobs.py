@@ -190,6 +190,14 @@ class MongoJobs(JobPlacing):
         with border():
             return self._jobs().count_documents(match, hint="open")
 
+    def open_versions(self, tenant: str, biz: str, spider: str) -> set[int]:
+        """See ports.JobStore.open_versions."""
+        match: Document = {"open": True, "tenant": tenant, "biz": biz, "spider": spider}
+        with border():
+            found = self._jobs().find(match, {"_id": False, "spider_version": True}, hint="open")
+            numbers = (job.get("spider_version") for job in found)
+            return {int(number) for number in numbers if number is not None}
+
     def expandable(self, limit: int, now: datetime | None = None) -> list[Job]:
         """See ports.JobStore.expandable."""
         return self._in_turns(_MAKING, limit, now, {_MAKING: True})
