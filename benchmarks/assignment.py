@@ -14,9 +14,10 @@ what was under way (LOST_PART).
 
 Bidding only knows what it has learnt: each spider's first runs come with no demand. Readings are
 late: a job shows in them READ_SECONDS after its begin. A worker reads so many jobs from the head.
-The others know nothing of jobs and links. Each worker takes up to SLOTS_PER_GB of them at once for
-its memory, as an operator would set it; least-loaded sees how full workers are at this moment,
-which no real one does.
+The others know nothing of jobs and links. Each worker takes so many jobs at once for its memory as
+an operator would set who has tried every number of SLOTS_PER_GB on these very jobs, and keeps what
+has the shortest mean; with too many, workers are killed faster than they end jobs. Least-loaded
+sees how full workers are at this moment, which no real one does.
 """
 
 import heapq
@@ -52,7 +53,9 @@ RESTART_SECONDS: Final = 5.0
 LOST_PART: Final = 0.05
 LATEST_SECONDS: Final = 3_600.0
 CONNECTIONS: Final = 16
-SLOTS_PER_GB: Final = 4
+SLOTS_PER_GB: Final = (2, 3, 4)
+#: A try that takes so many times as long as the best one before it is given up.
+PATIENCE: Final = 1.5
 #: Jobs that a worker reads from the head before it comes again.
 READ_AHEAD: Final = 20
 TERMS: Final = BiddingTerms()
@@ -127,10 +130,6 @@ class Machine:
     declined: dict[int, tuple[int, int]] = field(default_factory=dict)
     #: Jobs at once, where nobody looks at what they take.
     slots: int = 1
-
-    def __post_init__(self) -> None:
-        """Its slots follow its memory."""
-        self.slots = max(1, round(SLOTS_PER_GB * self.memory / (1_000 * MB)))
 
     def fullness(self) -> float:
         """How full it is in what it has least of."""
@@ -273,10 +272,19 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Simulation:
-    """One policy over one scene."""
+    """One policy over one scene; ``slots`` are those for a GB of a worker, where it has any."""
 
-    def __init__(self, scene: Scene, policy: str, seed: int, terms: BiddingTerms) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        policy: str,
+        seed: int,
+        terms: BiddingTerms,
+        slots: int = SLOTS_PER_GB[0],
+    ) -> None:
         self._scene = scene
+        for machine in scene.machines:
+            machine.slots = max(1, round(slots * machine.memory / (1_000 * MB)))
         self._terms = terms
         self._rng = random.Random(seed)
         self._now = 0.0
@@ -303,12 +311,12 @@ class Simulation:
         self._round_comes = False
         self.waiting: list[list[float]] = []
 
-    def run(self) -> Outcome:
-        """Until every job has ended, or is out."""
+    def run(self, longest: float = math.inf) -> Outcome:
+        """Until every job has ended, or is out; for so many seconds at most."""
         tasks = self._scene.tasks
         for task in tasks:
             self._at(task.at, "comes", task)
-        latest = tasks[-1].at + LATEST_SECONDS
+        latest = min(tasks[-1].at + LATEST_SECONDS, tasks[0].at + longest)
         while len(self._ended) + self._unplaced < len(tasks):
             if not self._events:
                 raise BenchError("assignment: jobs were lost")
@@ -595,7 +603,20 @@ def title_of(trace: str) -> str:
 def one_run(asked: tuple[str, str, int, int]) -> Outcome:
     """Trace, policy, jobs, seed: in a process of its own, as nothing is shared."""
     trace, policy, jobs, seed = asked
-    return Simulation(a_scene(trace, jobs, WORKERS, seed), policy, seed, TERMS).run()
+    if policy == "bidding":
+        return Simulation(a_scene(trace, jobs, WORKERS, seed), policy, seed, TERMS).run()
+    return tuned(lambda: a_scene(trace, jobs, WORKERS, seed), policy, seed)
+
+
+def tuned(scene: Callable[[], Scene], policy: str, seed: int) -> Outcome:
+    """A policy with the number of slots that suits it best, by the mean of its jobs."""
+    first, *others = SLOTS_PER_GB
+    best = Simulation(scene(), policy, seed, TERMS, first).run()
+    for slots in others:
+        longest = math.inf if best.unfinished else PATIENCE * best.makespan
+        found = Simulation(scene(), policy, seed, TERMS, slots).run(longest)
+        best = min(best, found, key=lambda one: (one.unfinished, one.mean))
+    return best
 
 
 def run(bench: Bench) -> Found:
