@@ -14,9 +14,10 @@ what was under way (LOST_PART).
 
 Bidding only knows what it has learnt: each spider's first runs come with no demand. Readings are
 late: a job shows in them READ_SECONDS after its begin. A worker reads so many jobs from the head.
-The others know nothing of jobs and links. Each worker takes up to SLOTS_PER_GB of them at once for
-its memory, as an operator would set it; least-loaded sees how full workers are at this moment,
-which no real one does.
+The others know nothing of jobs and links. Each worker takes so many jobs at once for its memory as
+an operator would set who has tried every number of SLOTS_PER_GB on these very jobs, and keeps what
+has the shortest mean; with too many, workers are killed faster than they end jobs. Least-loaded
+sees how full workers are at this moment, which no real one does.
 """
 
 import heapq
@@ -52,7 +53,9 @@ RESTART_SECONDS: Final = 5.0
 LOST_PART: Final = 0.05
 LATEST_SECONDS: Final = 3_600.0
 CONNECTIONS: Final = 16
-SLOTS_PER_GB: Final = 4
+SLOTS_PER_GB: Final = (2, 3, 4)
+#: A try that takes so many times as long as the best one before it is given up.
+PATIENCE: Final = 1.5
 #: Jobs that a worker reads from the head before it comes again.
 READ_AHEAD: Final = 20
 TERMS: Final = BiddingTerms()
@@ -125,11 +128,8 @@ class Machine:
     left_until: float = -1.0
     left_version: int = -1
     declined: dict[int, tuple[int, int]] = field(default_factory=dict)
-
-    @property
-    def slots(self) -> int:
-        """Jobs at once, where nobody looks at what they take."""
-        return max(1, round(SLOTS_PER_GB * self.memory / (1_000 * MB)))
+    #: Jobs at once, where nobody looks at what they take.
+    slots: int = 1
 
     def fullness(self) -> float:
         """How full it is in what it has least of."""
@@ -272,16 +272,26 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Simulation:
-    """One policy over one scene."""
+    """One policy over one scene; ``slots`` are those for a GB of a worker, where it has any."""
 
-    def __init__(self, scene: Scene, policy: str, seed: int, terms: BiddingTerms) -> None:
+    def __init__(
+        self,
+        scene: Scene,
+        policy: str,
+        seed: int,
+        terms: BiddingTerms,
+        slots: int = SLOTS_PER_GB[0],
+    ) -> None:
         self._scene = scene
+        for machine in scene.machines:
+            machine.slots = max(1, round(slots * machine.memory / (1_000 * MB)))
         self._terms = terms
         self._rng = random.Random(seed)
         self._now = 0.0
         self._events: list[tuple[float, int, str, object]] = []
         self._count = 0
         self._queue: deque[Task] = deque()
+        self._wanted = 0.0  # the processors of all that wait
         self._next = 0
         self._demands: dict[str, JobDemand] = {}
         self._ended: list[Task] = []
@@ -301,12 +311,12 @@ class Simulation:
         self._round_comes = False
         self.waiting: list[list[float]] = []
 
-    def run(self) -> Outcome:
-        """Until every job has ended, or is out."""
+    def run(self, longest: float = math.inf) -> Outcome:
+        """Until every job has ended, or is out; for so many seconds at most."""
         tasks = self._scene.tasks
         for task in tasks:
             self._at(task.at, "comes", task)
-        latest = tasks[-1].at + LATEST_SECONDS
+        latest = min(tasks[-1].at + LATEST_SECONDS, tasks[0].at + longest)
         while len(self._ended) + self._unplaced < len(tasks):
             if not self._events:
                 raise BenchError("assignment: jobs were lost")
@@ -346,8 +356,7 @@ class Simulation:
     def _account(self, until: float) -> None:
         if self._queue and until > self._now:
             idle = self._capacity - self._busy
-            wanted = sum(task.cpu for task in self._queue)
-            self._idle_seconds += max(0.0, min(idle, wanted)) * (until - self._now)
+            self._idle_seconds += max(0.0, min(idle, self._wanted)) * (until - self._now)
         if until - self._measured_at >= 30.0:
             self._measured_at = until
             self.waiting.append([until, len(self._queue)])
@@ -357,8 +366,19 @@ class Simulation:
     def _comes(self, task: object) -> None:
         assert isinstance(task, Task)
         task.waits_since = self._now
-        self._queue.append(task)
+        self._wait(task)
         self._place_soon()
+
+    def _wait(self, task: Task, *, first: bool = False) -> None:
+        self._wanted += task.cpu
+        if first:
+            self._queue.appendleft(task)
+        else:
+            self._queue.append(task)
+
+    def _waits_no_more(self, task: Task) -> None:
+        self._queue.remove(task)
+        self._wanted = self._wanted - task.cpu if self._queue else 0.0
 
     def _place_soon(self) -> None:
         if not self._bids:
@@ -461,20 +481,20 @@ class Simulation:
             self._on_workers += self._now - task.began
             task.left = min(task.full, max(task.left, 0.0) + LOST_PART * task.full)
             task.waits_since = self._now
-            self._queue.appendleft(task)
+            self._wait(task, first=True)
         self._at(machine.down_until, "up", machine)
-
-    def _up_machines(self) -> list[Machine]:
-        return [one for one in self._scene.machines if one.down_until <= self._now]
 
     # ---- policies ------------------------------------------------------------------------------
 
     def _push(self, choose: Callable[[Sequence[Machine]], Machine]) -> None:
+        now, machines = self._now, self._scene.machines
         while self._queue:
-            free = [one for one in self._up_machines() if len(one.tasks) < one.slots]
+            free = [m for m in machines if m.down_until <= now and len(m.tasks) < m.slots]
             if not free:
                 return
-            self._give(self._queue.popleft(), choose(free))
+            task, machine = self._queue[0], choose(free)
+            self._waits_no_more(task)
+            self._give(task, machine)
 
     def _round_robin(self, free: Sequence[Machine]) -> Machine:
         self._next += 1
@@ -494,7 +514,7 @@ class Simulation:
         """One window: whoever is free applies for the first job that fits it; then the awards."""
         applied: dict[int, Sequence[tuple[Application, Machine]]] = {}
         head = [task for _, task in zip(range(READ_AHEAD), self._queue, strict=False)]
-        machines = self._up_machines()
+        machines = [one for one in self._scene.machines if one.down_until <= self._now]
         self._rng.shuffle(machines)
         for machine in machines:
             self._apply(machine, head, applied)
@@ -555,20 +575,21 @@ class Simulation:
         return left
 
     def _award(self, task: Task, applied: Sequence[tuple[Application, Machine]]) -> None:
-        winner = award([one for one, _ in applied], self._terms).winner.worker
+        demand = self._demand(task)
+        winner = award([one for one, _ in applied], self._terms, demand).winner.worker
         machine = next(one for _, one in applied if one.name == winner)
-        self._queue.remove(task)
-        machine.won.append((self._now, self._demand(task).usage))
+        self._waits_no_more(task)
+        machine.won.append((self._now, demand.usage))
         self._give(task, machine)
 
     def _lower(self, task: Task) -> None:
-        self._queue.remove(task)
+        self._waits_no_more(task)
         task.times += 1
         task.waits_since = self._now
         if lowered(task.times) is None:
             self._unplaced += 1
         else:
-            self._queue.append(task)
+            self._wait(task)
 
 
 # ---- the benchmark -----------------------------------------------------------------------------
@@ -582,7 +603,20 @@ def title_of(trace: str) -> str:
 def one_run(asked: tuple[str, str, int, int]) -> Outcome:
     """Trace, policy, jobs, seed: in a process of its own, as nothing is shared."""
     trace, policy, jobs, seed = asked
-    return Simulation(a_scene(trace, jobs, WORKERS, seed), policy, seed, TERMS).run()
+    if policy == "bidding":
+        return Simulation(a_scene(trace, jobs, WORKERS, seed), policy, seed, TERMS).run()
+    return tuned(lambda: a_scene(trace, jobs, WORKERS, seed), policy, seed)
+
+
+def tuned(scene: Callable[[], Scene], policy: str, seed: int) -> Outcome:
+    """A policy with the number of slots that suits it best, by the mean of its jobs."""
+    first, *others = SLOTS_PER_GB
+    best = Simulation(scene(), policy, seed, TERMS, first).run()
+    for slots in others:
+        longest = math.inf if best.unfinished else PATIENCE * best.makespan
+        found = Simulation(scene(), policy, seed, TERMS, slots).run(longest)
+        best = min(best, found, key=lambda one: (one.unfinished, one.mean))
+    return best
 
 
 def run(bench: Bench) -> Found:

@@ -136,6 +136,21 @@ def test_jobs_of_a_biz_are_listed_the_newest_first(jobs: JobStore, tenant: str) 
     assert of_biz(jobs, tenant, limit=0) == []
 
 
+def test_the_versions_that_open_jobs_name_are_told(jobs: JobStore, tenant: str) -> None:
+    for number, (spider, version) in enumerate([("s", 3), ("s", 1), ("s", 3), ("t", 7), ("s", 9)]):
+        jobs.create(a_job(tenant, f"j{number}", spider=spider, spider_version=version))
+    jobs.create(a_job(tenant, "mine", spider="s", spider_version=None))
+    jobs.create(a_job(tenant, "other", biz="other", spider="s", spider_version=8))
+    jobs.create(a_job(f"{tenant}b", spider="s", spider_version=8))
+    ending = jobs.cancel(tenant, "docs", "j4", NOW)
+    assert jobs.open_versions(tenant, "docs", "s") == {1, 3, 9}
+
+    assert jobs.end(ending, CANCELLED, {}, NOW)
+
+    assert jobs.open_versions(tenant, "docs", "s") == {1, 3}
+    assert jobs.open_versions(tenant, "docs", "none") == set()
+
+
 def test_open_jobs_are_counted_until_they_end(jobs: JobStore, tenant: str) -> None:
     job = jobs.create(a_job(tenant, schedule="nightly"))
     jobs.create(a_job(tenant, "july"))

@@ -162,6 +162,7 @@ class Twins(RuleBasedStateMachine):
     @rule(tenant=TENANTS, schedule=st.sampled_from([None, "f"]))
     def count_open(self, tenant: str, schedule: str | None) -> None:
         self.ask("count_open", f"{self.run}{tenant}", "docs", schedule)
+        self.ask("open_versions", f"{self.run}{tenant}", "docs", "s")
 
     @invariant()
     def lists_agree(self) -> None:

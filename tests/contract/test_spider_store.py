@@ -13,13 +13,14 @@ from crawlfleet.adapters.memory.spiders import MemorySpiders
 from crawlfleet.adapters.mongo import spiders as mongo
 from crawlfleet.adapters.mongo.spiders import MongoSpiders
 from crawlfleet.errors import QuotaExceededError
-from crawlfleet.model.plan import LinkNeeds, SpiderPlan
+from crawlfleet.model.plan import HOLD, LinkNeeds, SpiderPlan
 from crawlfleet.model.start import Range, Start
 from crawlfleet.ports import SpiderStore
 from tests.contract.store_cases import nodes_at
 
 NOON = datetime.now(UTC).replace(microsecond=123_000)
 HOUR = timedelta(hours=1)
+SECOND = timedelta(seconds=1)
 
 
 @pytest.fixture(params=["memory", "mongo"])
@@ -135,35 +136,61 @@ def test_spiders_are_listed_by_name_page_by_page(store: SpiderStore, tenant: str
     assert store.of_biz(tenant, "shop", "b", 2) == []
 
 
-def test_a_deleted_spider_is_gone_but_for_the_versions_that_are_held(
+def test_of_a_deleted_spider_what_is_named_stays_until_it_is_named_no_more(
     store: SpiderStore, tenant: str
 ) -> None:
     first = store.put(tenant, "shop", "all", a_plan(), NOON)
     store.put(tenant, "shop", "all", a_plan(priority=1), NOON)
-    store.hold(first)
-    store.hold(first)
 
     assert store.delete(tenant, "shop", "all") is True
     assert store.delete(tenant, "shop", "all") is False
+    assert store.forget(tenant, "shop", "all", {1}, NOON) == 1
 
     assert store.get(tenant, "shop", "all") is None
     assert store.of_biz(tenant, "shop", None, 10) == []
     assert store.get(tenant, "shop", "all", 1) == first
     assert store.get(tenant, "shop", "all", 2) is None
-    # A number that a job names stands for one plan for ever.
-    assert store.put(tenant, "shop", "all", a_plan("other"), NOON).version == 3
-    assert store.versions(tenant, "shop", "all", 10)[1:] == [first]
+    assert store.deleted(tenant, "shop", None, 10) == ["all"]
+    assert store.forget(tenant, "shop", "all", set(), NOON) == 1
+    assert store.forget(tenant, "shop", "all", set(), NOON) == 0
+    assert store.get(tenant, "shop", "all", 1) is None
+    assert store.deleted(tenant, "shop", None, 10) == []
+    # A number that a job names stands for one plan, also when the job has ended.
+    latest = store.put(tenant, "shop", "all", a_plan("other"), NOON)
+    assert latest.version == 3
+    assert store.get(tenant, "shop", "all") == latest
+    assert store.versions(tenant, "shop", "all", 10) == [latest]
 
 
-def test_a_spider_of_which_nothing_is_held_is_deleted_wholly(
+def test_what_is_held_stays_until_what_names_it_must_have_been_kept(
     store: SpiderStore, tenant: str
 ) -> None:
-    store.put(tenant, "shop", "all", a_plan(), NOON)
+    first = store.put(tenant, "shop", "all", a_plan(), NOON)
+    store.hold(first, NOON - HOUR)
+    store.hold(first, NOON)
+    store.delete(tenant, "shop", "all")
 
-    assert store.delete(tenant, "shop", "all") is True
+    assert store.forget(tenant, "shop", "all", (), NOON + HOLD - SECOND) == 0
+    assert store.get(tenant, "shop", "all", 1) == first
+    assert store.forget(tenant, "shop", "all", (), NOON + HOLD) == 1
+    assert store.get(tenant, "shop", "all", 1) is None
 
-    assert store.versions(tenant, "shop", "all", 10) == []
-    assert store.put(tenant, "shop", "all", a_plan("other"), NOON).version == 1
+
+def test_deleted_spiders_are_listed_by_name_as_long_as_they_have_versions(
+    store: SpiderStore, tenant: str
+) -> None:
+    for name in ("c", "a", "b", "d"):
+        store.put(tenant, "shop", name, a_plan(), NOON)
+        if name != "d":
+            store.delete(tenant, "shop", name)
+
+    assert store.deleted(tenant, "shop", None, 2) == ["a", "b"]
+    assert store.deleted(tenant, "shop", "a", 9) == ["b", "c"]
+    assert store.deleted(tenant, "books", None, 9) == []
+    assert store.deleted(tenant + "b", "shop", None, 9) == []
+    store.forget(tenant, "shop", "b", (), NOON)
+    store.put(tenant, "shop", "c", a_plan("other"), NOON)
+    assert store.deleted(tenant, "shop", None, 9) == ["a"]
 
 
 def test_who_starts_a_job_while_its_spider_is_deleted_keeps_the_version(
@@ -171,29 +198,42 @@ def test_who_starts_a_job_while_its_spider_is_deleted_keeps_the_version(
 ) -> None:
     first = store.put(tenant, "shop", "all", a_plan(), NOON)
     store.delete(tenant, "shop", "all")
+    store.forget(tenant, "shop", "all", (), NOON)
 
-    store.hold(first)
+    store.hold(first, NOON)
 
     assert store.get(tenant, "shop", "all") is None
     assert store.get(tenant, "shop", "all", 1) == first
+    assert store.deleted(tenant, "shop", None, 9) == ["all"]
     latest = store.put(tenant, "shop", "all", a_plan("other"), NOON)
     assert store.get(tenant, "shop", "all") == latest
     assert (latest.version, store.get(tenant, "shop", "all", 1)) == (2, first)
 
 
-def test_old_versions_make_room_unless_they_are_held(
+def test_old_versions_are_forgotten_unless_they_are_named_or_held(
     store: SpiderStore, tenant: str, bound_to
 ) -> None:
     bound_to(MOST_VERSIONS=3)
-    made = []
-    for number in range(6):
-        made.append(store.put(tenant, "shop", "all", a_plan(f"r{number}"), NOON))
-        if number == 1:
-            store.hold(made[-1])
+    made = [store.put(tenant, "shop", "all", a_plan(f"r{number}"), NOON) for number in range(7)]
+    store.hold(made[3], NOON)
+    assert len(store.versions(tenant, "shop", "all", 100)) == 7
 
-    assert [one.version for one in store.versions(tenant, "shop", "all", 100)] == [6, 5, 4, 2]
+    assert store.forget(tenant, "shop", "all", [2, 7, 99], NOON) == 2
+
+    assert [one.version for one in store.versions(tenant, "shop", "all", 100)] == [7, 6, 5, 4, 2]
     assert store.get(tenant, "shop", "all", 2) == made[1]
     assert store.get(tenant, "shop", "all", 3) is None
+    assert store.forget(tenant, "shop", "all", (), NOON + HOLD) == 2
+    assert [one.version for one in store.versions(tenant, "shop", "all", 100)] == [7, 6, 5]
+    assert store.get(tenant, "shop", "all") == made[-1]
+
+
+def test_of_what_was_never_kept_nothing_is_forgotten(store: SpiderStore, tenant: str) -> None:
+    store.put(tenant, "shop", "all", a_plan(), NOON)
+
+    assert store.forget(tenant, "shop", "none", (), NOON) == 0
+    assert store.forget(tenant + "b", "shop", "all", (), NOON) == 0
+    assert len(store.versions(tenant, "shop", "all", 9)) == 1
 
 
 def test_a_biz_keeps_so_many_spiders_and_no_more(store: SpiderStore, tenant: str, bound_to) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from cronsim import CronSim
 
+from crawlfleet.adapters.memory.jobs import MemoryJobs
 from crawlfleet.adapters.memory.schedules import MemorySchedules
 from crawlfleet.adapters.memory.spiders import MemorySpiders
 from crawlfleet.cli.folder import read_file, read_folder, render
@@ -92,7 +93,7 @@ def test_every_sample_schedule_fires_and_names_a_rule_of_its_biz(file):
 def test_every_sample_spider_is_one_that_its_biz_would_keep(file):
     tenant, biz = file.parts[-3:-1]
     tree = adopt("r", read_folder(file.parents[3]), None, {}, unchecked).tree
-    ports = SpiderPorts(spiders=MemorySpiders(), schedules=MemorySchedules())
+    ports = SpiderPorts(spiders=MemorySpiders(), schedules=MemorySchedules(), jobs=MemoryJobs())
     plan = msgspec.convert(msgspec.json.decode(read_file(file)), SpiderPlan)
     now = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -2,7 +2,16 @@
 
 import pytest
 
-from benchmarks.assignment import POLICIES, TERMS, TRACES, Simulation, a_scene, table
+from benchmarks.assignment import (
+    POLICIES,
+    SLOTS_PER_GB,
+    TERMS,
+    TRACES,
+    Simulation,
+    a_scene,
+    table,
+    tuned,
+)
 
 JOBS, WORKERS = 120, 12
 
@@ -34,6 +43,18 @@ def test_every_job_ends_once_or_is_out_and_never_sooner_than_at_full_speed(polic
 
 def test_bidding_places_no_job_on_a_way_that_it_does_not_want() -> None:
     assert outcome("bidding").misplaced == 0
+
+
+@pytest.mark.parametrize("policy", POLICIES[1:])
+def test_the_others_have_the_slots_that_suit_them_best(policy: str) -> None:
+    def scene():
+        return a_scene("bursts", JOBS, WORKERS, 1)
+
+    tries = [Simulation(scene(), policy, 1, TERMS, slots).run() for slots in SLOTS_PER_GB]
+
+    best = tuned(scene, policy, 1)
+    assert best in tries
+    assert best.mean == min(one.mean for one in tries if not one.unfinished)
 
 
 def test_the_table_has_a_line_for_each_trace_and_policy() -> None:

@@ -12,6 +12,8 @@ from tests.unit.edge.test_rest import NoOperations, an_event, ask
 AT = datetime(2026, 3, 1, 8, 30, tzinfo=UTC)
 KEY = "0123456789abcdef" * 2
 ID = f"2026-03-01/{KEY}"
+FIRE = "nightly.20261121T030000Z"
+TAKEN = Offered(accepted=True, segment="2026-03-01", key=KEY)
 SEED = Seed(
     key=KEY,
     segment="2026-03-01",
@@ -29,6 +31,22 @@ SEED = Seed(
 def post(operations, path, body):
     text = body if isinstance(body, str) else json.dumps(body)
     return ask(operations, an_event("POST", f"/v1/docs/seeds{path}", body=text))
+
+
+def test_no_seed_is_offered_under_a_name_that_a_fire_will_have():
+    asked = []
+
+    def offer_seeds(tenant, biz, offers):
+        asked.extend(offers)
+        return [one if isinstance(one, InvalidRequestError) else TAKEN for one in offers]
+
+    entries = [{"url": "https://example.org/", "job": job} for job in (FIRE, "june")]
+    status, answer = post(NoOperations(offer_seeds=offer_seeds), "", {"seeds": entries})
+
+    assert isinstance(asked[0], InvalidRequestError)
+    assert asked[1] == Offer(url="https://example.org/", rule="", job="june")
+    assert status == 200
+    assert "seeds[0].job" in json.dumps(answer)
 
 
 def test_offers_are_read_whole_and_answered_each():

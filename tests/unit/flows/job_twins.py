@@ -96,7 +96,7 @@ class DictSpiders:
         kept.append(spider)
         return spider
 
-    def hold(self, spider: KeptSpider) -> None:
+    def hold(self, spider: KeptSpider, now: datetime) -> None:
         """A job names it."""
 
     def get(

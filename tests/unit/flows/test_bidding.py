@@ -63,8 +63,8 @@ class Fleet:
             self.pass_time(0)
         return job
 
-    def learn(self, memory):
-        usage = Usage(memory=memory, memory_max=memory)
+    def learn(self, memory, bandwidth=0.0):
+        usage = Usage(memory=memory, memory_max=memory, bandwidth=bandwidth)
         demand = JobDemand(tenant="default", biz="docs", spider="page", runs=3, usage=usage)
         self.world.demands._demands[("default", "docs", "page")] = demand
 
@@ -144,6 +144,23 @@ def test_of_two_pools_the_quick_and_roomy_one_gets_the_job(fleet):
     assert not far.stays
     assert run(fleet.world).tasks == 1
     assert fleet.job().state is JobState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("taken", "winner"), [(0.0, "wide"), (1e6, "wide"), (1e5, "roomy")], ids=["new", "much", "some"]
+)
+def test_the_faster_way_decides_unless_the_slower_carries_what_runs_took(fleet, taken, winner):
+    if taken:
+        fleet.learn(0.1 * GB, bandwidth=taken)
+    fleet.start()
+    wide = fleet.worker("wide", memory=1 * GB)
+    roomy = fleet.worker("roomy", way=replace(GOOD, bytes_per_second=2e5))
+    fleet.look(roomy, wide)
+
+    assert fleet.pass_time(2).awarded == 1
+    fleet.look(roomy, wide)
+
+    assert fleet.job().worker == winner
 
 
 def test_a_job_too_large_for_all_is_lowered_seven_times_and_given_up(fleet):

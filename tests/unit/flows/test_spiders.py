@@ -4,9 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from crawlfleet.adapters.memory import spiders as memory_spiders
+from crawlfleet.adapters.memory.jobs import MemoryJobs
 from crawlfleet.adapters.memory.schedules import MemorySchedules
 from crawlfleet.adapters.memory.spiders import MemorySpiders
 from crawlfleet.errors import ConflictError, InvalidRequestError, NotFoundError, UnknownBizError
+from crawlfleet.flows import spiders
+from crawlfleet.flows.planning import PlanningPorts, put_schedule
 from crawlfleet.flows.spiders import (
     SpiderPorts,
     delete_spider,
@@ -15,7 +19,10 @@ from crawlfleet.flows.spiders import (
     list_versions,
     put_spider,
 )
-from crawlfleet.model.plan import LARGEST_PLAN, ConfiguredSpider, LinkNeeds, SpiderPlan
+from crawlfleet.flows.starting import StartingPorts, start_job
+from crawlfleet.model.job import Job, JobOrder, JobState
+from crawlfleet.model.plan import HOLD, LARGEST_PLAN, ConfiguredSpider, LinkNeeds, SpiderPlan
+from crawlfleet.model.schedule import Schedule
 from crawlfleet.model.start import Range, Start
 from tests.unit.flows.world import World
 
@@ -24,12 +31,106 @@ PATTERN = Start(pattern="https://a.example/{x}/{p}", values={"p": Range(last=9)}
 
 @pytest.fixture
 def ports() -> SpiderPorts:
-    return SpiderPorts(spiders=MemorySpiders(), schedules=MemorySchedules())
+    return SpiderPorts(spiders=MemorySpiders(), schedules=MemorySchedules(), jobs=MemoryJobs())
 
 
 def put(ports: SpiderPorts, world: World, name: str = "all", biz: str = "docs", **changes: object):
     plan = SpiderPlan(**{"rule": "page", "start": PATTERN, **changes})
     return put_spider(ports, world.tree, "default", biz, name, plan, {"main", "far"}, world.now)
+
+
+def delete(ports: SpiderPorts, world: World, name: str = "all") -> None:
+    delete_spider(ports, world.tree, "default", "docs", name, world.now)
+
+
+def start(ports: SpiderPorts, world: World, job: str, name: str = "all") -> Job:
+    starting = StartingPorts(jobs=ports.jobs, spiders=ports.spiders, rules=world.rules)
+    order = JobOrder(
+        tenant="default", biz="docs", by="api", name=job, spider=name, values={"x": "1"}
+    )
+    return start_job(starting, world.tree, order, world.now)
+
+
+def end(ports: SpiderPorts, world: World, job: str) -> None:
+    cancelled = ports.jobs.cancel("default", "docs", job, world.now)
+    assert ports.jobs.end(cancelled, JobState.CANCELLED, {}, world.now)
+
+
+def versions(ports: SpiderPorts, name: str = "all") -> list[int]:
+    return [one.version for one in ports.spiders.versions("default", "docs", name, 1_000)]
+
+
+def test_a_version_stays_while_an_open_job_names_it_and_no_longer(ports, world, monkeypatch):
+    for module in (spiders, memory_spiders):
+        monkeypatch.setattr(module, "MOST_VERSIONS", 2)
+    put(ports, world, priority=1)
+    job = start(ports, world, "june")
+    for priority in (2, 3, 4):
+        put(ports, world, priority=priority)
+    assert versions(ports) == [4, 3, 1]
+
+    world.now += HOLD
+    put(ports, world, priority=5)
+    assert versions(ports) == [5, 4, 1]
+
+    end(ports, world, job.name)
+    put(ports, world, priority=6)
+    assert versions(ports) == [6, 5]
+
+
+def test_a_version_stays_while_a_schedule_names_it(ports, world, monkeypatch):
+    for module in (spiders, memory_spiders):
+        monkeypatch.setattr(module, "MOST_VERSIONS", 1)
+    put(ports, world, priority=1)
+    planning = PlanningPorts(schedules=ports.schedules, spiders=ports.spiders)
+    schedule = Schedule(
+        tenant="default",
+        biz="docs",
+        name="nightly",
+        cron="0 3 * * *",
+        time_zone="UTC",
+        spider="all",
+        spider_version=1,
+        values={"x": "1"},
+    )
+    put_schedule(planning, world.tree, schedule, world.now)
+    put(ports, world, priority=2)
+    world.now += HOLD
+    put(ports, world, priority=3)
+    assert versions(ports) == [3, 1]
+
+    ports.schedules.delete("default", "docs", "nightly")
+    put(ports, world, priority=4)
+    assert versions(ports) == [4]
+
+
+def test_what_a_schedule_is_about_to_name_stays_meanwhile(ports, world, monkeypatch):
+    for module in (spiders, memory_spiders):
+        monkeypatch.setattr(module, "MOST_VERSIONS", 1)
+    first, _ = put(ports, world, priority=1)
+    ports.spiders.hold(first, world.now)
+
+    put(ports, world, priority=2)
+
+    assert versions(ports) == [2, 1]
+
+
+def test_who_deletes_a_spider_clears_others_away_whose_jobs_have_ended(ports, world):
+    names = [f"s{number}" for number in range(12)]
+    for name in names:
+        put(ports, world, name)
+        start(ports, world, name, name)
+        delete(ports, world, name)
+        assert versions(ports, name) == [1]
+    world.now += HOLD
+    for name in names[:-1]:
+        end(ports, world, name)
+
+    for name in ("s12", "s13"):
+        put(ports, world, name)
+        delete(ports, world, name)
+
+    assert ports.spiders.deleted("default", "docs", None, 100) == [names[-1]]
 
 
 def fields(caught: pytest.ExceptionInfo[InvalidRequestError]) -> list[str]:
@@ -130,12 +231,13 @@ def test_what_schedules_start_is_not_deleted(ports, world, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(ports.schedules, "of_biz", lambda *_: [*naming, other])
         with pytest.raises(ConflictError, match=r"s0, s1, s2, s3, s4 and 2 more"):
-            delete_spider(ports, world.tree, "default", "docs", "all")
+            delete(ports, world)
 
-    delete_spider(ports, world.tree, "default", "docs", "all")
-    for ask in (delete_spider, list_versions):
-        with pytest.raises(NotFoundError):
-            ask(ports, world.tree, "default", "docs", "all")
+    delete(ports, world)
+    with pytest.raises(NotFoundError):
+        delete(ports, world)
+    with pytest.raises(NotFoundError):
+        list_versions(ports, world.tree, "default", "docs", "all")
 
 
 def test_who_deletes_second_is_told_that_there_is_none(ports, world, monkeypatch):
@@ -143,7 +245,7 @@ def test_who_deletes_second_is_told_that_there_is_none(ports, world, monkeypatch
     monkeypatch.setattr(ports.spiders, "delete", lambda *_: False)
 
     with pytest.raises(NotFoundError):
-        delete_spider(ports, world.tree, "default", "docs", "all")
+        delete(ports, world)
 
 
 def test_there_has_to_be_a_biz(ports, world):

@@ -13,6 +13,7 @@ from crawlfleet.errors import (
 from crawlfleet.flows.submission import persist_and_enqueue, submit
 from crawlfleet.model.request import State
 from crawlfleet.model.submission import Accepted, Refused, Submission
+from crawlfleet.policy.job_names import fire_name
 from tests.unit.flows.world import DOCS, OTHER, START, Broken, World, make_biz, make_tree
 
 URL = "https://example.org/a"
@@ -49,6 +50,18 @@ def test_each_entry_of_a_batch_is_answered_in_its_place(world):
     assert receipts[1].error is wrong
     assert [p.field for p in receipts[2].error.problems] == ["requests[2].url"]
     assert world.queue.depth(DOCS).queued == 2
+
+
+def test_nobody_submits_under_a_name_that_a_fire_will_have(world):
+    name = fire_name("nightly", START)
+    entries = [Submission(url=URL, job=name), Submission(url=URL, job="june")]
+
+    refused, accepted = submit(world.submission(), world.tree, "default", "docs", entries, START)
+
+    assert isinstance(accepted, Accepted)
+    [problem] = refused.error.problems
+    assert (problem.field, "choose another" in problem.message) == ("requests[0].job", True)
+    assert world.queue.depth(DOCS).queued == 1
 
 
 def test_the_only_rule_of_a_biz_need_not_be_named(world):

@@ -144,7 +144,7 @@ def test_one_applicant_gets_the_job_whatever_it_is_like() -> None:
         award([], TERMS)
 
 
-def test_who_is_clearly_later_or_many_times_slower_is_dropped_whatever_it_has() -> None:
+def test_who_is_clearly_later_or_slower_is_dropped_whatever_it_has() -> None:
     poor = Remaining(memory=1, cpu=1, bandwidth=1)
     good = an_application("z", poor)
     late = an_application("a", probe=replace(GOOD, seconds=0.55))
@@ -164,8 +164,36 @@ def test_who_is_clearly_later_or_many_times_slower_is_dropped_whatever_it_has() 
 
 def test_not_quite_so_late_or_slow_is_not_dropped() -> None:
     poor = Remaining(memory=1, cpu=1, bandwidth=1)
-    probe = replace(GOOD, seconds=0.54, bytes_per_second=1.1e5)
+    probe = replace(GOOD, seconds=0.54, bytes_per_second=5.1e5)
     assert winner(an_application("z", probe=probe), an_application("a", poor)) == "z"
+
+
+def test_a_way_that_carries_what_runs_took_is_as_good_as_a_faster_one() -> None:
+    narrow = an_application("a", probe=replace(GOOD, bytes_per_second=150.0))
+    poor = Remaining(memory=1, cpu=1, bandwidth=1)
+    wide = an_application("z", poor, probe=replace(GOOD, bytes_per_second=1e9))
+
+    assert award([narrow, wide], TERMS, KNOWN).winner.worker == "a"
+    for demand in (None, NEVER_RAN, replace(KNOWN, usage=Usage(memory=1))):
+        assert award([narrow, wide], TERMS, demand).winner.worker == "z"
+
+
+def test_of_a_way_that_carries_half_of_what_runs_took_it_is_told() -> None:
+    narrow = an_application("a", probe=replace(GOOD, bytes_per_second=100.0))
+
+    found = award([narrow, an_application("z", Remaining(memory=0))], TERMS, KNOWN)
+
+    assert found.winner.worker == "z"
+    assert found.ranking[1].why == "dropped: 2 times slower than it takes (200 B/s)"
+
+
+def test_where_no_way_carries_it_the_best_one_is_what_counts() -> None:
+    ways = {"a": 40.0, "b": 60.0, "c": 100.0}
+    given = [
+        an_application(name, Remaining(memory=memory), probe=replace(GOOD, bytes_per_second=speed))
+        for memory, (name, speed) in zip((900, 800, 700), ways.items(), strict=True)
+    ]
+    assert award(given, TERMS, KNOWN).winner.worker == "b"
 
 
 def test_the_swiftest_may_be_late_and_the_soonest_slow_and_still_somebody_is_left() -> None:
@@ -220,11 +248,16 @@ def test_a_worker_that_applies_twice_is_one_applicant_as_it_said_last() -> None:
     assert (found.winner.worker, len(found.ranking)) == ("b", 2)
 
 
-@given(applications())
+demands = st.none() | amounts.map(
+    lambda bandwidth: replace(KNOWN, usage=Usage(memory=1, bandwidth=bandwidth))
+)
+
+
+@given(applications(), demands)
 def test_an_award_goes_to_one_of_the_applicants_and_judges_each_once(
-    given: list[Application],
+    given: list[Application], demand: JobDemand | None
 ) -> None:
-    found = award(given, TERMS)
+    found = award(given, TERMS, demand)
 
     assert found.winner in given
     assert sorted(one.worker for one in found.ranking) == sorted({one.worker for one in given})

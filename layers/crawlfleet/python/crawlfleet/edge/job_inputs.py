@@ -14,7 +14,7 @@ from crawlfleet.model.job import JobOrder, JobState
 from crawlfleet.model.plan import Priority, SpiderName
 from crawlfleet.model.start import PlaceName, PlaceValue, Start
 from crawlfleet.model.words import Words
-from crawlfleet.policy.job_names import is_reserved
+from crawlfleet.policy.job_names import RESERVED, is_reserved
 
 #: A job's name when a client gives it: it is a part of addresses, where dots alone mean others.
 StartName = Annotated[
@@ -72,8 +72,7 @@ def order_in(body: bytes, tenant: str, biz: str) -> JobOrder:
     elif given.version is not None:
         problems.append(Problem("version", "is of a spider, and none is named"))
     if given.name is not None and is_reserved(given.name):
-        message = "is such a name as fires of schedules and events have: choose another name"
-        problems.append(Problem("name", message))
+        problems.append(Problem("name", RESERVED))
     if problems:
         raise InvalidRequestError(problems)
     return JobOrder(

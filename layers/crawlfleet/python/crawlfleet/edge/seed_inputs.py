@@ -19,6 +19,7 @@ from crawlfleet.model.submission import (
     Url,
 )
 from crawlfleet.model.words import Words
+from crawlfleet.policy.job_names import RESERVED, is_reserved
 from crawlfleet.policy.mistakes import decode, join, named
 from crawlfleet.policy.segment import NAME
 
@@ -146,6 +147,8 @@ def _offer(one: SeedInput, index: int) -> Offer | InvalidRequestError:
         starts_at = time_in(one.starts_at, f"seeds[{index}].starts_at")
     except InvalidRequestError as error:
         return error
+    if one.job is not None and is_reserved(one.job):
+        return InvalidRequestError.of(f"seeds[{index}].job", RESERVED)
     return Offer(
         url=one.url,
         rule=one.rule or "",

@@ -4,7 +4,7 @@ Every worker and the scheduler may do a round; a turn keeps it to one at a time,
 each step names what it was decided on, so none is done twice. There is no master.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -18,6 +18,7 @@ from crawlfleet.model.bidding import Application, BiddingTerms, Wanted
 from crawlfleet.model.biz import Tree
 from crawlfleet.model.board import Bid, JobKey, OfferState, Standing
 from crawlfleet.model.job import Job, JobState
+from crawlfleet.model.usage import JobDemand
 from crawlfleet.policy import declining
 from crawlfleet.policy.bidding import award, lowered, said
 from crawlfleet.ports import JobStore, Watch
@@ -34,6 +35,7 @@ OFF_EVERY: Final = timedelta(seconds=30)
 TERM: Final = timedelta(seconds=30)
 #: Jobs of each kind in a round.
 JOBS_A_ROUND: Final = 100
+_SEVERAL: Final = 2
 
 _APPLICATION: Final = msgspec.json.Decoder(Application)
 _WANTED: Final = msgspec.json.Decoder(Wanted)
@@ -146,12 +148,22 @@ def _award(
     # What was taken back has changed how the job stands: the next round reads it again.
     if not applications or len(applications) < len(bids):
         return
-    decided = award(applications, terms)
+    decided = award(applications, terms, _demand(ports, key, standing, applications))
     until = now + timedelta(seconds=terms.acknowledge_seconds)
     if ports.board.award(key, standing.version, decided.winner.worker, until) is not None:
         done.awarded += 1
         ranking = [msgspec.to_builtins(one) for one in decided.ranking]
         ports.say("a job is awarded", extra={"job": "/".join(key), "ranking": ranking})
+
+
+def _demand(
+    ports: AwardingPorts, key: JobKey, standing: Standing, applications: Sequence[Application]
+) -> JobDemand | None:
+    """What the job is known to take, where that decides anything."""
+    if len(applications) < _SEVERAL:
+        return None
+    wanted = _WANTED.decode(standing.offer.document)
+    return demand_of(ports.demands, key[0], key[1], wanted.spider)
 
 
 def _application(bid: Bid) -> Application | None:

@@ -46,6 +46,7 @@ def put_schedule(ports: PlanningPorts, tree: Tree, schedule: Schedule, now: date
     problems += problems_in(ports.spiders, biz, schedule)
     if problems:
         raise InvalidRequestError(dict.fromkeys(problems))
+    _hold(ports.spiders, schedule, now)
 
     def change(standing: Schedule | None) -> Schedule:
         if standing is None and _is_full(ports, schedule):
@@ -133,6 +134,15 @@ def preview(tree: Tree, schedule: Schedule, count: int, now: datetime) -> list[R
     if problems:
         raise InvalidRequestError(problems)
     return cron.preview(schedule, now, count)
+
+
+def _hold(spiders: SpiderStore, schedule: Schedule, now: datetime) -> None:
+    """Have the version that a schedule names stay until the schedule is kept."""
+    if schedule.spider is None or schedule.spider_version is None:
+        return
+    named = spiders.get(*schedule.key[:2], schedule.spider, schedule.spider_version)
+    if named is not None:
+        spiders.hold(named, now)
 
 
 def delete_schedule(schedules: ScheduleStore, tree: Tree, tenant: str, biz: str, name: str) -> None:

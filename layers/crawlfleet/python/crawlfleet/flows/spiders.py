@@ -23,12 +23,14 @@ from crawlfleet.model.rule import Rule
 from crawlfleet.policy.start_admission import refused
 from crawlfleet.policy.starting import problems_with
 from crawlfleet.policy.target import problem_with
-from crawlfleet.ports import ScheduleStore, SpiderStore
+from crawlfleet.ports import JobStore, ScheduleStore, SpiderStore
 
 #: Where a list goes on: after a name of the configuration's (c), then after one that is kept (k).
 _CURSOR: Final = re.compile(r"([ck])\.([A-Za-z0-9][A-Za-z0-9_.-]{0,63})\Z")
 #: Schedules that an error names.
 _NAMED: Final = 5
+#: Of so many deleted spiders, when one more is deleted, what nothing names any more is forgotten.
+_BESIDE: Final = 10
 #: Characters of a description that a list shows.
 _LONGEST: Final = 1_000
 
@@ -39,6 +41,7 @@ class SpiderPorts:
 
     spiders: SpiderStore
     schedules: ScheduleStore
+    jobs: JobStore
 
 
 def put_spider(
@@ -63,7 +66,10 @@ def put_spider(
         raise InvalidRequestError(problems)
     before = ports.spiders.get(tenant, biz_name, name)
     kept = ports.spiders.put(tenant, biz_name, name, plan, now)
-    return kept, before is None or kept.version > before.version
+    is_new = before is None or kept.version > before.version
+    if is_new and kept.version > MOST_VERSIONS:
+        _forget(ports, tenant, biz_name, name, now)
+    return kept, is_new
 
 
 def get_spider(
@@ -123,8 +129,10 @@ def list_versions(
     return found
 
 
-def delete_spider(ports: SpiderPorts, tree: Tree, tenant: str, biz_name: str, name: str) -> None:
-    """Delete a spider; its jobs go on, and what they name of it stays.
+def delete_spider(
+    ports: SpiderPorts, tree: Tree, tenant: str, biz_name: str, name: str, now: datetime
+) -> None:
+    """Delete a spider; its jobs go on, and what they name of it stays until they have ended.
 
     Raises:
         NotFoundError: this biz keeps none of that name.
@@ -145,6 +153,21 @@ def delete_spider(ports: SpiderPorts, tree: Tree, tenant: str, biz_name: str, na
         )
     if not ports.spiders.delete(tenant, biz_name, name):
         raise _unknown(name)
+    earlier = ports.spiders.deleted(tenant, biz_name, name, _BESIDE)
+    earlier += ports.spiders.deleted(tenant, biz_name, None, _BESIDE - len(earlier) or 1)
+    for gone in dict.fromkeys([name, *earlier]):
+        _forget(ports, tenant, biz_name, gone, now)
+
+
+def _forget(ports: SpiderPorts, tenant: str, biz_name: str, name: str, now: datetime) -> None:
+    """Forget what no open job and no schedule names of a spider."""
+    named = ports.jobs.open_versions(tenant, biz_name, name)
+    named |= {
+        schedule.spider_version
+        for schedule in ports.schedules.of_biz(tenant, biz_name)
+        if schedule.spider == name and schedule.spider_version is not None
+    }
+    ports.spiders.forget(tenant, biz_name, name, named, now)
 
 
 def _mistakes(biz: Biz, plan: SpiderPlan, pools: Collection[str]) -> list[Problem]:

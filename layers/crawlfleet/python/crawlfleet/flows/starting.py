@@ -78,7 +78,7 @@ def start_job(
     assert reader is not None  # noqa: S101  admission has looked
     ports.rules.freeze(lane, rule, reader)
     if kept is not None:
-        ports.spiders.hold(kept)
+        ports.spiders.hold(kept, now)
     waits = tree.stage.bidding is not None
     job = ports.jobs.create(_job(order, kept, rule, reader.version, start, now, waits=waits))
     if ports.board is not None and tree.stage.bidding is not None:

@@ -31,7 +31,8 @@ class BiddingTerms(Document, frozen=True, kw_only=True):
         margin: By so much of a demand a worker may miss it and still apply.
         weights: What counts among those that are left.
         slower_seconds: Who needs so much longer for the first byte than the best is dropped.
-        slower_times: Who is so many times slower in bytes than the best of the others is dropped.
+        slower_times: Who is so many times slower in bytes than the best of the others is dropped,
+            unless its way carries what runs of the job's spider take.
         probe_seconds: A way that was looked at is not looked at again for so long.
         lag_seconds: For so long a job that was won may not show in its winner's readings.
         applicants: A job that so many have applied for is passed over by whoever reads on. Were
@@ -44,7 +45,7 @@ class BiddingTerms(Document, frozen=True, kw_only=True):
     margin: Annotated[float, Meta(ge=0, lt=1)] = 0.1
     weights: Weights = Weights()
     slower_seconds: Annotated[float, Meta(gt=0, le=600)] = 0.5
-    slower_times: Annotated[float, Meta(gt=1, le=1_000_000)] = 10.0
+    slower_times: Annotated[float, Meta(gt=1, le=1_000_000)] = 2.0
     probe_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 300.0
     lag_seconds: Annotated[float, Meta(ge=0, le=3_600)] = 10.0
     applicants: Annotated[int, Meta(ge=1, le=100)] = 8

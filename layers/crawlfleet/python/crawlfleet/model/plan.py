@@ -1,6 +1,6 @@
 """A spider as it is kept (SPEC.md B2, C2): what its jobs crawl, by which rule, what they need."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import Annotated
 
@@ -15,6 +15,7 @@ from crawlfleet.model.words import Words
 
 __all__ = [
     "DEFAULT_PRIORITY",
+    "HOLD",
     "LARGEST_PLAN",
     "MOST_SPIDERS",
     "MOST_VERSIONS",
@@ -25,9 +26,11 @@ __all__ = [
     "SpiderPlan",
 ]
 
-#: Most spiders that a biz keeps, and most versions of each that nobody holds.
+#: Most spiders that a biz keeps, and most versions of each that nothing names.
 MOST_SPIDERS = 1_000
 MOST_VERSIONS = 200
+#: Within this whoever holds a version has kept what names it.
+HOLD = timedelta(hours=1)
 #: Most bytes of a plan as JSON; a page of a list has room for fifty.
 LARGEST_PLAN = 100_000
 

@@ -5,6 +5,7 @@ from crawlfleet.model.biz import Biz
 from crawlfleet.model.keyed import Pin
 from crawlfleet.model.request import Body
 from crawlfleet.model.submission import Submission
+from crawlfleet.policy.job_names import RESERVED, is_reserved
 from crawlfleet.policy.target import problem_with
 
 
@@ -34,6 +35,9 @@ class Admission:
         fault = problem_with(submission.url)
         if fault is not None:
             problems.append(Problem(f"{field}url", fault))
+        if submission.job is not None and is_reserved(submission.job):
+            # Under it a fire would find tasks that are not its own.
+            problems.append(Problem(f"{field}job", RESERVED))
         rule = submission.rule or self._only
         if rule is None:
             names = ", ".join(self._biz.readers[:10])

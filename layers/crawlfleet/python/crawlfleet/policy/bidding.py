@@ -94,14 +94,19 @@ def after(remaining: Remaining, usage: Usage) -> Remaining:
     )
 
 
-def award(applications: Sequence[Application], terms: BiddingTerms) -> Award:
+def award(
+    applications: Sequence[Application], terms: BiddingTerms, demand: JobDemand | None = None
+) -> Award:
     """Who of those who applied for a job gets it; a worker's last application is the one that is.
 
     First those are dropped whose first byte comes clearly later than the best one's, then those
-    whose bytes come many times slower than the best of the others. Then the highest weighted sum of
-    what is left wins, each resource as a part of the most that one of them has, so that no unit
-    decides. Who has won k jobs lately has its sum divided by k + 1: readings lag behind, and jobs
-    that come at once would else all go to the same worker. The worker's name breaks a tie.
+    whose bytes come clearly slower than the best of the others. Who has as much of a way as runs
+    of the job's spider took (``demand``) is as good as who has more; where nothing is known of it,
+    more is better, as a first run on a tenth of a way lasts ten times as long. Then the highest
+    weighted sum of what is left wins, each resource as a part of the most that one of them has, so
+    that no unit decides. Who has won k jobs lately has its sum divided by k + 1: readings lag
+    behind, and jobs that come at once would else all go to the same worker. The worker's name
+    breaks a tie.
 
     Raises:
         ValueError: nobody has applied.
@@ -112,7 +117,7 @@ def award(applications: Sequence[Application], terms: BiddingTerms) -> Award:
     applicants = [standing[worker] for worker in sorted(standing)]
     dropped: list[Ranked] = []
     near = _not_dropped(applicants, dropped, _later(applicants, terms))
-    swift = _not_dropped(near, dropped, _slower(near, terms))
+    swift = _not_dropped(near, dropped, _slower(near, terms, _enough(demand)))
     scores = _scores(swift, terms)
     order = sorted(swift, key=lambda one: (-scores[one.worker], one.worker))
     ranked = [
@@ -177,16 +182,27 @@ def _later(applicants: Sequence[Application], terms: BiddingTerms) -> _Fault:
     return later
 
 
-def _slower(applicants: Sequence[Application], terms: BiddingTerms) -> _Fault:
+def _enough(demand: JobDemand | None) -> float:
+    """The speed beyond which none is of use to a job, as far as that is known.
+
+    A probe is one download, and a run has several: what one alone carries is enough for all.
+    """
+    taken = 0.0 if demand is None else wanted(demand, 0)["bandwidth"]
+    return taken if taken > 0 else math.inf
+
+
+def _slower(applicants: Sequence[Application], terms: BiddingTerms, enough: float) -> _Fault:
     """Why an applicant is dropped for its speed, or None; a speed that is unknown drops nobody."""
     best = max((one.probe.bytes_per_second or 0.0 for one in applicants), default=0.0)
+    best = min(best, enough)
 
     def slower(one: Application) -> str | None:
         speed = one.probe.bytes_per_second
         if speed is None or speed * terms.slower_times > best or speed >= best:
             return None
-        times = f"{best / speed:.0f} times slower" if speed > 0 else "standing still"
-        return f"dropped: {times} beside the best ({_bytes(best)}/s)"
+        times = f"{best / speed:.3g} times slower" if speed > 0 else "standing still"
+        what = "than it takes" if best == enough else "beside the best"
+        return f"dropped: {times} {what} ({_bytes(best)}/s)"
 
     return slower
 

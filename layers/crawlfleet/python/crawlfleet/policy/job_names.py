@@ -9,8 +9,12 @@ from hashlib import blake2b
 from typing import Final
 
 _TIME = r"[0-9]{8}T[0-9]{6}Z"
-#: How names end that are given here, those of fires, of run-now, of events.
-_GIVEN: Final = re.compile(rf"\.(?:{_TIME}(?:\.[0-9a-f]{{6}})?|(?:now|event)\.[0-9a-f]{{16}})\Z")
+#: How names are that are given here or by an idempotency key: of fires, of run-now, of events.
+_GIVEN: Final = re.compile(
+    rf"\.(?:{_TIME}(?:\.[0-9a-f]{{6}})?|(?:now|event)\.[0-9a-f]{{16}})\Z|\Akey\.[0-9a-f]{{20}}\Z"
+)
+#: What is said of such a name where a client gives it.
+RESERVED: Final = "is such a name as fires, events and idempotency keys give: choose another name"
 
 
 def job_name(of: str, now: datetime) -> str:
@@ -52,7 +56,7 @@ def run_now_name(schedule: str, key: str | None, now: datetime) -> str:
 
 
 def is_reserved(name: str) -> bool:
-    """Whether a name is one that a schedule or an event gives: nobody else may have it before.
+    """Whether a name is one that is given here: nobody may have it before, or add tasks to it.
 
     >>> is_reserved("nightly.20261121T030000Z"), is_reserved("nightly.20261121")
     (True, False)

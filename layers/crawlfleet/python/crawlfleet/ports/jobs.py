@@ -1,6 +1,6 @@
 """Jobs, and the spiders they are runs of, as they are kept (SPEC.md B2, C2, C3)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -9,7 +9,10 @@ from crawlfleet.model.plan import KeptSpider, SpiderPlan
 
 
 class SpiderStore(Protocol):
-    """Kept spiders: of each the last versions (``MOST_VERSIONS``), and whatever is held."""
+    """Kept spiders: of each the last versions (``MOST_VERSIONS``), and whatever is named or held.
+
+    What open jobs and schedules name is not known here: whoever has versions forgotten says it.
+    """
 
     def put(self, tenant: str, biz: str, name: str, plan: SpiderPlan, now: datetime) -> KeptSpider:
         """Keep a plan as the spider's newest version; the newest itself where it is the same.
@@ -23,8 +26,11 @@ class SpiderStore(Protocol):
         """
         ...
 
-    def hold(self, spider: KeptSpider) -> None:
-        """A job or a schedule names this version: it is found by its number from now on."""
+    def hold(self, spider: KeptSpider, now: datetime) -> None:
+        """A job or a schedule will name this version: it stays for as long as keeping that takes.
+
+        Forgotten meanwhile, it is kept again. After ``HOLD`` it stays only if it is named.
+        """
         ...
 
     def get(
@@ -32,7 +38,7 @@ class SpiderStore(Protocol):
     ) -> KeptSpider | None:
         """One version, the newest where none is named; None where there is none.
 
-        Held versions of a deleted spider are still found by their number, as jobs name them.
+        Those of a deleted spider are found by their number until they are forgotten.
         """
         ...
 
@@ -45,7 +51,20 @@ class SpiderStore(Protocol):
         ...
 
     def delete(self, tenant: str, biz: str, name: str) -> bool:
-        """Start it no more; held versions stay for who looks at its jobs. False without one."""
+        """Start it no more; its versions stay until they are forgotten. False without one."""
+        ...
+
+    def forget(
+        self, tenant: str, biz: str, name: str, named: Collection[int], now: datetime
+    ) -> int:
+        """Forget versions but for those ``named`` or held: old ones; all of a deleted spider.
+
+        Returns how many. A deleted spider's number stays for as long as ended jobs may have it.
+        """
+        ...
+
+    def deleted(self, tenant: str, biz: str, after: str | None, limit: int) -> list[str]:
+        """Deleted spiders of which versions are left, by name, beginning after one."""
         ...
 
 
@@ -86,6 +105,10 @@ class JobStore(Protocol):
 
     def count_open(self, tenant: str, biz: str, schedule: str | None = None) -> int:
         """How many have not ended, of the biz or of one schedule of it."""
+        ...
+
+    def open_versions(self, tenant: str, biz: str, spider: str) -> set[int]:
+        """The versions of a kept spider that jobs are of which have not ended."""
         ...
 
     def expandable(self, limit: int, now: datetime | None = None) -> list[Job]:

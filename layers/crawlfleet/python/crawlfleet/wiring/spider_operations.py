@@ -19,12 +19,15 @@ class RouterSpiders:
 
     @cached_property
     def _keeping(self) -> "SpiderPorts":
+        from crawlfleet.adapters.mongo.jobs import MongoJobs
         from crawlfleet.adapters.mongo.schedules import MongoSchedules
         from crawlfleet.adapters.mongo.spiders import MongoSpiders
         from crawlfleet.flows.spiders import SpiderPorts
 
         nodes = self._parts.nodes
-        return SpiderPorts(spiders=MongoSpiders(nodes), schedules=MongoSchedules(nodes))
+        return SpiderPorts(
+            spiders=MongoSpiders(nodes), schedules=MongoSchedules(nodes), jobs=MongoJobs(nodes)
+        )
 
     def put_spider(
         self, tenant: str, biz: str, name: str, plan: SpiderPlan
@@ -65,4 +68,4 @@ class RouterSpiders:
         """flows.spiders."""
         from crawlfleet.flows.spiders import delete_spider
 
-        delete_spider(self._keeping, self._parts.config.current(), tenant, biz, name)
+        delete_spider(self._keeping, self._parts.config.current(), tenant, biz, name, now())

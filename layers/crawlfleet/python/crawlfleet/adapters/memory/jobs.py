@@ -77,6 +77,17 @@ class MemoryJobs:
                 for job in self._jobs.values()
             )
 
+    def open_versions(self, tenant: str, biz: str, spider: str) -> set[int]:
+        """See ports.JobStore.open_versions."""
+        with self._lock:
+            return {
+                job.spider_version
+                for job in self._jobs.values()
+                if (job.tenant, job.biz, job.spider) == (tenant, biz, spider)
+                and job.state not in ENDED
+                and job.spider_version is not None
+            }
+
     def expandable(self, limit: int, now: datetime | None = None) -> list[Job]:
         """See ports.JobStore.expandable."""
         return self._in_turns(_makes_tasks, limit, now)

@@ -1,13 +1,14 @@
 """The twin of MongoDB's store of kept spiders."""
 
 import threading
+from collections.abc import Collection
 from datetime import datetime
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
 from crawlfleet.errors import QuotaExceededError
-from crawlfleet.model.plan import MOST_SPIDERS, MOST_VERSIONS, KeptSpider, SpiderPlan
+from crawlfleet.model.plan import HOLD, MOST_SPIDERS, MOST_VERSIONS, KeptSpider, SpiderPlan
 from crawlfleet.model.times import from_ms, to_ms
 
 _Key: TypeAlias = tuple[str, str, str]
@@ -20,7 +21,7 @@ class MemorySpiders:
         self._newest: dict[_Key, KeptSpider] = {}
         self._numbers: dict[_Key, int] = {}
         self._versions: dict[_Key, dict[int, KeptSpider]] = {}
-        self._held: set[tuple[_Key, int]] = set()
+        self._held: dict[tuple[_Key, int], datetime] = {}
         self._lock = threading.Lock()
 
     def put(self, tenant: str, biz: str, name: str, plan: SpiderPlan, now: datetime) -> KeptSpider:
@@ -40,16 +41,14 @@ class MemorySpiders:
                 plan=plan,
                 put_at=from_ms(to_ms(now)),
             )
-            self._keep(key, made)
-            self._drop(key, made.version - MOST_VERSIONS)
-            return made
+            return self._keep(key, made)
 
-    def hold(self, spider: KeptSpider) -> None:
+    def hold(self, spider: KeptSpider, now: datetime) -> None:
         """See ports.SpiderStore.hold."""
         key = (spider.tenant, spider.biz, spider.name)
         with self._lock:
             self._versions.setdefault(key, {}).setdefault(spider.version, spider)
-            self._held.add((key, spider.version))
+            self._held[key, spider.version] = now
 
     def get(
         self, tenant: str, biz: str, name: str, version: int | None = None
@@ -81,13 +80,35 @@ class MemorySpiders:
         """See ports.SpiderStore.delete."""
         key = (tenant, biz, name)
         with self._lock:
-            standing = self._newest.pop(key, None)
-            if standing is None:
-                return False
-            self._drop(key, standing.version)
-            if not self._versions[key]:
-                del self._versions[key], self._numbers[key]
-            return True
+            return self._newest.pop(key, None) is not None
+
+    def forget(
+        self, tenant: str, biz: str, name: str, named: Collection[int], now: datetime
+    ) -> int:
+        """See ports.SpiderStore.forget."""
+        key = (tenant, biz, name)
+        with self._lock:
+            kept, last = self._versions.get(key, {}), self._numbers.get(key, 0)
+            last -= MOST_VERSIONS if key in self._newest else 0
+            gone = [
+                version
+                for version in kept
+                if version <= last and version not in named and not self._is_held(key, version, now)
+            ]
+            for version in gone:
+                del kept[version]
+                self._held.pop((key, version), None)
+            return len(gone)
+
+    def deleted(self, tenant: str, biz: str, after: str | None, limit: int) -> list[str]:
+        """See ports.SpiderStore.deleted."""
+        with self._lock:
+            names = sorted(
+                key[2]
+                for key, kept in self._versions.items()
+                if key[:2] == (tenant, biz) and kept and key not in self._newest
+            )
+        return [name for name in names if after is None or name > after][:limit]
 
     def _keep(self, key: _Key, spider: KeptSpider) -> KeptSpider:
         self._newest[key] = spider
@@ -98,8 +119,6 @@ class MemorySpiders:
     def _count(self, tenant: str, biz: str) -> int:
         return sum(key[:2] == (tenant, biz) for key in self._newest)
 
-    def _drop(self, key: _Key, last: int) -> None:
-        """Forget versions up to one, that one included, but for those that are held."""
-        for version in [v for v in self._versions[key] if v <= last]:
-            if (key, version) not in self._held:
-                del self._versions[key][version]
+    def _is_held(self, key: _Key, version: int, now: datetime) -> bool:
+        held = self._held.get((key, version))
+        return held is not None and held > now - HOLD

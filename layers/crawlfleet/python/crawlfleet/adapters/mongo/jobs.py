@@ -36,6 +36,7 @@ from crawlfleet.adapters.mongo.job_documents import (
     job_of,
     plain,
 )
+from crawlfleet.adapters.mongo.job_lists import JobLists
 from crawlfleet.adapters.mongo.job_placing import UNPLACED, JobPlacing
 from crawlfleet.model.job import (
     ENDED,
@@ -123,7 +124,7 @@ _INDEXES: Final = [
 _OPEN_STATES: Final = [state.value for state in JobState if state not in ENDED]
 
 
-class MongoJobs(JobPlacing):
+class MongoJobs(JobLists, JobPlacing):
     """ports.JobStore."""
 
     def __init__(self, nodes: MongoNodes) -> None:
@@ -151,44 +152,6 @@ class MongoJobs(JobPlacing):
         with border():
             found = self._jobs().find_one({"_id": f"{tenant}/{biz}/{name}"})
         return None if found is None else job_of(found)
-
-    def of_biz(
-        self,
-        tenant: str,
-        biz: str,
-        *,
-        states: Sequence[JobState],
-        spider: str | None,
-        schedule: str | None,
-        after: tuple[datetime, str] | None,
-        limit: int,
-    ) -> list[Job]:
-        """See ports.JobStore.of_biz."""
-        match: Document = {"tenant": tenant, "biz": biz}
-        if states:
-            match["state"] = {"$in": [state.value for state in states]}
-        if spider is not None:
-            match["spider"] = spider
-        if schedule is not None:
-            match["schedule"] = schedule
-        if after is not None:
-            created_at, name = after
-            match["$or"] = [
-                {"created_at": {"$lt": created_at}},
-                {"created_at": created_at, "name": {"$lt": name}},
-            ]
-        order = [("created_at", DESCENDING), ("name", DESCENDING)]
-        with border():
-            cursor = self._jobs().find(match, BRIEF).sort(order).limit(limit)
-            return [job_of(found) for found in cursor] if limit else []
-
-    def count_open(self, tenant: str, biz: str, schedule: str | None = None) -> int:
-        """See ports.JobStore.count_open."""
-        match: Document = {"open": True, "tenant": tenant, "biz": biz}
-        if schedule is not None:
-            match["schedule"] = schedule
-        with border():
-            return self._jobs().count_documents(match, hint="open")
 
     def expandable(self, limit: int, now: datetime | None = None) -> list[Job]:
         """See ports.JobStore.expandable."""

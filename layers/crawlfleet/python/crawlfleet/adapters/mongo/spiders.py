@@ -1,12 +1,14 @@
 """Kept spiders and their versions, on the home node (SPEC.md B2, C2).
 
 ``spiders`` has one document a spider: its newest version, and whether it is ``live``. A deleted one
-stays there, with its number, while a version of it is held. ``spider_versions`` has one document a
-version, whose ``_id`` nobody can write twice. A version is written there first: whoever finds one
-that its spider does not show yet, because its writer is slow or dead, shows it and goes on.
+(false) stays there while versions of it do, and then (null) for as long as jobs that have ended may
+have its number. ``spider_versions`` has one document a version, whose ``_id`` nobody can write
+twice. A version is written there first: whoever finds one that its spider does not show yet,
+because its writer is slow or dead, shows it and goes on.
 """
 
 import logging
+from collections.abc import Collection as Several
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -20,7 +22,8 @@ from pymongo.errors import DuplicateKeyError
 
 from crawlfleet.adapters.mongo.connection import PART, Document, MongoNodes, border
 from crawlfleet.errors import QuotaExceededError, StoreUnavailableError
-from crawlfleet.model.plan import MOST_SPIDERS, MOST_VERSIONS, KeptSpider, SpiderPlan
+from crawlfleet.model.ledger import JOB_LIFE
+from crawlfleet.model.plan import HOLD, MOST_SPIDERS, MOST_VERSIONS, KeptSpider, SpiderPlan
 from crawlfleet.model.times import from_ms, to_ms
 
 log = logging.getLogger(__name__)
@@ -40,7 +43,7 @@ class MongoSpiders:
     def __init__(self, nodes: MongoNodes) -> None:
         self._nodes = nodes
         self._sure = False
-        self._held: set[str] = set()
+        self._held: dict[str, datetime] = {}
 
     def put(self, tenant: str, biz: str, name: str, plan: SpiderPlan, now: datetime) -> KeptSpider:
         """See ports.SpiderStore.put."""
@@ -70,25 +73,28 @@ class MongoSpiders:
                         self._show(key, standing)
                     continue
                 self._show(key, document)
-                if made.version > MOST_VERSIONS:
-                    self._drop(made, made.version - MOST_VERSIONS)
                 return made
         raise StoreUnavailableError(PART, f"too many put the spider {name!r} at once")
 
-    def hold(self, spider: KeptSpider) -> None:
+    def hold(self, spider: KeptSpider, now: datetime) -> None:
         """See ports.SpiderStore.hold."""
-        key = f"{_key(spider.tenant, spider.biz, spider.name)}/{spider.version}"
-        if key in self._held:
+        head = _key(spider.tenant, spider.biz, spider.name)
+        key = f"{head}/{spider.version}"
+        if (known := self._held.get(key)) is not None and known > now - HOLD / 2:
             return
-        with border(), suppress(DuplicateKeyError):  # another one held it at the same time
-            self._versions().update_one(
-                {"_id": key},
-                {"$set": {"held": True}, "$setOnInsert": _document(spider)},
-                upsert=True,
+        kept = {"$max": {"held_at": now}, "$setOnInsert": _document(spider)}
+        with border():
+            try:
+                self._versions().update_one({"_id": key}, kept, upsert=True)
+            except DuplicateKeyError:  # another one held it at the same time
+                self._versions().update_one({"_id": key}, kept)
+            # There is a version of it again.
+            self._spiders().update_one(
+                {"_id": head, "live": None}, {"$set": {"live": False}, "$unset": {"gone_at": ""}}
             )
         if len(self._held) >= _MOST_KNOWN:
             self._held.clear()
-        self._held.add(key)
+        self._held[key] = now
 
     def get(
         self, tenant: str, biz: str, name: str, version: int | None = None
@@ -119,18 +125,48 @@ class MongoSpiders:
 
     def delete(self, tenant: str, biz: str, name: str) -> bool:
         """See ports.SpiderStore.delete."""
+        with border():
+            live = {"_id": _key(tenant, biz, name), "live": True}
+            return bool(self._spiders().update_one(live, {"$set": {"live": False}}).matched_count)
+
+    def forget(self, tenant: str, biz: str, name: str, named: Several[int], now: datetime) -> int:
+        """See ports.SpiderStore.forget."""
+        of = {"tenant": tenant, "biz": biz, "name": name}
         key = _key(tenant, biz, name)
         with border():
-            head = self._spiders().find_one_and_update(
-                {"_id": key, "live": True}, {"$set": {"live": False}}
-            )
+            head = self._spiders().find_one({"_id": key}, {"live": True, "version": True})
             if head is None:
-                return False
-            gone = _spider(head)
-            self._drop(gone, gone.version)
-            if self._versions().find_one(_of(gone), {"_id": True}) is None:
-                self._spiders().delete_one({"_id": key, "live": False, "version": gone.version})
-        return True
+                return 0
+            last = int(head["version"]) - (MOST_VERSIONS if head["live"] else 0)
+            match = {
+                **of,
+                "version": {"$lte": last, "$nin": sorted(named)},
+                # Without such a time, or with an early one.
+                "held_at": {"$not": {"$gt": now - HOLD}},
+            }
+            gone = self._versions().delete_many(match).deleted_count
+            if not head["live"]:
+                self._rest(key, of, int(head["version"]), now)
+        return gone
+
+    def _rest(self, key: str, of: Document, version: int, now: datetime) -> None:
+        """Of a deleted spider without versions only the number is left, and that not for ever."""
+        if self._versions().find_one(of, {"_id": True}) is not None:
+            return
+        only = {"$set": {"live": None, "gone_at": now}, "$unset": {"plan": "", "digest": ""}}
+        self._spiders().update_one({"_id": key, "live": False, "version": version}, only)
+        if self._versions().find_one(of, {"_id": True}) is not None:  # somebody held one meanwhile
+            again = {"$set": {"live": False}, "$unset": {"gone_at": ""}}
+            self._spiders().update_one({"_id": key, "live": None}, again)
+
+    def deleted(self, tenant: str, biz: str, after: str | None, limit: int) -> list[str]:
+        """See ports.SpiderStore.deleted."""
+        match: Document = {"tenant": tenant, "biz": biz, "live": False}
+        if after is not None:
+            match["name"] = {"$gt": after}
+        with border():
+            found = self._spiders().find(match, {"name": True}).sort("name", ASCENDING)
+            return [head["name"] for head in found.limit(limit)]
 
     def _check_room(self, tenant: str, biz: str) -> None:
         live = {"tenant": tenant, "biz": biz, "live": True}
@@ -149,19 +185,13 @@ class MongoSpiders:
 
     def _show(self, key: str, version: Document) -> None:
         """Make a version the newest one, unless a newer one is."""
-        shown = {name: value for name, value in version.items() if name not in {"_id", "held"}}
+        shown = {name: value for name, value in version.items() if name not in {"_id", "held_at"}}
         with suppress(DuplicateKeyError):  # there is a spider, and it shows a newer one
             self._spiders().update_one(
                 {"_id": key, "version": {"$lt": version["version"]}},
-                {"$set": {**shown, "live": True}},
+                {"$set": {**shown, "live": True}, "$unset": {"gone_at": ""}},
                 upsert=True,
             )
-
-    def _drop(self, spider: KeptSpider, last: int) -> None:
-        """Forget versions up to one, that one included, but for those that are held."""
-        self._versions().delete_many(
-            {**_of(spider), "version": {"$lte": last}, "held": {"$ne": True}}
-        )
 
     def _spiders(self) -> Collection[Document]:
         self._make_sure()
@@ -176,7 +206,14 @@ class MongoSpiders:
             return
         names = [("tenant", ASCENDING), ("biz", ASCENDING)]
         self._nodes.control("spiders").create_indexes(
-            [IndexModel([*names, ("live", ASCENDING), ("name", ASCENDING)], name="by_name")]
+            [
+                IndexModel([*names, ("live", ASCENDING), ("name", ASCENDING)], name="by_name"),
+                IndexModel(
+                    [("gone_at", ASCENDING)],
+                    name="ttl",
+                    expireAfterSeconds=int(JOB_LIFE.total_seconds()),
+                ),
+            ]
         )
         self._nodes.control("spider_versions").create_indexes(
             [
