@@ -148,7 +148,10 @@ class LocalCloud:
         return self._local("POST", f"clocks/{clock}")
 
     def status(self) -> dict[str, Any]:
-        """What runs: environments, busy ones and invocations of each function."""
+        """What runs: environments, busy ones and invocations of each function.
+
+        ``running`` has the process of each invocation, which for a consumer is its worker's id.
+        """
         return self._local("GET", "status")
 
     def _local(self, method: str, path: str) -> dict[str, Any]:

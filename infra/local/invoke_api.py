@@ -126,6 +126,7 @@ class InvokeApi:
                 "functions": {
                     name: {
                         "environments": pool.pids,
+                        "running": pool.running,
                         "busy": pool.busy,
                         "limit": pool.limit,
                         "invocations": pool.invocations,

@@ -246,6 +246,8 @@ class Pool:
         self._log: IO[bytes] = log_path.open("ab")
         self._free: list[Environment] = []
         self._all: set[Environment] = set()
+        #: By the id of each invocation that goes on, the process that has it.
+        self.running: dict[str, int] = {}
         self.busy = 0
         self.invocations = 0
         self._changed = asyncio.Condition()
@@ -265,9 +267,11 @@ class Pool:
             self.invocations += 1
             environment = await self._environment()
             self._all.add(environment)
+            self.running[request_id] = environment.pid
             try:
                 return await environment.run(self.function, payload, request_id)
             finally:
+                self.running.pop(request_id, None)
                 if environment.is_usable:
                     self._free.append(environment)
                 else:

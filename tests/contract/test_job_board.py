@@ -513,6 +513,9 @@ def test_what_nobody_applied_for_through_no_fault_of_its_own_waits_on_at_the_tai
     assert (standing.offer.lowered, standing.until) == (0, SOON + WAIT)
     assert names(board) == ["next", "away"]
     assert not board.defer(key, 1, SOON, WAIT)
+    assert board.defer(("acme", "docs", "next"), 0, SOON, WAIT, stays=True)
+    assert names(board) == ["next", "away"]
+    assert board.due_waits(SOON + WAIT, 5) == [key, ("acme", "docs", "next")]
     assert board.apply("w1", key, b"{}", SOON, WINDOW) is Applied.APPLIED
     assert not board.defer(key, 0, SOON, WAIT)
     assert not board.defer(("acme", "docs", "gone"), 0, SOON, WAIT)

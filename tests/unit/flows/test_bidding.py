@@ -21,6 +21,7 @@ from crawlfleet.model.job import Job, JobOrder, JobState
 from crawlfleet.model.plan import LinkNeeds
 from crawlfleet.model.start import Start
 from crawlfleet.model.usage import JobDemand, Probe, Remaining, Usage
+from crawlfleet.model.worker import Card
 from crawlfleet.policy.board import BEGUN
 from tests.unit.flows.job_world import NoSpiders, run
 from tests.unit.flows.world import START, Failing, World
@@ -48,14 +49,15 @@ class Fleet:
         tree = self.world.tree
         self.world.tree = replace(tree, stage=replace(tree.stage, bidding=terms))
 
-    def start(self, name="june", *, board=True, url=URL, link=None, tenant="default") -> Job:
+    def start(self, name="june", *, board=True, url=URL, link=None, pool=None) -> Job:
         ports = StartingPorts(
             jobs=self.world.jobs,
             spiders=NoSpiders(),
             rules=self.world.rules,
             board=self.world.board if board else None,
         )
-        order = JobOrder(tenant=tenant, biz="docs", by="api", name=name, start=Start(urls=(url,)))
+        start = Start(urls=(url,))
+        order = JobOrder(tenant="default", biz="docs", by="api", name=name, start=start, pool=pool)
         job = start_job(ports, self.world.tree, order, self.world.now)
         if link is not None:
             self.world.jobs._jobs[job.key] = replace(job, link=link)
@@ -219,6 +221,66 @@ def test_a_site_that_is_away_for_ten_minutes_ends_no_job_and_people_are_told(fle
     fleet.pass_time(2)
     fleet.look(fleet.worker("w1"))
     assert fleet.job().state is JobState.EXPANDING
+
+
+def test_a_site_that_never_answers_has_its_job_given_up_with_the_reason(fleet):
+    fleet.bid(replace(TERMS, patience_seconds=600))
+    fleet.start()
+    refused = Probe(at=START, fault="the site refuses us (403)")
+    waits = 0
+    while fleet.job().state is JobState.PLACING:
+        fleet.look(fleet.worker("w1", way=refused))
+        fleet.pass_time(31)
+        waits += 1
+
+    job = fleet.job()
+    assert (job.state, job.lowered) == (JobState.UNPLACED, 0)
+    assert 600 / 31 < waits < 40
+    assert "its site gave no worker an answer for 1" in job.trouble
+    assert "main: the site is away: the site refuses us (403)" in job.trouble
+    assert fleet.standing is None
+
+
+def test_a_job_that_is_late_is_not_given_up_at_the_first_look_at_its_site(fleet):
+    fleet.bid(replace(TERMS, patience_seconds=60))
+    fleet.start()
+    for _ in range(4):
+        assert fleet.pass_time(31).unplaced == 0
+    away = Probe(at=START, fault="no route")
+    fleet.look(fleet.worker("w1", way=away))
+    assert fleet.pass_time(31).unplaced == 0
+
+    fleet.look(fleet.worker("w1", way=away))
+
+    assert fleet.pass_time(301).unplaced == 1
+
+
+def test_a_job_is_not_lowered_while_workers_of_another_pool_have_not_come_to_look_at_it(fleet):
+    for worker, pool in (("s1", "small"), ("w1", "main")):
+        fleet.world.workers.beat(worker, fleet.world.now, Card(pool=pool))
+    fleet.learn(4 * GB)
+    fleet.start()
+    fleet.pass_time(1)
+    fleet.start("july")
+    small = fleet.worker("s1", "small", memory=1 * GB)
+
+    for _ in range(10):
+        fleet.look(small)
+        assert fleet.pass_time(31).lowered == 0
+
+    assert [one.job for one in fleet.world.board.head("main", 5)] == ["june", "july"]
+    assert "small: at 100 % of its demand: memory" in fleet.job().trouble
+    # Those who do not come at all are not waited for without end.
+    fleet.bid(replace(TERMS, patience_seconds=60))
+    fleet.look(small)
+    assert fleet.pass_time(31).lowered == 2
+
+
+def test_what_is_pinned_to_a_pool_waits_for_nobody_the_usual_one_too(fleet):
+    job = fleet.start(pool="main")
+
+    assert (job.state, job.pool) == (JobState.EXPANDING, None)
+    assert fleet.standing is None
 
 
 def test_a_job_that_nobody_has_looked_at_is_not_lowered(fleet):

@@ -217,7 +217,7 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
         Kind.JOB_UNPLACED: Advice(
             "no worker suits its jobs",
             Severity.WARNING,
-            "`crawlfleet jobs list BIZ --state unplaced` says what each wanted and what was on"
+            "`crawlfleet job list BIZ --state unplaced` says what each wanted and what was on"
             " offer. Give a pool more memory or another network, pin the spider to a pool that"
             " suits it, or ask less of its link; then start the job again.",
         ),

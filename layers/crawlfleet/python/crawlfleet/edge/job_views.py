@@ -14,7 +14,9 @@ class JobView(View, frozen=True, kw_only=True):
 
     ``size`` is how many tasks it has; ``expanded`` so many of them are made, of which ``refused``
     have a URL that may not be asked for. ``counts`` are how its tasks ended, once it has;
-    ``trouble`` is why it does not go on.
+    ``trouble`` is why it does not go on. Where jobs wait for a worker, ``worker`` has won it at
+    ``placed_at``, its demand ``lowered`` so often until one did; ``pool`` is then the winner's,
+    null for the usual one.
     """
 
     name: str
@@ -29,6 +31,9 @@ class JobView(View, frozen=True, kw_only=True):
     values: dict[str, str]
     priority: int
     pool: str | None
+    worker: str | None
+    placed_at: str | None
+    lowered: int
     size: int
     expanded: int
     refused: int
@@ -146,6 +151,9 @@ def _facts(job: Job) -> dict[str, Any]:
         "values": job.values,
         "priority": job.priority,
         "pool": job.pool,
+        "worker": job.worker,
+        "placed_at": maybe_at(job.placed_at),
+        "lowered": job.lowered,
         "size": job.size,
         "expanded": job.expanded,
         "refused": job.refused,

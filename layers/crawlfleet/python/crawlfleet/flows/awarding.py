@@ -7,6 +7,7 @@ each step names what it was decided on, so none is done twice. There is no maste
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -20,7 +21,8 @@ from crawlfleet.model.board import Bid, JobKey, OfferState, Standing
 from crawlfleet.model.job import Job, JobState
 from crawlfleet.model.usage import JobDemand
 from crawlfleet.policy import declining
-from crawlfleet.policy.bidding import award, lowered, said
+from crawlfleet.policy.bidding import award, lowered
+from crawlfleet.policy.bidding import said as wanted_by
 from crawlfleet.ports import JobStore, Watch
 from crawlfleet.ports.board import JobBoard
 from crawlfleet.ports.demands import DemandStore
@@ -115,13 +117,13 @@ def _round(
     time_left: Callable[[], float],
     done: Awarded,
 ) -> None:
-    wait = timedelta(seconds=terms.wait_seconds)
+    wait, pools = timedelta(seconds=terms.wait_seconds), _Pools(ports.watch)
     for key, worker in ports.board.lapse(clock(), wait, JOBS_A_ROUND):
         done.lapsed += 1
         extra = {"job": "/".join(key), "worker": worker}
         ports.say("a job's winner has not begun; the job waits again", extra=extra)
-    steps = ((ports.board.due_windows, _award), (ports.board.due_waits, _wait_on))
-    for due, step in steps:
+    waits = partial(_wait_on, pools=pools)
+    for due, step in ((ports.board.due_windows, _award), (ports.board.due_waits, waits)):
         for key in due(clock(), JOBS_A_ROUND):
             if time_left() <= 0:
                 return
@@ -175,8 +177,28 @@ def _application(bid: Bid) -> Application | None:
     return found if found.worker == bid.worker else None
 
 
+class _Pools:
+    """The pools that have workers, looked up once a round where somebody asks."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._found: frozenset[str] | None = None
+
+    @property
+    def staffed(self) -> frozenset[str]:
+        if self._found is None:
+            self._found = frozenset(pulse.card.pool for pulse in self._watch.pulses())
+        return self._found
+
+
 def _wait_on(
-    ports: AwardingPorts, terms: BiddingTerms, key: JobKey, now: datetime, done: Awarded
+    ports: AwardingPorts,
+    terms: BiddingTerms,
+    key: JobKey,
+    now: datetime,
+    done: Awarded,
+    *,
+    pools: _Pools,
 ) -> None:
     """Nobody has applied in a job's wait: lower it, have it wait on, or give it up."""
     job, found = ports.jobs.get(*key), ports.board.read(key)
@@ -187,12 +209,21 @@ def _wait_on(
         return
     standing = found[0]
     times, wait = standing.offer.lowered, timedelta(seconds=terms.wait_seconds)
+    waited = now - (standing.offer.since or job.created_at)
+    is_late = waited >= timedelta(seconds=terms.patience_seconds)
     if not declining.is_lacked(standing.why_not, times):
-        waited = now - (standing.offer.since or job.created_at)
+        # As it was a wait ago, too: one that is looked at for the first time is not late.
+        no_answer = declining.has_no_answer(standing.why_not)
+        if is_late and no_answer and declining.says_no_answer(job.trouble):
+            said = f"its site gave no worker an answer for {waited.total_seconds() / 60:,.0f} min"
+            _give_up(ports, job, f"{said}: {declining.told(standing.why_not)}", now, done)
+            return
         on = declining.longer(wait, waited) if declining.is_away(standing.why_not) else wait
-        ports.board.defer(key, times, now, on)
+        ports.board.defer(key, times, now, on, stays=not standing.why_not)
+    elif not is_late and declining.have_not_looked(standing.why_not, times, pools.staffed):
+        ports.board.defer(key, times, now, wait, stays=True)
     elif lowered(times + 1) is None:
-        _give_up(ports, job, standing, now, done)
+        _give_up(ports, job, _unsuited(ports, job, standing), now, done)
         return
     else:
         # First where it is the truth: a board that is filled again keeps it.
@@ -201,15 +232,16 @@ def _wait_on(
     ports.jobs.look(job, now, declining.told(standing.why_not), now + wait)
 
 
-def _give_up(
-    ports: AwardingPorts, job: Job, standing: Standing, now: datetime, done: Awarded
-) -> None:
+def _unsuited(ports: AwardingPorts, job: Job, standing: Standing) -> str:
     wanted = _WANTED.decode(standing.offer.document)
     demand = demand_of(ports.demands, job.tenant, job.biz, wanted.spider)
-    why = (
-        f"no worker suits it: it wants {said(demand, wanted.link)};"
+    return (
+        f"no worker suits it: it wants {wanted_by(demand, wanted.link)};"
         f" on offer were {declining.told(standing.why_not)}"
     )
+
+
+def _give_up(ports: AwardingPorts, job: Job, why: str, now: datetime, done: Awarded) -> None:
     if ports.jobs.unplace(job, why, now):
         done.unplaced += 1
         extra: dict[str, Any] = {"job": "/".join(job.key), "why": why}

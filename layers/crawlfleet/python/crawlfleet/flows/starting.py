@@ -143,9 +143,14 @@ def _what(order: JobOrder, kept: KeptSpider | None, biz: Biz) -> tuple[str, Star
     return rule or "", start, problems or problems_with(start)
 
 
+def _pinned(order: JobOrder, kept: KeptSpider | None) -> str | None:
+    """The pool that is asked for, by the order before the spider; None where none is."""
+    return order.pool or (None if kept is None else kept.plan.pool)
+
+
 def _pool(order: JobOrder, kept: KeptSpider | None) -> str | None:
     """The pool whose workers alone do its tasks; None for the usual one, however that is said."""
-    pool = order.pool or (None if kept is None else kept.plan.pool)
+    pool = _pinned(order, kept)
     return None if pool == MAIN_POOL else pool
 
 
@@ -166,8 +171,8 @@ def _job(
         tenant=order.tenant,
         biz=order.biz,
         name=order.name or job_name(order.spider or rule, now),
-        # What is pinned to a pool is for whoever of it comes.
-        state=JobState.PLACING if waits and pool is None else JobState.EXPANDING,
+        # What is pinned to a pool, the usual one too, is for whoever of it comes.
+        state=JobState.PLACING if waits and _pinned(order, kept) is None else JobState.EXPANDING,
         rule=rule,
         rule_version=rule_version,
         start=start,

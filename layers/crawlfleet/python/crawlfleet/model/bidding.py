@@ -35,6 +35,9 @@ class BiddingTerms(Document, frozen=True, kw_only=True):
             unless its way carries what runs of the job's spider take.
         probe_seconds: A way that was looked at is not looked at again for so long.
         lag_seconds: For so long a job that was won may not show in its winner's readings.
+        patience_seconds: For so long a job waits through no fault of its own: for a site that gives
+            no worker an answer, then it is given up; for workers of a pool that have not come to
+            look at it, then it is lowered without.
         applicants: A job that so many have applied for is passed over by whoever reads on. Were
             there no such bound, all would apply for the first job, and one be awarded a window.
     """
@@ -48,6 +51,7 @@ class BiddingTerms(Document, frozen=True, kw_only=True):
     slower_times: Annotated[float, Meta(gt=1, le=1_000_000)] = 2.0
     probe_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 300.0
     lag_seconds: Annotated[float, Meta(ge=0, le=3_600)] = 10.0
+    patience_seconds: Annotated[float, Meta(gt=0, le=604_800)] = 3_600.0
     applicants: Annotated[int, Meta(ge=1, le=100)] = 8
 
 

@@ -1,10 +1,11 @@
 """Why workers did not apply for a job, as the board keeps it, and what follows (SPEC.md B6).
 
 A job's demand is lowered only where somebody has looked at it, as it is by now, and lacked what it
-wants: not because its site is away, nobody could judge, or nobody has looked.
+wants: not because its site is away, nobody could judge, or nobody has looked. Nor while a pool has
+workers that have not come to look at it, as others stand before it: they may suit it as it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -56,6 +57,35 @@ def is_away(why_not: Mapping[str, str]) -> bool:
     (True, False, False)
     """
     return bool(why_not) and all(why.startswith((_AWAY, _UNJUDGED)) for why in why_not.values())
+
+
+def has_no_answer(why_not: Mapping[str, str]) -> bool:
+    """Whether its site has given some pool's worker no answer, or none that could be asked for.
+
+    >>> has_no_answer({"main": away("no route"), "far": lacking(0, ["memory"])}), has_no_answer({})
+    (True, False)
+    """
+    return any(why.startswith((_AWAY, _UNJUDGED)) for why in why_not.values())
+
+
+def says_no_answer(told: str | None) -> bool:
+    """Whether that was so when people were :func:`told` last.
+
+    >>> says_no_answer(told({"main": away("no route")})), says_no_answer(None)
+    (True, False)
+    """
+    return told is not None and (_AWAY in told or _UNJUDGED in told)
+
+
+def have_not_looked(why_not: Mapping[str, str], lowered: int, pools: Collection[str]) -> set[str]:
+    """Those of the pools whose workers have not said why not, of a job that was lowered so often.
+
+    >>> why_not = {"main": lacking(0, ["memory"]), "far": away("no route")}
+    >>> have_not_looked(why_not, 0, {"main", "far"}), have_not_looked(why_not, 1, {"main", "far"})
+    (set(), {'main'})
+    """
+    words = (_at(lowered), _AWAY, _UNJUDGED)
+    return {pool for pool in pools if not why_not.get(pool, "").startswith(words)}
 
 
 def told(why_not: Mapping[str, str]) -> str:

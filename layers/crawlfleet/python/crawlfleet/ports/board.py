@@ -114,9 +114,12 @@ class JobBoard(Protocol):
         """
         ...
 
-    def defer(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
+    def defer(
+        self, job: JobKey, lowered: int, now: datetime, wait: timedelta, *, stays: bool = False
+    ) -> bool:
         """Nobody applied, and not for what it wants: to the tail, and that as it was.
 
+        One that ``stays`` keeps its place: whoever might suit it has not come to look at it.
         False where it was lowered by another, or somebody has applied.
         """
         ...

@@ -52,8 +52,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     ``state`` is placing, expanding, running, cancelling, done, cancelled or unplaced. ``size`` is
     how many tasks it has, ``expanded`` how many of them are made, ``refused`` how many of these
     have a URL that may not be asked for. ``counts`` are how they ended, once the job has;
-    ``trouble`` is why it does not go on. ``ledger`` and ``progress`` are there where one job is
-    asked for, not in lists.
+    ``trouble`` is why it does not go on. Where jobs wait for a worker, ``worker`` has won it at
+    ``placed_at``, its demand ``lowered`` so often until one did; ``pool`` is then the winner's,
+    None for the usual one. ``ledger`` and ``progress`` are there where one job is asked for, not in
+    lists.
     """
 
     name: str
@@ -70,6 +72,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     values: dict[str, str] = {}
     priority: int = 5
     pool: str | None = None
+    worker: str | None = None
+    placed_at: datetime | None = None
+    lowered: int = 0
     expanded: int = 0
     refused: int = 0
     expanded_at: datetime | None = None

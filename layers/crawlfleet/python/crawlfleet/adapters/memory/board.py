@@ -83,14 +83,16 @@ class MemoryBoard:
 
     def lower(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
         """See ports.JobBoard.lower."""
-        return self._to_the_tail(job, lowered, now, wait, 1)
+        return self._to_the_tail(job, lowered, now, wait, 1, stays=False)
 
-    def defer(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
+    def defer(
+        self, job: JobKey, lowered: int, now: datetime, wait: timedelta, *, stays: bool = False
+    ) -> bool:
         """See ports.JobBoard.defer."""
-        return self._to_the_tail(job, lowered, now, wait, 0)
+        return self._to_the_tail(job, lowered, now, wait, 0, stays=stays)
 
     def _to_the_tail(
-        self, job: JobKey, lowered: int, now: datetime, wait: timedelta, more: int
+        self, job: JobKey, lowered: int, now: datetime, wait: timedelta, more: int, *, stays: bool
     ) -> bool:
         with self._lock:
             one = self._jobs.get(job)
@@ -98,9 +100,10 @@ class MemoryBoard:
                 return False
             if one.standing.offer.lowered != lowered:
                 return False
-            self._take_from_queue(one)
-            one.rank = bounds.rank(to_ms(now), 0)
-            self._put_in_queue(one)
+            if not stays:
+                self._take_from_queue(one)
+                one.rank = bounds.rank(to_ms(now), 0)
+                self._put_in_queue(one)
             offer = replace(one.standing.offer, lowered=lowered + more)
             self._note(one, offer=offer, until=now + wait)
             return True

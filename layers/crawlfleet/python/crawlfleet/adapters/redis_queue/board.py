@@ -81,17 +81,20 @@ class RedisBoard:
 
     def lower(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
         """See ports.JobBoard.lower."""
-        return self._to_the_tail(job, lowered, now, wait, 1)
+        return self._to_the_tail(job, lowered, now, wait, 1, stays=False)
 
-    def defer(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
+    def defer(
+        self, job: JobKey, lowered: int, now: datetime, wait: timedelta, *, stays: bool = False
+    ) -> bool:
         """See ports.JobBoard.defer."""
-        return self._to_the_tail(job, lowered, now, wait, 0)
+        return self._to_the_tail(job, lowered, now, wait, 0, stays=stays)
 
     def _to_the_tail(
-        self, job: JobKey, lowered: int, now: datetime, wait: timedelta, more: int
+        self, job: JobKey, lowered: int, now: datetime, wait: timedelta, more: int, *, stays: bool
     ) -> bool:
-        name, now_ms = bounds.name_of(job), to_ms(now)
-        told = (name, lowered, bounds.rank(now_ms, 0), to_ms(now + wait), more)
+        name = bounds.name_of(job)
+        rank = "" if stays else bounds.rank(to_ms(now), 0)
+        told = (name, lowered, rank, to_ms(now + wait), more)
         return whole(self._redis.again(_LOWER, self._keys, *told)) == 1
 
     def withdraw(self, job: JobKey) -> bool:
