@@ -101,6 +101,7 @@ class Task:
     full: float
     times: int = 0
     waits_since: float = 0.0
+    is_busy: bool = False
     began: float = 0.0
     ended: float = 0.0
     rate: float = 0.0
@@ -552,6 +553,12 @@ class Simulation:
                 applied[task.number] = [*others, (application, machine)]
                 return
             machine.declined[task.number] = known
+            task.is_busy = task.is_busy or self._would(machine, task, demand, probe)
+
+    def _would(self, machine: Machine, task: Task, demand: JobDemand, probe: Probe) -> bool:
+        """Whether it suits the job when it has nothing else to do."""
+        whole = Remaining(memory=machine.memory, cpu=machine.cpu, bandwidth=machine.bandwidth)
+        return fits(whole, probe, demand, task.spider.link, task.times, self._terms).is_fit
 
     def _remaining(self, machine: Machine) -> Remaining:
         """What its readings say, less what it has won since and they do not show yet."""
@@ -583,9 +590,10 @@ class Simulation:
         self._give(task, machine)
 
     def _lower(self, task: Task) -> None:
+        """To the tail, asking for less unless those that suit it are merely busy."""
         self._waits_no_more(task)
-        task.times += 1
-        task.waits_since = self._now
+        task.times += not task.is_busy
+        task.waits_since, task.is_busy = self._now, False
         if lowered(task.times) is None:
             self._unplaced += 1
         else:

@@ -244,6 +244,29 @@ def test_what_is_left_is_what_was_seen_at_best_less_what_is_moved_now(machine):
     assert left == [0.0, 3_000_000.0, 4_000_000.0]
 
 
+def test_a_way_that_was_probed_carries_more_than_what_was_moved_so_far(machine):
+    net(machine, 0)
+    readings = machine.readings()
+    moved = 0
+
+    def later(seconds, more):
+        nonlocal moved
+        moved += more
+        net(machine, moved)
+        machine.now += seconds
+        return readings.remaining().bandwidth
+
+    readings.saw(900.0)
+    assert later(1, 0) is None  # one probe is less than what a worker does
+    assert later(1, 100) == 800.0
+    for said in (300.0, -1.0, 1e18):
+        readings.saw(said)
+    assert later(1, 100) == 800.0
+    later(SEEN_SECONDS, 0)
+    readings.saw(300.0)
+    assert later(1, 100) == 200.0
+
+
 def test_what_was_seen_long_ago_is_forgotten(machine):
     net(machine, 0)
     readings = machine.readings()

@@ -276,6 +276,51 @@ def test_a_job_is_not_lowered_while_workers_of_another_pool_have_not_come_to_loo
     assert fleet.pass_time(31).lowered == 2
 
 
+def test_workers_that_are_busy_cost_a_job_nothing_but_its_place(fleet):
+    fleet.learn(4 * GB)
+    fleet.start()
+    worker = fleet.worker("w1")
+    # What it has when it does nothing is seen before it has much to do.
+    fleet.start("first")
+    fleet.look(worker)
+    fleet.pass_time(2)
+    fleet.look(worker)
+    waiting = "first" if fleet.job("june").state is JobState.EXPANDING else "june"
+    worker._left._readings.left = Remaining(memory=2 * GB)
+
+    for _ in range(20):
+        fleet.look(worker)
+        done = fleet.pass_time(31)
+        assert (done.lowered, done.unplaced) == (0, 0)
+
+    assert fleet.job(waiting).trouble == (
+        "main: at 100 % of its demand: busy now: memory: 2.0 GB left, 4.0 GB wanted"
+    )
+    worker._left._readings.left = Remaining(memory=8 * GB)
+    fleet.pass_time(10)
+    fleet.look(worker)
+    fleet.pass_time(2)
+    fleet.look(worker)
+    assert fleet.job(waiting).state is JobState.EXPANDING
+
+
+def test_a_job_that_workers_are_too_busy_for_is_lowered_when_it_is_late_and_is_never_out(fleet):
+    fleet.bid(replace(TERMS, patience_seconds=60))
+    fleet.learn(4 * GB)
+    worker = fleet.worker("w1")
+    worker._left.most = Remaining(memory=8 * GB)
+    worker._left._readings.left = Remaining(memory=1 * GB)
+    fleet.start()
+
+    for _ in range(20):
+        fleet.look(worker)
+        assert fleet.pass_time(31).unplaced == 0
+
+    job = fleet.job()
+    assert (job.state, job.lowered) == (JobState.PLACING, 6)
+    assert "at 53 % of its demand: busy now" in job.trouble
+
+
 def test_what_is_pinned_to_a_pool_waits_for_nobody_the_usual_one_too(fleet):
     job = fleet.start(pool="main")
 

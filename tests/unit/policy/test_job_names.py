@@ -19,7 +19,8 @@ GIVEN = [
 ]
 
 
-@pytest.mark.parametrize("name", GIVEN)
+# Some end by chance: names of tests are the same in every process.
+@pytest.mark.parametrize("name", GIVEN, ids=range(len(GIVEN)))
 def test_a_name_that_is_given_is_reserved(name: str) -> None:
     assert is_reserved(name)
 

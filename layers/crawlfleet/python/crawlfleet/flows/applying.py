@@ -21,6 +21,7 @@ import msgspec
 
 from crawlfleet.errors import StoreError
 from crawlfleet.flows.learning import demand_of
+from crawlfleet.flows.leftover import Leftover
 from crawlfleet.flows.passages import Threaded
 from crawlfleet.flows.probing import ProbingPorts
 from crawlfleet.flows.ways import Ways
@@ -29,9 +30,9 @@ from crawlfleet.model.board import Applied, JobKey, Offer, OfferState, Standing
 from crawlfleet.model.plan import LinkNeeds
 from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.probing import NotJudged
-from crawlfleet.model.usage import JobDemand, Probe, Usage
+from crawlfleet.model.usage import JobDemand, Probe
 from crawlfleet.policy import declining
-from crawlfleet.policy.bidding import after, fits
+from crawlfleet.policy.bidding import fits
 from crawlfleet.policy.board import BEGUN, DEEPEST, MOST_READ
 from crawlfleet.policy.job_turns import after_trouble
 from crawlfleet.ports import ConfigCentre, DemandStore, JobBoard, JobStore
@@ -121,7 +122,7 @@ class Applying:
         self._passed: dict[JobKey, _Passed] = {}
         self._ways = Ways(ports.probing, pool, worker)
         self._demands: dict[tuple[str, str, str], tuple[datetime, JobDemand]] = {}
-        self._recent: list[tuple[datetime, Usage]] = []
+        self._left = Leftover(ports.readings)
         self._won: _Won | None = None
         self._is_open = False
         self._has_looked = False
@@ -214,7 +215,7 @@ class Applying:
             self.placed += 1
             spider = placed.spider or placed.rule
             demand = await self._threaded(self._demand, (placed.tenant, placed.biz, spider))
-            self._recent.append((now, demand.usage))
+            self._left.won(now, demand.usage)
 
     async def _retract(self) -> None:
         ports, terms = self._ports, self._ports.config.current().stage.bidding or BiddingTerms()
@@ -358,23 +359,21 @@ class Applying:
             wait = min(after_trouble(faults), LONGEST_PASS)
             self._pass(offer, wait, faults=faults + 1)
             return declining.away(probe.fault or "nothing was read")
-        self._recent = [
-            one for one in self._recent if now - one[0] < timedelta(seconds=terms.lag_seconds)
-        ]
-        remaining = self._ports.readings.remaining()
-        for _, usage in self._recent:
-            remaining = after(remaining, usage)
+        lag = timedelta(seconds=terms.lag_seconds)
+        remaining, lately = self._left.look(now, lag, probe.bytes_per_second)
         fit = fits(remaining, probe, demand, link, offer.lowered, terms)
         if not fit.is_fit:
             self._pass(offer, PASS)
-            return declining.lacking(offer.lowered, fit.why_not)
+            free = fits(self._left.most, probe, demand, link, offer.lowered, terms)
+            said = declining.busy if free.is_fit else declining.lacking
+            return said(offer.lowered, fit.why_not)
         return Application(
             worker=self._id,
             pool=self._pool,
             remaining=remaining,
             probe=told,
             at=now,
-            lately=len(self._recent),
+            lately=lately,
         )
 
     def _faults(self, offer: Offer) -> int:

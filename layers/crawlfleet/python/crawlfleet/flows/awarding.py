@@ -222,6 +222,9 @@ def _wait_on(
         ports.board.defer(key, times, now, on, stays=not standing.why_not)
     elif not is_late and declining.have_not_looked(standing.why_not, times, pools.staffed):
         ports.board.defer(key, times, now, wait, stays=True)
+    elif declining.is_busy(standing.why_not, times) and (not is_late or lowered(times + 1) is None):
+        # Late, its demand is lowered, as smaller ones might always come first; yet it is never out.
+        ports.board.defer(key, times, now, wait)
     elif lowered(times + 1) is None:
         _give_up(ports, job, _unsuited(ports, job, standing), now, done)
         return

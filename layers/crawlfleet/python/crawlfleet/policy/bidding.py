@@ -32,7 +32,7 @@ def lowered(times: int) -> float | None:
     None where that is below a half: it is out, which the seventh lowering brings about.
 
     >>> [round(lowered(times) or 0, 3) for times in (0, 1, 6, 7)]
-    [1.0, 0.9, 0.531, 0.0]
+    [1.0, 0.9, 0.531, 0]
     """
     part = LOWERED_TO**times
     return None if part < LEAST_PART else part
@@ -92,6 +92,19 @@ def after(remaining: Remaining, usage: Usage) -> Remaining:
         cpu=_less(remaining.cpu, usage.cpu),
         bandwidth=_less(remaining.bandwidth, usage.bandwidth),
     )
+
+
+def most(one: Remaining, other: Remaining) -> Remaining:
+    """The more of each resource that was left at two moments.
+
+    >>> most(Remaining(memory=5.0, cpu=1.0), Remaining(memory=2.0, cpu=3.0))
+    Remaining(memory=5.0, cpu=3.0, bandwidth=None)
+    """
+    found = {}
+    for resource in _RESOURCES:
+        known = [_left(moment, resource) for moment in (one, other)]
+        found[resource] = max((left for left in known if left is not None), default=None)
+    return Remaining(**found)
 
 
 def award(

@@ -2,7 +2,8 @@
 
 A job's demand is lowered only where somebody has looked at it, as it is by now, and lacked what it
 wants: not because its site is away, nobody could judge, or nobody has looked. Nor while a pool has
-workers that have not come to look at it, as others stand before it: they may suit it as it is.
+workers that have not come to look at it, as others stand before it: they may suit it as it is. One
+that would suit it, had it nothing else to do, will: to be busy is no lack.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,6 +17,7 @@ from crawlfleet.policy.bidding import LOWERED_TO
 LONGEST_WAIT: Final = timedelta(minutes=5)
 _AWAY: Final = "the site is away: "
 _UNJUDGED: Final = "not judged yet: "
+_BUSY: Final = "busy now: "
 #: Characters of what is told of a job.
 _LONGEST: Final = 400
 
@@ -27,6 +29,15 @@ def lacking(lowered: int, why: Sequence[str]) -> str:
     'at 90 % of its demand: memory: 1.0 GB left, 2.0 GB wanted'
     """
     return _at(lowered) + "; ".join(why)
+
+
+def busy(lowered: int, why: Sequence[str]) -> str:
+    """A worker lacks what a job wants as long as it does something else beside.
+
+    >>> busy(0, ["memory: 1.0 GB left, 2.0 GB wanted"])
+    'at 100 % of its demand: busy now: memory: 1.0 GB left, 2.0 GB wanted'
+    """
+    return lacking(lowered, [_BUSY + "; ".join(why)])
 
 
 def away(why: str) -> str:
@@ -48,6 +59,16 @@ def is_lacked(why_not: Mapping[str, str], lowered: int) -> bool:
     False
     """
     return any(why.startswith(_at(lowered)) for why in why_not.values())
+
+
+def is_busy(why_not: Mapping[str, str], lowered: int) -> bool:
+    """Whether a pool would suit the job, which was lowered so often, had it nothing else to do.
+
+    >>> why_not = {"main": busy(0, ["memory"]), "far": lacking(0, ["memory"])}
+    >>> is_busy(why_not, 0), is_busy(why_not, 1)
+    (True, False)
+    """
+    return any(why.startswith(_at(lowered) + _BUSY) for why in why_not.values())
 
 
 def is_away(why_not: Mapping[str, str]) -> bool:

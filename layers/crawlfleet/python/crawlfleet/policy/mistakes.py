@@ -49,7 +49,8 @@ def decode(content: str | bytes, shape: type[T]) -> tuple[T | None, tuple[Proble
 
     >>> from crawlfleet.model.biz import Tenant
     >>> decode('{"api_keys": ["k", 5], "quota": 1}', Tenant)[1]
-    (Problem(field='quota', message='is no field of this document; it has description, api_keys'),
+    (Problem(field='quota',
+             message='is no field of this document; it has description, api_keys, needs'),
      Problem(field='api_keys[1]', message='expected a text, got a whole number (5)'))
     """
     try:

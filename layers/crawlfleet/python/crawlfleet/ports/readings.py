@@ -23,13 +23,17 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
 class Readings(Protocol):
     """Readings of the machine and of this process.
 
-    Neither method asks anything outside of the machine, and neither raises: what cannot be read is
+    No method asks anything outside of the machine, and none raises: what cannot be read is
     None in what is left, and the last value (at first 0) in what is taken. Each call costs less
     than a millisecond of processor time, so that one a second is nothing.
     """
 
     def remaining(self) -> Remaining:
         """What is left of memory, CPU and bandwidth; None is what the machine does not tell."""
+        ...
+
+    def saw(self, bytes_per_second: float) -> None:
+        """So much goes over the worker's way out, as one found out who probed it."""
         ...
 
     def taken(self) -> Taken:
