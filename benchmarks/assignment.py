@@ -36,9 +36,12 @@ import msgspec
 
 from benchmarks.bench import Bench, BenchError, Found
 from crawlfleet.model.bidding import Application, BiddingTerms
+from crawlfleet.model.board import Decline, Note, WhyNot
 from crawlfleet.model.plan import LinkNeeds
 from crawlfleet.model.usage import JobDemand, Probe, Remaining, Usage
-from crawlfleet.policy.bidding import after, award, fits, lowered
+from crawlfleet.policy.bidding import after, award, fits
+from crawlfleet.policy.board import noted
+from crawlfleet.policy.declining import Step, decide
 from crawlfleet.policy.demand import learn
 
 MB: Final = 1_000_000.0
@@ -101,7 +104,7 @@ class Task:
     full: float
     times: int = 0
     waits_since: float = 0.0
-    is_busy: bool = False
+    notes: dict[str, Note] = field(default_factory=dict)
     began: float = 0.0
     ended: float = 0.0
     rate: float = 0.0
@@ -553,12 +556,16 @@ class Simulation:
                 applied[task.number] = [*others, (application, machine)]
                 return
             machine.declined[task.number] = known
-            task.is_busy = task.is_busy or self._would(machine, task, demand, probe)
+            self._declined(machine, task, demand, probe)
 
-    def _would(self, machine: Machine, task: Task, demand: JobDemand, probe: Probe) -> bool:
-        """Whether it suits the job when it has nothing else to do."""
-        whole = Remaining(memory=machine.memory, cpu=machine.cpu, bandwidth=machine.bandwidth)
-        return fits(whole, probe, demand, task.spider.link, task.times, self._terms).is_fit
+    def _declined(self, machine: Machine, task: Task, demand: JobDemand, probe: Probe) -> None:
+        """Note why it does not apply: each kind of answer is as if of a pool of its own."""
+        whole = Remaining(memory=machine.memory, cpu=machine.cpu)
+        free = fits(whole, probe, demand, task.spider.link, task.times, self._terms)
+        kind = WhyNot.BUSY if free.is_fit else WhyNot.LACKS
+        now = _EPOCH + timedelta(seconds=self._now)
+        said = Decline(kind=kind, lowered=task.times, why="")
+        task.notes[kind] = noted(said, task.notes.get(kind), now)
 
     def _remaining(self, machine: Machine) -> Remaining:
         """What its readings say, less what it has won since and they do not show yet."""
@@ -590,14 +597,19 @@ class Simulation:
         self._give(task, machine)
 
     def _lower(self, task: Task) -> None:
-        """To the tail, asking for less unless those that suit it are merely busy."""
+        """Nobody has applied in its wait: what the product decides then."""
+        waited = timedelta(seconds=self._now - task.at)
+        now = [kind for kind, note in task.notes.items() if note.lowered == task.times]
+        decided = decide(task.notes, task.times, now or ["nobody"], waited, self._terms)
+        task.waits_since = self._now
+        if decided.step is Step.STAY:
+            return
         self._waits_no_more(task)
-        task.times += not task.is_busy
-        task.waits_since, task.is_busy = self._now, False
-        if lowered(task.times) is None:
+        if decided.step is Step.GIVE_UP:
             self._unplaced += 1
-        else:
-            self._wait(task)
+            return
+        task.times += decided.step is Step.LOWER
+        self._wait(task)
 
 
 # ---- the benchmark -----------------------------------------------------------------------------

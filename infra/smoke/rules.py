@@ -45,8 +45,10 @@ def undelivered(deployment: Deployment) -> None:
     if count := int(answer["Attributes"]["ApproximateNumberOfMessages"]):
         raise StepError(
             f"{count} events that were to start spiders could not be given to the scheduler",
-            "Their attribute ERROR_MESSAGE says why. Hand what they say to the scheduler, which"
-            f" starts each once, then `aws sqs purge-queue --queue-url {url}`.",
+            "Each message is the event; its attributes ERROR_MESSAGE and RULE_ARN say why, and of"
+            " which rule. Start what that rule names by hand, `crawlfleet job start BIZ --spider"
+            " SPIDER --value PLACE=...` with what the event says, then `aws sqs purge-queue"
+            f" --queue-url {url}`.",
             log_group(deployment.stage, names.SCHEDULER),
         )
 

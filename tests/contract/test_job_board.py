@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from crawlfleet.adapters.memory.board import MemoryBoard
 from crawlfleet.adapters.redis_queue import board_keys as dictionary
@@ -13,7 +14,7 @@ from crawlfleet.adapters.redis_queue.board import RedisBoard
 from crawlfleet.adapters.redis_queue.board_keys import applications_key, board_keys
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.errors import InvalidRequestError, StoreUnavailableError
-from crawlfleet.model.board import Applied, Offer, Offered, OfferState
+from crawlfleet.model.board import Applied, Decline, Note, Offer, Offered, OfferState, WhyNot
 from crawlfleet.policy import board as bounds
 from infra.local.redis_server import ENV_URL, RedisServer
 from tests.contract.conftest import over_all
@@ -279,14 +280,17 @@ def test_people_see_how_jobs_stand_and_why_nobody_applies(board):
     offer(board, "d", tenant="acme-2")
     key = ("acme", "docs", "a")
     gone = ("acme", "docs", "gone")
-    board.decline("main", {key: "memory:\n1 MB left", gone: "x"})
-    board.decline("eu", {key: "link: slow"})
-    board.decline("main", {key: "memory: 2 MB left" + " " * 900 + "!"})
+    board.decline("main", {key: lacks("memory:\n1 MB left"), gone: lacks("x")}, NOW)
+    board.decline("eu", {key: lacks("link: slow", lowered=3)}, NOW)
+    board.decline("main", {key: lacks("memory: 2 MB left" + " " * 900 + "!")}, SOON)
 
     found = board.stands("acme", None, None, 9)
 
     assert [one.offer.job for one in found] == ["a", "b", "c"]
-    assert found[0].why_not == {"main": "memory: 2 MB left !", "eu": "link: slow"}
+    assert found[0].why_not == {
+        "main": a_note("memory: 2 MB left !", since=NOW, at=SOON),
+        "eu": a_note("link: slow", lowered=3, since=NOW, at=NOW),
+    }
     assert (found[0].offer.since, found[0].until) == (NOW, NOW + WAIT)
     assert [one.offer.job for one in board.stands("acme", "docs", key, 9)] == ["b"]
     assert [one.offer.job for one in board.stands("acme", "news", key, 9)] in ([], ["c"])
@@ -295,6 +299,45 @@ def test_people_see_how_jobs_stand_and_why_nobody_applies(board):
     assert board.stands("acm", None, None, 9) == []
     assert board.missing([key, gone]) == [gone]
     assert board.missing([]) == []
+
+
+def lacks(why, lowered=0):
+    return Decline(kind=WhyNot.LACKS, lowered=lowered, why=why)
+
+
+def a_note(why, lowered=0, *, since, at):
+    return Note(kind=WhyNot.LACKS, lowered=lowered, why=why, since=since, at=at)
+
+
+def test_a_note_of_no_answer_lasts_whatever_kept_the_workers_from_one(board):
+    offer(board, "a")
+    key = ("acme", "docs", "a")
+    kinds = [WhyNot.AWAY, WhyNot.UNJUDGED, WhyNot.AWAY, WhyNot.LACKS, WhyNot.AWAY]
+    lasted = []
+    for n, kind in enumerate(kinds):
+        said = Decline(kind=kind, lowered=n, why="")
+        board.decline("main", {key: said}, NOW + timedelta(seconds=n))
+        note = board.stands("acme", None, None, 1)[0].why_not["main"]
+        lasted.append(note.lasted.total_seconds())
+
+    assert lasted == [0, 1, 2, 0, 0]
+
+
+@pytest.mark.parametrize("other", [{"kind": WhyNot.BUSY}, {"lowered": 1}], ids=["kind", "demand"])
+def test_a_note_lasts_while_its_pool_says_the_same_of_the_same_demand(board, other):
+    offer(board, "a")
+    key = ("acme", "docs", "a")
+
+    def said(note, at):
+        board.decline("main", {key: note}, at)
+        found = board.stands("acme", None, None, 1)[0].why_not["main"]
+        return found.since, found.at, found.lasted
+
+    later = [NOW + timedelta(seconds=n) for n in range(4)]
+    assert said(lacks("memory"), later[0]) == (later[0], later[0], timedelta(0))
+    assert said(lacks(""), later[1]) == (later[0], later[1], timedelta(seconds=1))
+    assert said(replace(lacks("memory"), **other), later[2]) == (later[2], later[2], timedelta(0))
+    assert said(lacks("memory"), later[3]) == (later[3], later[3], timedelta(0))
 
 
 def test_what_is_left_of_a_biz_that_is_gone_can_be_dropped(board):
@@ -329,8 +372,9 @@ def test_pools_and_applications_and_their_reasons_are_bounded(board, monkeypatch
     for worker, result in (("w1", "applied"), ("w2", "applied"), ("w3", "full")):
         assert board.apply(worker, key, b"", NOW, WINDOW) == result
     for pool in ("main", "eu", "us"):
-        board.decline(pool, {key: pool})
-    assert board.stands("acme", None, None, 1)[0].why_not == {"us": "us", "eu": "eu"}
+        board.decline(pool, {key: lacks(pool)}, NOW)
+    notes = board.stands("acme", None, None, 1)[0].why_not
+    assert notes == {pool: a_note(pool, since=NOW, at=NOW) for pool in ("us", "eu")}
 
 
 @pytest.mark.parametrize(
@@ -360,7 +404,7 @@ def test_an_application_is_bounded_and_its_worker_has_an_id(board):
         with pytest.raises(InvalidRequestError, match=f"^{blamed}"):
             board.apply(worker, ("acme", "docs", "a"), document, NOW, WINDOW)
     with pytest.raises(InvalidRequestError, match=r"^pool"):
-        board.decline("", {})
+        board.decline("", {}, NOW)
 
 
 def test_what_is_not_there_has_no_effect(board):
@@ -417,7 +461,7 @@ def test_twenty_workers_apply_for_two_hundred_jobs_and_each_is_awarded_once(boar
 def test_every_key_is_in_the_dictionary_has_its_type_and_no_ttl(redis_connection, tenant):
     board = RedisBoard(redis_connection, fleet=tenant)
     offer(board, "a", "b", "c", "d")
-    board.decline("main", {("acme", "docs", "a"): "no"})
+    board.decline("main", {("acme", "docs", "a"): lacks("no")}, NOW)
     board.apply("w1", ("acme", "docs", "a"), b"", NOW, WINDOW)
     award = won(board, ("acme", "docs", "b"), "w2")
     board.acknowledge("w2", ("acme", "docs", "b"), award.number, NOW)

@@ -38,7 +38,7 @@ from crawlfleet.adapters.redis_queue.watch import RedisWatch
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 from crawlfleet.errors import ConfigError, StoreUnavailableError
 from crawlfleet.model.biz import IntakeLimits
-from crawlfleet.model.board import Offer
+from crawlfleet.model.board import Decline, Offer, WhyNot
 from crawlfleet.model.harvest import Coverage
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import HostAsk, HostReport, RobotsCopy
@@ -67,6 +67,7 @@ REPORT = HostReport(host=HOST, tenant="acme", running=0, answered=1, seconds=0.1
 
 STAFF = Staff(needed=1, kept=1, at_ms=1)
 OFFER = Offer(tenant="acme", biz="docs", job="june")
+WHY = Decline(kind=WhyNot.LACKS, lowered=0, why="why")
 WAY = ProbeKey(tenant="acme", biz="docs", pool="main", origin="http://a.example")
 
 #: Every method of the ports that Redis answers.
@@ -150,7 +151,7 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "apply": lambda it: RedisBoard(it).apply("a", OFFER.key, b"{}", NOW, SECOND),
     "held": lambda it: RedisBoard(it).held("a"),
     "retract": lambda it: RedisBoard(it).retract("a", NOW, SECOND),
-    "decline": lambda it: RedisBoard(it).decline("main", {OFFER.key: "why"}),
+    "decline": lambda it: RedisBoard(it).decline("main", {OFFER.key: WHY}, NOW),
     "due windows": lambda it: RedisBoard(it).due_windows(NOW, 9),
     "due waits": lambda it: RedisBoard(it).due_waits(NOW, 9),
     "read a job": lambda it: RedisBoard(it).read(OFFER.key),

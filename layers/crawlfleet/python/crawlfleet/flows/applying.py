@@ -26,12 +26,11 @@ from crawlfleet.flows.passages import Threaded
 from crawlfleet.flows.probing import ProbingPorts
 from crawlfleet.flows.ways import Ways
 from crawlfleet.model.bidding import Application, BiddingTerms, Wanted
-from crawlfleet.model.board import Applied, JobKey, Offer, OfferState, Standing
+from crawlfleet.model.board import Applied, Decline, JobKey, Offer, OfferState, Standing, WhyNot
 from crawlfleet.model.plan import LinkNeeds
 from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.probing import NotJudged
 from crawlfleet.model.usage import JobDemand, Probe
-from crawlfleet.policy import declining
 from crawlfleet.policy.bidding import fits
 from crawlfleet.policy.board import BEGUN, DEEPEST, MOST_READ
 from crawlfleet.policy.job_turns import after_trouble
@@ -241,7 +240,7 @@ class Applying:
             return
         await self._ways.look(looks, terms.probe_seconds)
         crowds, demands = await self._threaded(self._facts, looks)
-        why: dict[JobKey, str] = {}
+        why: dict[JobKey, Decline] = {}
         for offer, wanted in looks:
             if crowds[offer.key] >= terms.applicants:
                 self._pass(offer, PASS_FULL)
@@ -255,7 +254,7 @@ class Applying:
             if way is None:
                 continue  # it is being found out
             said = self._judge(offer, wanted, demands[offer.key], way, terms)
-            if isinstance(said, str):
+            if isinstance(said, Decline):
                 why[offer.key] = said
                 continue
             applied = await self._threaded(
@@ -271,7 +270,7 @@ class Applying:
                 self._passed.pop(offer.key, None)
                 break
         if why:
-            await self._threaded(ports.board.decline, self._pool, why)
+            await self._threaded(ports.board.decline, self._pool, why, ports.clock())
         self._ways.forget()
 
     def _head(self) -> list[Offer]:
@@ -337,7 +336,7 @@ class Applying:
         demand: JobDemand,
         way: Probe | NotJudged,
         terms: BiddingTerms,
-    ) -> Application | str:
+    ) -> Application | Decline:
         """The application for a job, or why there is none; it is passed over for a while then."""
         now = self._ports.clock()
         link, probe = wanted.link, way
@@ -348,7 +347,7 @@ class Applying:
             if now - since < patience:
                 again = min(PASS, timedelta(seconds=max(0.5, probe.again_seconds)))
                 self._pass(offer, again, unjudged_since=since)
-                return declining.unjudged(probe.why)
+                return Decline(kind=WhyNot.UNJUDGED, lowered=offer.lowered, why=probe.why)
             link, why = LinkNeeds(), probe.why
             probe = Probe(at=now, seconds=_ANY_WAY)
             told = Probe(at=now, fault=f"not judged: {why}")
@@ -358,15 +357,16 @@ class Applying:
             faults = self._faults(offer)
             wait = min(after_trouble(faults), LONGEST_PASS)
             self._pass(offer, wait, faults=faults + 1)
-            return declining.away(probe.fault or "nothing was read")
+            why = probe.fault or "nothing was read"
+            return Decline(kind=WhyNot.AWAY, lowered=offer.lowered, why=why)
         lag = timedelta(seconds=terms.lag_seconds)
-        remaining, lately = self._left.look(now, lag, probe.bytes_per_second)
+        remaining, lately = self._left.look(now, lag)
         fit = fits(remaining, probe, demand, link, offer.lowered, terms)
         if not fit.is_fit:
             self._pass(offer, PASS)
             free = fits(self._left.most, probe, demand, link, offer.lowered, terms)
-            said = declining.busy if free.is_fit else declining.lacking
-            return said(offer.lowered, fit.why_not)
+            kind = WhyNot.BUSY if free.is_fit else WhyNot.LACKS
+            return Decline(kind=kind, lowered=offer.lowered, why="; ".join(fit.why_not))
         return Application(
             worker=self._id,
             pool=self._pool,

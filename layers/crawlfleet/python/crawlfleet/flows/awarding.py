@@ -4,7 +4,7 @@ Every worker and the scheduler may do a round; a turn keeps it to one at a time,
 each step names what it was decided on, so none is done twice. There is no master.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,10 +19,12 @@ from crawlfleet.model.bidding import Application, BiddingTerms, Wanted
 from crawlfleet.model.biz import Tree
 from crawlfleet.model.board import Bid, JobKey, OfferState, Standing
 from crawlfleet.model.job import Job, JobState
+from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.usage import JobDemand
 from crawlfleet.policy import declining
-from crawlfleet.policy.bidding import award, lowered
+from crawlfleet.policy.bidding import award
 from crawlfleet.policy.bidding import said as wanted_by
+from crawlfleet.policy.declining import Step
 from crawlfleet.ports import JobStore, Watch
 from crawlfleet.ports.board import JobBoard
 from crawlfleet.ports.demands import DemandStore
@@ -99,7 +101,7 @@ def award_jobs(
         if terms is None:
             done.released = _release(ports, clock, time_left)
         else:
-            _round(ports, terms, clock, time_left, done)
+            _round(ports, tree, terms, clock, time_left, done)
     finally:
         ports.watch.end_turn(TURN, by)
     if terms is not None and ports.watch.take_turn(FILL_TURN, by, FILL_EVERY, TERM):
@@ -112,12 +114,13 @@ def award_jobs(
 
 def _round(
     ports: AwardingPorts,
+    tree: Tree,
     terms: BiddingTerms,
     clock: Callable[[], datetime],
     time_left: Callable[[], float],
     done: Awarded,
 ) -> None:
-    wait, pools = timedelta(seconds=terms.wait_seconds), _Pools(ports.watch)
+    wait, pools = timedelta(seconds=terms.wait_seconds), {MAIN_POOL, *tree.further_pools}
     for key, worker in ports.board.lapse(clock(), wait, JOBS_A_ROUND):
         done.lapsed += 1
         extra = {"job": "/".join(key), "worker": worker}
@@ -165,7 +168,11 @@ def _demand(
     if len(applications) < _SEVERAL:
         return None
     wanted = _WANTED.decode(standing.offer.document)
-    return demand_of(ports.demands, key[0], key[1], wanted.spider)
+    try:
+        return demand_of(ports.demands, key[0], key[1], wanted.spider)
+    except StoreUnavailableError as error:
+        ports.warn("an award goes without what runs have taken", error)
+        return None
 
 
 def _application(bid: Bid) -> Application | None:
@@ -177,20 +184,6 @@ def _application(bid: Bid) -> Application | None:
     return found if found.worker == bid.worker else None
 
 
-class _Pools:
-    """The pools that have workers, looked up once a round where somebody asks."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-        self._found: frozenset[str] | None = None
-
-    @property
-    def staffed(self) -> frozenset[str]:
-        if self._found is None:
-            self._found = frozenset(pulse.card.pool for pulse in self._watch.pulses())
-        return self._found
-
-
 def _wait_on(
     ports: AwardingPorts,
     terms: BiddingTerms,
@@ -198,7 +191,7 @@ def _wait_on(
     now: datetime,
     done: Awarded,
     *,
-    pools: _Pools,
+    pools: Collection[str],
 ) -> None:
     """Nobody has applied in a job's wait: lower it, have it wait on, or give it up."""
     job, found = ports.jobs.get(*key), ports.board.read(key)
@@ -208,40 +201,30 @@ def _wait_on(
     if found is None or found[0].state is not OfferState.WAITING:
         return
     standing = found[0]
-    times, wait = standing.offer.lowered, timedelta(seconds=terms.wait_seconds)
+    times, notes = standing.offer.lowered, standing.why_not
     waited = now - (standing.offer.since or job.created_at)
-    is_late = waited >= timedelta(seconds=terms.patience_seconds)
-    if not declining.is_lacked(standing.why_not, times):
-        # As it was a wait ago, too: one that is looked at for the first time is not late.
-        no_answer = declining.has_no_answer(standing.why_not)
-        if is_late and no_answer and declining.says_no_answer(job.trouble):
-            said = f"its site gave no worker an answer for {waited.total_seconds() / 60:,.0f} min"
-            _give_up(ports, job, f"{said}: {declining.told(standing.why_not)}", now, done)
-            return
-        on = declining.longer(wait, waited) if declining.is_away(standing.why_not) else wait
-        ports.board.defer(key, times, now, on, stays=not standing.why_not)
-    elif not is_late and declining.have_not_looked(standing.why_not, times, pools.staffed):
-        ports.board.defer(key, times, now, wait, stays=True)
-    elif declining.is_busy(standing.why_not, times) and (not is_late or lowered(times + 1) is None):
-        # Late, its demand is lowered, as smaller ones might always come first; yet it is never out.
-        ports.board.defer(key, times, now, wait)
-    elif lowered(times + 1) is None:
-        _give_up(ports, job, _unsuited(ports, job, standing), now, done)
+    decided = declining.decide(notes, times, pools, waited, terms)
+    if decided.step is Step.GIVE_UP:
+        _give_up(ports, job, _said(ports, job, standing, decided.why), now, done)
         return
-    else:
+    if decided.step is Step.LOWER:
         # First where it is the truth: a board that is filled again keeps it.
         ports.jobs.note_lowered(job, times + 1)
-        done.lowered += ports.board.lower(key, times, now, wait)
-    ports.jobs.look(job, now, declining.told(standing.why_not), now + wait)
+        done.lowered += ports.board.lower(key, times, now, decided.wait)
+    else:
+        stays = decided.step is Step.STAY
+        ports.board.defer(key, times, now, decided.wait, stays=stays)
+    ports.jobs.look(job, now, declining.told(notes), now + decided.wait)
 
 
-def _unsuited(ports: AwardingPorts, job: Job, standing: Standing) -> str:
+def _said(ports: AwardingPorts, job: Job, standing: Standing, why: str) -> str:
+    """Why a job is given up, for people: with what it wants, unless its site is what keeps it."""
+    offered = declining.told(standing.why_not)
+    if declining.is_unanswered(standing.why_not):
+        return f"{why}: {offered}"
     wanted = _WANTED.decode(standing.offer.document)
     demand = demand_of(ports.demands, job.tenant, job.biz, wanted.spider)
-    return (
-        f"no worker suits it: it wants {wanted_by(demand, wanted.link)};"
-        f" on offer were {declining.told(standing.why_not)}"
-    )
+    return f"{why}: it wants {wanted_by(demand, wanted.link)}; on offer were {offered}"
 
 
 def _give_up(ports: AwardingPorts, job: Job, why: str, now: datetime, done: Awarded) -> None:

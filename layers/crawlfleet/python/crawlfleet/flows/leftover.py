@@ -20,16 +20,8 @@ class Leftover:
         """It has begun a job whose runs take so much."""
         self._recent.append((now, usage))
 
-    def look(
-        self, now: datetime, lag: timedelta, bytes_per_second: float | None
-    ) -> tuple[Remaining, int]:
-        """What is left, and how many jobs of the last ``lag`` are taken off.
-
-        ``bytes_per_second`` is what the way to the job's site carries, where that is known: before
-        it has moved much itself a worker does not know what it could.
-        """
-        if bytes_per_second is not None:
-            self._readings.saw(bytes_per_second)
+    def look(self, now: datetime, lag: timedelta) -> tuple[Remaining, int]:
+        """What is left, and how many jobs of the last ``lag`` are taken off."""
         left = self._readings.remaining()
         self.most = most(self.most, left)
         self._recent = [one for one in self._recent if now - one[0] < lag]

@@ -2,13 +2,20 @@
 
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from crawlfleet.errors import ConflictError, InvalidRequestError, NotFoundError, Problem
+from crawlfleet.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    Problem,
+    StoreUnavailableError,
+)
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.tracking import Listing
 from crawlfleet.model.biz import Biz, Tree
@@ -132,7 +139,9 @@ def list_versions(
 def delete_spider(
     ports: SpiderPorts, tree: Tree, tenant: str, biz_name: str, name: str, now: datetime
 ) -> None:
-    """Delete a spider; its jobs go on, and what they name of it stays until they have ended.
+    """Delete a spider; its jobs go on, and what they name of it stays.
+
+    What nothing names any more is forgotten then, and when another spider of the biz is deleted.
 
     Raises:
         NotFoundError: this biz keeps none of that name.
@@ -141,11 +150,8 @@ def delete_spider(
     biz_of(tree, tenant, biz_name)
     if ports.spiders.get(tenant, biz_name, name) is None:
         raise _unknown(name)
-    naming = [
-        schedule.name
-        for schedule in ports.schedules.of_biz(tenant, biz_name)
-        if schedule.spider == name
-    ]
+    schedules = ports.schedules.of_biz(tenant, biz_name)
+    naming = [schedule.name for schedule in schedules if schedule.spider == name]
     if naming:
         more = "" if len(naming) <= _NAMED else f" and {len(naming) - _NAMED:,} more"
         raise ConflictError(
@@ -153,10 +159,12 @@ def delete_spider(
         )
     if not ports.spiders.delete(tenant, biz_name, name):
         raise _unknown(name)
-    earlier = ports.spiders.deleted(tenant, biz_name, name, _BESIDE)
-    earlier += ports.spiders.deleted(tenant, biz_name, None, _BESIDE - len(earlier) or 1)
-    for gone in dict.fromkeys([name, *earlier]):
-        _forget(ports, tenant, biz_name, gone, now)
+    # It is deleted, whatever becomes of what is left: that stays for the next one.
+    with suppress(StoreUnavailableError):
+        earlier = ports.spiders.deleted(tenant, biz_name, name, _BESIDE)
+        earlier += ports.spiders.deleted(tenant, biz_name, None, _BESIDE - len(earlier) or 1)
+        for gone in dict.fromkeys([name, *earlier]):
+            _forget(ports, tenant, biz_name, gone, now)
 
 
 def _forget(ports: SpiderPorts, tenant: str, biz_name: str, name: str, now: datetime) -> None:

@@ -4,7 +4,7 @@ The board knows nothing of demands and probes: what a job wants, and what an app
 documents that those who put them there can read.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -53,6 +53,47 @@ class OfferState(StrEnum):
     AWARDED = "awarded"
 
 
+class WhyNot(StrEnum):
+    """Why a worker that has looked at a job does not apply for it.
+
+    It lacks what the job wants, or would not if it did nothing else; or the job's site gave it no
+    answer, or what the way there is like could not be found out, which is not the site's doing.
+    """
+
+    LACKS = "lacks"
+    BUSY = "busy"
+    AWAY = "away"
+    UNJUDGED = "unjudged"
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the way to the job's site is what keeps the worker, whatever the job wants."""
+        return self in {WhyNot.AWAY, WhyNot.UNJUDGED}
+
+
+class Decline(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker does not apply for a job that was lowered so often; ``why`` is for people."""
+
+    kind: WhyNot
+    lowered: int
+    why: str
+
+
+class Note(Decline, frozen=True, kw_only=True):
+    """What a pool's workers said of a job last, at ``at``, and have without a break ``since``.
+
+    They say the same as long as they find no answer, or the kind and the demand are the same.
+    """
+
+    since: datetime
+    at: datetime
+
+    @property
+    def lasted(self) -> timedelta:
+        """From the first look that found it so to the latest one."""
+        return self.at - self.since
+
+
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """How a job stands on the board.
 
@@ -61,7 +102,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         until: When its wait for an application, its window, or its winner's time ends.
         applications: How many have applied; 0 once it is awarded.
         worker: The winner, once it is awarded, under the award's ``number``.
-        why_not: By pool, why a worker that has looked at it lately did not apply.
+        why_not: By pool, why a worker that has looked at it last did not apply.
     """
 
     offer: Offer
@@ -71,7 +112,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     applications: int = 0
     worker: str | None = None
     number: int | None = None
-    why_not: dict[str, str] = {}
+    why_not: dict[str, Note] = {}
 
 
 class Bid(msgspec.Struct, frozen=True, kw_only=True):

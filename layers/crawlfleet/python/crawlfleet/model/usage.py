@@ -55,8 +55,8 @@ class Remaining(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         memory: Bytes until the function's memory, or the control group's, is full.
         cpu: The index of what is not used: GHz times cores times the idle part.
-        bandwidth: Bytes a second that it does not move now, of what it has been seen to move, or
-            what a way that was probed carries.
+        bandwidth: Bytes a second that it has been seen to move and does not move now; None unless
+            it moves half of that or more, as what it could is not known otherwise.
     """
 
     memory: float | None = None

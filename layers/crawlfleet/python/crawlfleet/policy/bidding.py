@@ -95,16 +95,18 @@ def after(remaining: Remaining, usage: Usage) -> Remaining:
 
 
 def most(one: Remaining, other: Remaining) -> Remaining:
-    """The more of each resource that was left at two moments.
+    """The more of memory and of CPU that was left at two moments.
 
-    >>> most(Remaining(memory=5.0, cpu=1.0), Remaining(memory=2.0, cpu=3.0))
+    What a worker could move beside nothing else is not known, so it keeps it from nothing.
+
+    >>> most(Remaining(memory=5.0, cpu=1.0), Remaining(memory=2.0, cpu=3.0, bandwidth=1.0))
     Remaining(memory=5.0, cpu=3.0, bandwidth=None)
     """
-    found = {}
-    for resource in _RESOURCES:
-        known = [_left(moment, resource) for moment in (one, other)]
-        found[resource] = max((left for left in known if left is not None), default=None)
-    return Remaining(**found)
+
+    def greater(*left: float | None) -> float | None:
+        return max((each for each in left if each is not None), default=None)
+
+    return Remaining(memory=greater(one.memory, other.memory), cpu=greater(one.cpu, other.cpu))
 
 
 def award(

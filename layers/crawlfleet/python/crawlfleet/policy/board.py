@@ -11,11 +11,11 @@ turns up by staying away. This is start-time fair queueing (Goyal, Vin and Cheng
 equal length.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.board import JobKey, Offer
+from crawlfleet.model.board import Decline, JobKey, Note, Offer
 from crawlfleet.model.times import to_ms
 
 #: 2020: ranks are below that by what priorities are worth, and never below 0.
@@ -44,7 +44,7 @@ APPLICATION_BYTES: Final = 2_048
 WHY_CHARACTERS: Final = 200
 MOST_WHYS: Final = 100
 #: Pools of which a job keeps a reason; of more, the latest.
-MOST_NOTES: Final = 16
+MOST_NOTES: Final = 33
 #: Jobs that are read in one call, and how far from the head.
 MOST_READ: Final = 100
 DEEPEST: Final = 200
@@ -151,3 +151,13 @@ def is_word(text: str) -> bool:
 def why(text: str) -> str:
     """A reason as it is kept: one line, bounded."""
     return " ".join(text.split())[:WHY_CHARACTERS]
+
+
+def noted(said: Decline, before: Note | None, now: datetime) -> Note:
+    """What is kept of a decline, with since when its pool says the same."""
+    since = now
+    if before is not None:
+        is_same = (before.kind, before.lowered) == (said.kind, said.lowered)
+        if is_same or (before.kind.is_unanswered and said.kind.is_unanswered):
+            since = before.since
+    return Note(kind=said.kind, lowered=said.lowered, why=why(said.why), since=since, at=now)

@@ -1,133 +1,115 @@
-"""Why workers did not apply for a job, as the board keeps it, and what follows (SPEC.md B6).
+"""What follows where workers looked at a job and none applied for it (SPEC.md B6): pure decisions.
 
-A job's demand is lowered only where somebody has looked at it, as it is by now, and lacked what it
-wants: not because its site is away, nobody could judge, or nobody has looked. Nor while a pool has
-workers that have not come to look at it, as others stand before it: they may suit it as it is. One
-that would suit it, had it nothing else to do, will: to be busy is no lack.
+A job's demand is lowered only where every pool that may have workers has looked at it, as it is by
+now, and some lack what it wants. One that has not looked may suit it as it is; one that suits it
+and has other things to do will; and a site that gives no answer is no lack of a worker's. That may
+last for as long as the stage has patience, by what was seen from the first look to the latest one:
+then a busy pool counts as one that lacks, and a site without an answer ends the wait.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import timedelta
+from enum import StrEnum
 from typing import Final
 
-from crawlfleet.policy.bidding import LOWERED_TO
+import msgspec
 
-#: A job that waits through no fault of its own is looked at again after its wait, then after twice
-#: as long, and so on up to this.
+from crawlfleet.model.bidding import BiddingTerms
+from crawlfleet.model.board import Note, WhyNot
+from crawlfleet.policy.bidding import LOWERED_TO, lowered
+
+#: A job whose site gives no answer is looked at again after its wait, then after twice as long, and
+#: so on up to this.
 LONGEST_WAIT: Final = timedelta(minutes=5)
-_AWAY: Final = "the site is away: "
-_UNJUDGED: Final = "not judged yet: "
-_BUSY: Final = "busy now: "
+_WORDS: Final = {
+    WhyNot.LACKS: "at {part:.0f} % of its demand: ",
+    WhyNot.BUSY: "at {part:.0f} % of its demand: busy now: ",
+    WhyNot.AWAY: "the site is away: ",
+    WhyNot.UNJUDGED: "not judged yet: ",
+}
 #: Characters of what is told of a job.
 _LONGEST: Final = 400
 
 
-def lacking(lowered: int, why: Sequence[str]) -> str:
-    """A worker lacks what a job wants that was lowered so often.
+class Step(StrEnum):
+    """What becomes of a job for which nobody has applied in its wait.
 
-    >>> lacking(1, ["memory: 1.0 GB left, 2.0 GB wanted"])
-    'at 90 % of its demand: memory: 1.0 GB left, 2.0 GB wanted'
+    It waits on where it is, or at the tail; it wants less, at the tail; or it waits no more.
     """
-    return _at(lowered) + "; ".join(why)
+
+    STAY = "stay"
+    TAIL = "tail"
+    LOWER = "lower"
+    GIVE_UP = "give up"
 
 
-def busy(lowered: int, why: Sequence[str]) -> str:
-    """A worker lacks what a job wants as long as it does something else beside.
+class Declined(msgspec.Struct, frozen=True, kw_only=True):
+    """A step, how long the job waits then, and for people why it waits no more."""
 
-    >>> busy(0, ["memory: 1.0 GB left, 2.0 GB wanted"])
-    'at 100 % of its demand: busy now: memory: 1.0 GB left, 2.0 GB wanted'
+    step: Step
+    wait: timedelta
+    why: str = ""
+
+
+def decide(
+    notes: Mapping[str, Note],
+    times: int,
+    pools: Collection[str],
+    waited: timedelta,
+    terms: BiddingTerms,
+) -> Declined:
+    """What becomes of a job.
+
+    Args:
+        notes: By pool, why a worker that has looked at it did not apply.
+        times: How often its demand was lowered.
+        pools: Those that have workers, or may have; what others have said does not count.
+        waited: For how long the job has waited altogether.
+        terms: The stage's.
     """
-    return lacking(lowered, [_BUSY + "; ".join(why)])
+    wait, patience = (
+        timedelta(seconds=seconds) for seconds in (terms.wait_seconds, terms.patience_seconds)
+    )
+    now = {
+        pool: note
+        for pool, note in notes.items()
+        if pool in pools and (note.lowered == times or note.kind.is_unanswered)
+    }
+    if not now.keys() >= set(pools):
+        # It keeps its place while it is short of nothing but a look, yet blocks nobody for ever.
+        return Declined(step=Step.STAY if waited < patience else Step.TAIL, wait=wait)
+    if is_unanswered(now):
+        seen = min(note.lasted for note in now.values())
+        if seen < patience:
+            return Declined(step=Step.TAIL, wait=max(wait, min(seen, LONGEST_WAIT)))
+        why = f"its site gave no worker an answer for {seen.total_seconds() / 60:,.0f} min"
+        return Declined(step=Step.GIVE_UP, wait=wait, why=why)
+    busy = [note.lasted for note in now.values() if note.kind is WhyNot.BUSY]
+    if busy and min(busy) < patience:
+        return Declined(step=Step.TAIL, wait=wait)
+    if lowered(times + 1) is not None:
+        return Declined(step=Step.LOWER, wait=wait)
+    why = "no worker suits it"
+    if busy:
+        why = f"those that suit it were busy for {min(busy).total_seconds() / 60:,.0f} min"
+    return Declined(step=Step.GIVE_UP, wait=wait, why=why)
 
 
-def away(why: str) -> str:
-    """The site gave a worker no answer."""
-    return _AWAY + why
+def is_unanswered(notes: Mapping[str, Note]) -> bool:
+    """Whether its site, or the way there, is what keeps all who have looked from a job."""
+    return bool(notes) and all(note.kind.is_unanswered for note in notes.values())
 
 
-def unjudged(why: str) -> str:
-    """What the way to the site is like could not be found out, which is not the site's doing."""
-    return _UNJUDGED + why
-
-
-def is_lacked(why_not: Mapping[str, str], lowered: int) -> bool:
-    """Whether a pool lacks what the job wants, which was lowered so often, of these reasons.
-
-    >>> is_lacked({"main": away("no route"), "far": lacking(1, ["memory"])}, 1)
-    True
-    >>> is_lacked({"main": away("no route"), "far": lacking(1, ["memory"])}, 2)
-    False
-    """
-    return any(why.startswith(_at(lowered)) for why in why_not.values())
-
-
-def is_busy(why_not: Mapping[str, str], lowered: int) -> bool:
-    """Whether a pool would suit the job, which was lowered so often, had it nothing else to do.
-
-    >>> why_not = {"main": busy(0, ["memory"]), "far": lacking(0, ["memory"])}
-    >>> is_busy(why_not, 0), is_busy(why_not, 1)
-    (True, False)
-    """
-    return any(why.startswith(_at(lowered) + _BUSY) for why in why_not.values())
-
-
-def is_away(why_not: Mapping[str, str]) -> bool:
-    """Whether its site is what keeps it, for all who have looked.
-
-    >>> is_away({"main": away("no route")}), is_away({"main": lacking(0, ["memory"])}), is_away({})
-    (True, False, False)
-    """
-    return bool(why_not) and all(why.startswith((_AWAY, _UNJUDGED)) for why in why_not.values())
-
-
-def has_no_answer(why_not: Mapping[str, str]) -> bool:
-    """Whether its site has given some pool's worker no answer, or none that could be asked for.
-
-    >>> has_no_answer({"main": away("no route"), "far": lacking(0, ["memory"])}), has_no_answer({})
-    (True, False)
-    """
-    return any(why.startswith((_AWAY, _UNJUDGED)) for why in why_not.values())
-
-
-def says_no_answer(told: str | None) -> bool:
-    """Whether that was so when people were :func:`told` last.
-
-    >>> says_no_answer(told({"main": away("no route")})), says_no_answer(None)
-    (True, False)
-    """
-    return told is not None and (_AWAY in told or _UNJUDGED in told)
-
-
-def have_not_looked(why_not: Mapping[str, str], lowered: int, pools: Collection[str]) -> set[str]:
-    """Those of the pools whose workers have not said why not, of a job that was lowered so often.
-
-    >>> why_not = {"main": lacking(0, ["memory"]), "far": away("no route")}
-    >>> have_not_looked(why_not, 0, {"main", "far"}), have_not_looked(why_not, 1, {"main", "far"})
-    (set(), {'main'})
-    """
-    words = (_at(lowered), _AWAY, _UNJUDGED)
-    return {pool for pool in pools if not why_not.get(pool, "").startswith(words)}
-
-
-def told(why_not: Mapping[str, str]) -> str:
+def told(notes: Mapping[str, Note]) -> str:
     """Why nobody has applied, by pool, for people.
 
-    >>> told({"main": away("no route")}), told({})
-    ('main: the site is away: no route', 'no worker has looked at it yet')
+    >>> from datetime import UTC, datetime
+    >>> at = datetime(2026, 3, 1, tzinfo=UTC)
+    >>> told({"main": Note(kind=WhyNot.LACKS, lowered=1, why="memory", since=at, at=at)}), told({})
+    ('main: at 90 % of its demand: memory', 'no worker has looked at it yet')
     """
-    words = "; ".join(f"{pool}: {why}" for pool, why in sorted(why_not.items()))
-    return words[:_LONGEST] or "no worker has looked at it yet"
-
-
-def longer(wait: timedelta, waited: timedelta) -> timedelta:
-    """How long a job waits on that waits through no fault of its own, and has for so long.
-
-    >>> wait, minute = timedelta(seconds=30), timedelta(minutes=1)
-    >>> [longer(wait, minute * waited).total_seconds() for waited in (0, 1, 60)]
-    [30.0, 60.0, 300.0]
-    """
-    return max(wait, min(waited, LONGEST_WAIT))
-
-
-def _at(lowered: int) -> str:
-    return f"at {100 * LOWERED_TO**lowered:.0f} % of its demand: "
+    parts = []
+    for pool, note in sorted(notes.items()):
+        kind = _WORDS[note.kind].format(part=100 * LOWERED_TO**note.lowered)
+        parts.append(f"{pool}: {kind}{note.why}")
+    return "; ".join(parts)[:_LONGEST] or "no worker has looked at it yet"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from crawlfleet.model.board import Applied, Bid, JobKey, Offer, Offered, Standing
+from crawlfleet.model.board import Applied, Bid, Decline, JobKey, Offer, Offered, Standing
 
 
 class JobBoard(Protocol):
@@ -66,8 +66,8 @@ class JobBoard(Protocol):
         """
         ...
 
-    def decline(self, pool: str, why: Mapping[JobKey, str]) -> None:
-        """A worker of the pool has looked at jobs and does not apply: why, for people."""
+    def decline(self, pool: str, why: Mapping[JobKey, Decline], now: datetime) -> None:
+        """A worker of the pool has looked at jobs and does not apply, and why."""
         ...
 
     def due_windows(self, now: datetime, limit: int) -> list[JobKey]:

@@ -32,10 +32,6 @@ class Readings(Protocol):
         """What is left of memory, CPU and bandwidth; None is what the machine does not tell."""
         ...
 
-    def saw(self, bytes_per_second: float) -> None:
-        """So much goes over the worker's way out, as one found out who probed it."""
-        ...
-
     def taken(self) -> Taken:
         """What the process itself has taken."""
         ...

@@ -12,7 +12,9 @@ from msgspec.structs import replace
 from crawlfleet.model.board import (
     Applied,
     Bid,
+    Decline,
     JobKey,
+    Note,
     Offer,
     Offered,
     OfferState,
@@ -31,7 +33,7 @@ class _Job:
         self.standing = standing
         self.rank = rank
         self.bids: dict[str, bytes] = {}
-        self.notes: dict[str, str] = {}
+        self.notes: dict[str, Note] = {}
 
 
 class MemoryBoard:
@@ -181,16 +183,16 @@ class MemoryBoard:
                 self._note(one, state=OfferState.WAITING, until=now + wait)
             return job
 
-    def decline(self, pool: str, why: Mapping[JobKey, str]) -> None:
+    def decline(self, pool: str, why: Mapping[JobKey, Decline], now: datetime) -> None:
         """See ports.JobBoard.decline."""
         bounds.check_pool(pool)
         with self._lock:
-            for job, reason in list(why.items())[: bounds.MOST_WHYS]:
+            for job, said in list(why.items())[: bounds.MOST_WHYS]:
                 one = self._jobs.get(job)
                 if one is not None:
                     others = [each for each in one.notes.items() if each[0] != pool]
-                    kept = [(pool, bounds.why(reason)), *others][: bounds.MOST_NOTES]
-                    one.notes = dict(kept)
+                    note = bounds.noted(said, one.notes.get(pool), now)
+                    one.notes = dict([(pool, note), *others][: bounds.MOST_NOTES])
 
     # ---- awards
 

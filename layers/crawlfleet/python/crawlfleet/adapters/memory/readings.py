@@ -12,17 +12,12 @@ class MemoryReadings:
         self.cpu_seconds = 0.0
         self.memory_bytes = 0
         self.frequency = 1.0
-        self.seen = 0.0
         #: How often the process was read.
         self.read = 0
 
     def remaining(self) -> Remaining:
         """See ports.Readings.remaining."""
         return self.left
-
-    def saw(self, bytes_per_second: float) -> None:
-        """See ports.Readings.saw."""
-        self.seen = bytes_per_second
 
     def taken(self) -> Taken:
         """See ports.Readings.taken."""

@@ -16,11 +16,14 @@ from crawlfleet.adapters.redis_queue.connection import (
 from crawlfleet.model.board import (
     Applied,
     Bid,
+    Decline,
     JobKey,
+    Note,
     Offer,
     Offered,
     OfferState,
     Standing,
+    WhyNot,
 )
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy import board as bounds
@@ -147,14 +150,15 @@ class RedisBoard:
         done = whole(self._redis.again(_RETRACT, self._with_bids(name), *told))
         return job if done else None
 
-    def decline(self, pool: str, why: Mapping[JobKey, str]) -> None:
+    def decline(self, pool: str, why: Mapping[JobKey, Decline], now: datetime) -> None:
         """See ports.JobBoard.decline."""
         bounds.check_pool(pool)
         told: list[str] = []
-        for job, reason in list(why.items())[: bounds.MOST_WHYS]:
-            told += (bounds.name_of(job), bounds.why(reason))
+        for job, said in list(why.items())[: bounds.MOST_WHYS]:
+            told += (bounds.name_of(job), f"{said.kind} {said.lowered}", bounds.why(said.why))
         if told:
-            whole(self._redis.again(_DECLINE, self._keys, pool, bounds.MOST_NOTES, *told))
+            told = [pool, str(bounds.MOST_NOTES), str(to_ms(now)), *told]
+            whole(self._redis.again(_DECLINE, self._keys, *told))
 
     # ---- awards
 
@@ -287,6 +291,12 @@ def _standing(name: bytes, line: bytes, document: bytes, notes: bytes) -> Standi
     )
 
 
-def _note(line: str) -> tuple[str, str]:
-    pool, _, reason = line.partition(" ")
-    return pool, reason
+def _note(line: str) -> tuple[str, Note]:
+    pool, kind, lowered, since, at, *why = line.split(" ", 5)
+    return pool, Note(
+        kind=WhyNot(kind),
+        lowered=int(lowered),
+        since=from_ms(int(since)),
+        at=from_ms(int(at)),
+        why="".join(why),
+    )

@@ -1,19 +1,33 @@
 -- board_decline: why workers of a pool do not apply for jobs; its keys are those of board_prelude.
 -- ARGV[1] pool
--- ARGV[2] most   pools of which a job has a reason
--- ARGV[3..]      job, reason, job, reason...
+-- ARGV[2] most   pools of which a job has a note
+-- ARGV[3] now    epoch ms
+-- ARGV[4..]      job, 'kind lowered', reason, job...
 -- reply   how many of the jobs are on the board
-local found, pool = 0, ARGV[1]
-for i = 3, #ARGV, 2 do
-  local job = ARGV[i]
+--
+-- A note is 'pool kind lowered since at reason'; as policy.board.noted says, it is of since as long
+-- as nobody finds an answer, or kind and demand are the same.
+local found, pool, now = 0, ARGV[1], ARGV[3]
+
+local function is_unanswered(kind)
+  local word = string.match(kind, '^%S+')
+  return word == 'away' or word == 'unjudged'
+end
+
+for i = 4, #ARGV, 3 do
+  local job, kind = ARGV[i], ARGV[i + 1]
   if redis.call('HEXISTS', OFFERS, job) == 1 then
     found = found + 1
-    local notes = { pool .. ' ' .. ARGV[i + 1] }
+    local since, notes = now, {}
     for _, line in ipairs(lines(redis.call('HGET', NOTES, job) or '')) do
-      if string.match(line, '^%S+') ~= pool and #notes < tonumber(ARGV[2]) then
-        notes[#notes + 1] = line
+      local of, what, when = string.match(line, '^(%S+) (%S+ %d+) (%d+) ')
+      if of ~= pool then
+        if #notes < tonumber(ARGV[2]) - 1 then notes[#notes + 1] = line end
+      elseif what == kind or is_unanswered(what) and is_unanswered(kind) then
+        since = when
       end
     end
+    table.insert(notes, 1, table.concat({pool, kind, since, now, ARGV[i + 2]}, ' '))
     redis.call('HSET', NOTES, job, table.concat(notes, '\n'))
   end
 end
