@@ -261,7 +261,9 @@ class World:
                 database = self.mongo[name]
                 for collection in database.list_collection_names():
                     found += database[collection].count_documents({"flag": {"$exists": True}})
-        kept = (self.control[name].count_documents({"tenant": tenant}) for name in _KEPT)
+        # A spider that was deleted stays for the jobs that name it.
+        there = {"tenant": tenant, "gone_at": {"$exists": False}}
+        kept = (self.control[name].count_documents(there) for name in _KEPT)
         return found + sum(kept)
 
     @property

@@ -18,6 +18,7 @@ from crawlfleet.executors.csv_file import CsvParameters
 from crawlfleet.executors.json_file import JsonParameters
 from crawlfleet.executors.url_list import UrlListParameters
 from crawlfleet.extract.follow import CANDIDATES_MAX, META_BYTES_MAX
+from crawlfleet.model.bidding import BiddingTerms
 from crawlfleet.model.biz import Biz, Stage, Tenant
 from crawlfleet.model.recrawl import RecrawlPolicy
 from crawlfleet.model.rule import Field, Follow, Rule
@@ -166,6 +167,7 @@ def table_after(text: str, start: str) -> list[list[str]]:
     ("struct", "start"),
     [
         (Stage, "### `stage.yaml`"),
+        (BiddingTerms, "The terms of `bidding`:"),
         (Tenant, "### `tenants/<tenant>.yaml`"),
         (Biz, "### `bizs/<tenant>/<biz>.yaml`"),
         (Rule, "A rule:"),

@@ -51,7 +51,7 @@ def test_many_calls_that_hang_on_one_part_leave_the_others_their_threads():
     good = {number: partial(abs, number) for number in range(500)}
     sharing = Sharing({**dict.fromkeys(hanging, "slow"), **dict.fromkeys(good, "quick")}, 2)
     try:
-        found = gather({**hanging, **good}, threads=12, seconds=2, sharing=sharing)
+        found = gather({**hanging, **good}, threads=12, seconds=4, sharing=sharing)
     finally:
         stuck.set()
 
