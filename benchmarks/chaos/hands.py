@@ -33,12 +33,14 @@ class Hands:
         self._truth = truth
         self._hits = hits
         self._allowed: Counter[int] = Counter()
+        self._killed: set[str] = set()
         # One at a time, and not in the way of those who go on killing.
         self._notes = ThreadPoolExecutor(1, thread_name_prefix="hands")
         self._taken: list[Future[None]] = []
 
     def note(self, worker: str) -> None:
         """The worker was killed, or frozen for longer than it can keep its work."""
+        self._killed.add(worker)
         self._taken.append(self._notes.submit(self._note, worker))
 
     def _note(self, worker: str) -> None:
@@ -52,6 +54,10 @@ class Hands:
             taken.result()
         more = {page: count - 1 for page, count in self._hits().items() if count > 1}
         beyond = {page: count - self._allowed[page] for page, count in more.items()}
+        # A note that came late, as MongoDB was away, found with others what the dead had owned.
+        late = {page for page, count in beyond.items() if count > 0}
+        ended = self._truth.ended_in(self._killed, late) if late else Counter[int]()
+        beyond |= {page: more[page] - max(self._allowed[page], ended[page]) for page in late}
         return Repeats(
             sum(more.values()), {page: count for page, count in beyond.items() if count > 0}
         )

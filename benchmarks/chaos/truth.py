@@ -1,7 +1,9 @@
 """What MongoDB holds of a run, read beside the product: nothing of its judgement is borrowed."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import pairwise
 from typing import Any, Final, Self
 
 import msgspec
@@ -23,6 +25,21 @@ def page_of(document: dict[str, Any]) -> int:
     """The number of the page that a stored request asks for."""
     body: dict[str, Any] = msgspec.msgpack.decode(document["data"])
     return int(body["url"].rpartition("/")[2])
+
+
+def ends_with(log: Sequence[Mapping[str, Any]], workers: AbstractSet[str]) -> int:
+    """How often, in a timeline, one of these workers owned the request and others went on with it.
+
+    >>> lived = [(State.LEASED, "w1"), (State.PENDING, "w2"), (State.LEASED, "w2")]
+    >>> log = [{"flag": flag, "by": by} for flag, by in [*lived, (State.DONE, "w2")]]
+    >>> ends_with(log, {"w1", "w2"}), ends_with(log, {"w2"})
+    (1, 0)
+    """
+    pairs = pairwise([*log, {"by": None}])
+    return sum(
+        line["flag"] == State.LEASED and line["by"] in workers and after["by"] != line["by"]
+        for line, after in pairs
+    )
 
 
 class Truth:
@@ -87,6 +104,16 @@ class Truth:
                     for line in lines
                 )
         return "unknown"
+
+    def ended_in(self, workers: AbstractSet[str], pages: AbstractSet[int]) -> Counter[int]:
+        """How often the requests of these pages were owned by one of these, and not dealt with."""
+        return Counter(
+            {
+                page: ends_with(found.get("log", ()), workers)
+                for found in self.requests()
+                if (page := page_of(found)) in pages
+            }
+        )
 
     def drop(self) -> None:
         """Remove the run's databases."""
