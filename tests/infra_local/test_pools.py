@@ -2,29 +2,24 @@
 
 import json
 import os
-import shutil
 import signal
 import sys
-from pathlib import Path
 
-import boto3
 import pytest
 import requests
-import yaml
 
 from crawlfleet import names
-from crawlfleet.cli.config import push_folder
 from crawlfleet.settings import Settings
 from infra.local.__main__ import main
 from infra.local.aws_server import REGION
 from infra.local.cloud import LocalCloud
 from infra.local.parts import PartError
 from infra.local.pools import local_fleet, parse_pools, told
-from infra.local.seeding import SAMPLES
 from infra.local.server import Options, local_function
 from infra.local.state import STAGE
 from tests.infra_local.sample_functions import function, holding
 from tests.infra_local.test_lambda_service import run
+from tests.local_clouds import a_cloud, push
 from tests.waiting import eventually
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc and 127.0.0.2 are Linux's")
@@ -107,21 +102,6 @@ def test_a_worker_that_takes_more_memory_than_its_pool_has_is_ended_and_the_next
     assert (after.failed, json.loads(after.payload)) == (False, 1024 * 1024)
 
 
-def pushed(cloud: LocalCloud, folder: Path, **stage: object) -> None:
-    """Push the samples with these fields of the stage document."""
-    shutil.copytree(SAMPLES, folder, dirs_exist_ok=True)
-    document = yaml.safe_load((SAMPLES / "stage.yaml").read_text())
-    (folder / "stage.yaml").write_text(yaml.safe_dump({**document, **stage}))
-    ssm = boto3.client(
-        "ssm",
-        endpoint_url=cloud.aws_endpoint_url,
-        region_name=REGION,
-        aws_access_key_id="local",
-        aws_secret_access_key="local",
-    )
-    push_folder(folder, STAGE, ssm)
-
-
 def pools_of(cloud: LocalCloud) -> dict[str, dict[str, object]]:
     """The pools, as operators see them."""
     answer = requests.get(
@@ -138,10 +118,9 @@ def environments(cloud: LocalCloud, name: str) -> list[int]:
 
 @LINUX
 def test_a_pool_of_the_local_cloud_has_its_workers_and_replaces_the_dead(tmp_path):
-    with LocalCloud(
-        tmp_path / "state", ticking=False, pools=["far:memory=512,network=slow"]
-    ) as cloud:
-        pushed(cloud, tmp_path / "config", pools={"far": {"min_consumers": 1, "max_consumers": 2}})
+    limits = {"pools": {"far": {"min_consumers": 1, "max_consumers": 2}}}
+    with a_cloud(tmp_path / "state", pools=["far:memory=512,network=slow"]) as cloud:
+        push(cloud, tmp_path / "config", limits)
         assert cloud.addresses.pools == ("far (512 MB, slow)",)
 
         def ticked() -> bool:

@@ -13,7 +13,6 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import boto3
 import pymongo
 import pytest
 import redis
@@ -21,10 +20,9 @@ import redis
 from crawlfleet import names
 from crawlfleet.cli.config import push_folder
 from crawlfleet.sdk import Client
-from infra.local.aws_server import REGION
-from infra.local.cloud import LocalCloud
 from infra.local.parts import LOOPBACK
 from infra.local.seeding import SAMPLES
+from tests.local_clouds import a_cloud, aws
 from tests.waiting import eventually
 
 BIZ = "docs"
@@ -85,13 +83,10 @@ def site():
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("REDIS_URL", raising=False)
-        patch.delenv("MONGODB_URI", raising=False)
-        folder = tmp_path_factory.mktemp("cloud")
-        with LocalCloud(folder / "state", ticking=False, seed=False) as cloud:
-            push(cloud, folder / "config")
-            yield cloud
+    folder = tmp_path_factory.mktemp("cloud")
+    with a_cloud(folder / "state", seed=False) as cloud:
+        push(cloud, folder / "config")
+        yield cloud
 
 
 def push(cloud, folder):
@@ -104,16 +99,6 @@ def push(cloud, folder):
     assert count == 1
     stage.write_text(text)
     push_folder(folder, "local", aws("ssm", cloud))
-
-
-def aws(service, cloud):
-    return boto3.client(
-        service,
-        endpoint_url=cloud.aws_endpoint_url,
-        region_name=REGION,
-        aws_access_key_id="local",
-        aws_secret_access_key="local",
-    )
 
 
 @pytest.fixture

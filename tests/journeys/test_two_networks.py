@@ -7,28 +7,21 @@ latency (SPEC.md B2-B6). Nothing ticks by itself here, so that what is seen is w
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 from collections import Counter
 from itertools import count
-from pathlib import Path
 
-import boto3
 import pytest
-import yaml
 
 from crawlfleet import names
-from crawlfleet.cli.config import push_folder
 from crawlfleet.sdk import Client
-from infra.local.aws_server import REGION
-from infra.local.cloud import LocalCloud
 from infra.local.parts import LOOPBACK
-from infra.local.seeding import SAMPLES
 from infra.local.state import STAGE
 from tests.journeys.two_networks import FAR, HEAVY_PAGES, OPEN_PAGES, Site
+from tests.local_clouds import a_cloud, push
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc and 127.0.0.2 are Linux's")
@@ -96,18 +89,11 @@ def site():
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("REDIS_URL", raising=False)
-        patch.delenv("MONGODB_URI", raising=False)
-        folder = tmp_path_factory.mktemp("cloud")
-        with LocalCloud(
-            folder / "state", ticking=False, seed=False, consumers=1, pools=POOLS
-        ) as cloud:
-            push(cloud, folder / "config")
-            eventually(
-                lambda: tick(cloud) or staff(cloud) == STAFF, 90, "not all pools have workers"
-            )
-            yield cloud
+    folder = tmp_path_factory.mktemp("cloud")
+    with a_cloud(folder / "state", seed=False, consumers=1, pools=POOLS) as cloud:
+        push(cloud, folder / "config", CONFIGURATION, {BIZ: BIZ_DOCUMENT})
+        eventually(lambda: tick(cloud) or staff(cloud) == STAFF, 90, "not all pools have workers")
+        yield cloud
 
 
 @pytest.fixture(scope="module")
@@ -150,22 +136,6 @@ def spiders(client, site):
     )
     start(client, "nowhere", "nowhere")
     client.start_job(BIZ, spider="gone", name="gone")
-
-
-def push(cloud: LocalCloud, folder: Path) -> None:
-    """Put the samples in force, with this stage and this biz."""
-    shutil.copytree(SAMPLES, folder)
-    stage = folder / "stage.yaml"
-    stage.write_text(yaml.safe_dump(yaml.safe_load(stage.read_text()) | CONFIGURATION))
-    (folder / "bizs" / "default" / f"{BIZ}.yaml").write_text(yaml.safe_dump(BIZ_DOCUMENT))
-    ssm = boto3.client(
-        "ssm",
-        endpoint_url=cloud.aws_endpoint_url,
-        region_name=REGION,
-        aws_access_key_id="local",
-        aws_secret_access_key="local",
-    )
-    push_folder(folder, STAGE, ssm)
 
 
 def tick(cloud):

@@ -8,10 +8,10 @@ from benchmarks.assignment import (
     TERMS,
     TRACES,
     Simulation,
-    a_scene,
     table,
     tuned,
 )
+from benchmarks.assignment_scene import a_scene
 
 JOBS, WORKERS = 120, 12
 

@@ -129,6 +129,10 @@ def test_the_end_of_time_is_nobodys_end():
     assert progress_of(job, Ledger(submitted=1_000, done=1), now).ends_at is None
 
 
-@given(n=COUNT, before=st.none() | COUNT, waited=st.timedeltas(max_value=timedelta(days=9)))
+#: What two times may be apart, where the clock was set back in between.
+WAITED = st.timedeltas(min_value=-timedelta(days=3_652_059), max_value=timedelta(days=9))
+
+
+@given(n=COUNT, before=st.none() | COUNT, waited=WAITED)
 def test_however_long_nothing_moves_a_job_is_looked_at_within_a_minute(n, before, waited):
     assert until_look(n) <= until_look_again(n, before, waited) <= LATEST_STILL

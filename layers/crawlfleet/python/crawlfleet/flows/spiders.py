@@ -1,7 +1,7 @@
 """Keeping spiders (SPEC.md B2, B11, C2): check and put one, read, list and delete them."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -75,7 +75,7 @@ def put_spider(
     kept = ports.spiders.put(tenant, biz_name, name, plan, now)
     is_new = before is None or kept.version > before.version
     if is_new and kept.version > MOST_VERSIONS:
-        _forget(ports, tenant, biz_name, name, now)
+        _forget(ports, tenant, biz_name, [name], now)
     return kept, is_new
 
 
@@ -163,19 +163,22 @@ def delete_spider(
     with suppress(StoreUnavailableError):
         earlier = ports.spiders.deleted(tenant, biz_name, name, _BESIDE)
         earlier += ports.spiders.deleted(tenant, biz_name, None, _BESIDE - len(earlier) or 1)
-        for gone in dict.fromkeys([name, *earlier]):
-            _forget(ports, tenant, biz_name, gone, now)
+        _forget(ports, tenant, biz_name, dict.fromkeys([name, *earlier]), now)
 
 
-def _forget(ports: SpiderPorts, tenant: str, biz_name: str, name: str, now: datetime) -> None:
-    """Forget what no open job and no schedule names of a spider."""
-    named = ports.jobs.open_versions(tenant, biz_name, name)
-    named |= {
-        schedule.spider_version
-        for schedule in ports.schedules.of_biz(tenant, biz_name)
-        if schedule.spider == name and schedule.spider_version is not None
-    }
-    ports.spiders.forget(tenant, biz_name, name, named, now)
+def _forget(
+    ports: SpiderPorts, tenant: str, biz_name: str, names: Iterable[str], now: datetime
+) -> None:
+    """Forget what no open job and no schedule names of these spiders."""
+    schedules = ports.schedules.of_biz(tenant, biz_name)
+    for name in names:
+        named = ports.jobs.open_versions(tenant, biz_name, name)
+        named |= {
+            schedule.spider_version
+            for schedule in schedules
+            if schedule.spider == name and schedule.spider_version is not None
+        }
+        ports.spiders.forget(tenant, biz_name, name, named, now)
 
 
 def _mistakes(biz: Biz, plan: SpiderPlan, pools: Collection[str]) -> list[Problem]:

@@ -35,9 +35,9 @@ class BiddingTerms(Document, frozen=True, kw_only=True):
             unless its way carries what runs of the job's spider take.
         probe_seconds: A way that was looked at is not looked at again for so long.
         lag_seconds: For so long a job that was won may not show in its winner's readings.
-        patience_seconds: For so long a job waits through no fault of its own: for a site that gives
-            no worker an answer, then it is given up; for workers of a pool that have not come to
-            look at it, then it is lowered without.
+        patience_seconds: For so long workers have to have seen that a job's site gives no answer
+            before it is given up, or that those that suit it are busy before it is lowered; and for
+            so long a job keeps its place while a pool has not come to look at it.
         applicants: A job that so many have applied for is passed over by whoever reads on. Were
             there no such bound, all would apply for the first job, and one be awarded a window.
     """

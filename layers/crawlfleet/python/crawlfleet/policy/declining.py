@@ -43,7 +43,7 @@ class Step(StrEnum):
     GIVE_UP = "give up"
 
 
-class Declined(msgspec.Struct, frozen=True, kw_only=True):
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """A step, how long the job waits then, and for people why it waits no more."""
 
     step: Step
@@ -57,7 +57,7 @@ def decide(
     pools: Collection[str],
     waited: timedelta,
     terms: BiddingTerms,
-) -> Declined:
+) -> Decided:
     """What becomes of a job.
 
     Args:
@@ -77,22 +77,22 @@ def decide(
     }
     if not now.keys() >= set(pools):
         # It keeps its place while it is short of nothing but a look, yet blocks nobody for ever.
-        return Declined(step=Step.STAY if waited < patience else Step.TAIL, wait=wait)
+        return Decided(step=Step.STAY if waited < patience else Step.TAIL, wait=wait)
     if is_unanswered(now):
         seen = min(note.lasted for note in now.values())
         if seen < patience:
-            return Declined(step=Step.TAIL, wait=max(wait, min(seen, LONGEST_WAIT)))
+            return Decided(step=Step.TAIL, wait=max(wait, min(seen, LONGEST_WAIT)))
         why = f"its site gave no worker an answer for {seen.total_seconds() / 60:,.0f} min"
-        return Declined(step=Step.GIVE_UP, wait=wait, why=why)
+        return Decided(step=Step.GIVE_UP, wait=wait, why=why)
     busy = [note.lasted for note in now.values() if note.kind is WhyNot.BUSY]
     if busy and min(busy) < patience:
-        return Declined(step=Step.TAIL, wait=wait)
+        return Decided(step=Step.TAIL, wait=wait)
     if lowered(times + 1) is not None:
-        return Declined(step=Step.LOWER, wait=wait)
+        return Decided(step=Step.LOWER, wait=wait)
     why = "no worker suits it"
     if busy:
         why = f"those that suit it were busy for {min(busy).total_seconds() / 60:,.0f} min"
-    return Declined(step=Step.GIVE_UP, wait=wait, why=why)
+    return Decided(step=Step.GIVE_UP, wait=wait, why=why)
 
 
 def is_unanswered(notes: Mapping[str, Note]) -> bool:

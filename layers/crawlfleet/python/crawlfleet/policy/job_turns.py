@@ -61,7 +61,7 @@ def until_look_again(open_tasks: int, before: int | None, waited: timedelta) -> 
     wait = until_look(open_tasks)
     if before != open_tasks:
         return wait
-    return max(wait, min(LATEST_STILL, 2 * max(timedelta(0), min(waited, LATEST_STILL))))
+    return max(wait, min(LATEST_STILL, 2 * waited))
 
 
 def shares(counts: Mapping[str, int], limit: int) -> dict[str, int]:

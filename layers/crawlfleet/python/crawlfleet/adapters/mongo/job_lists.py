@@ -4,19 +4,15 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from pymongo import DESCENDING
-from pymongo.collection import Collection
 
 from crawlfleet.adapters.mongo.connection import Document, border
 from crawlfleet.adapters.mongo.job_documents import BRIEF, job_of
+from crawlfleet.adapters.mongo.jobs_collection import OPEN, JobsCollection
 from crawlfleet.model.job import Job, JobState
 
 
-class JobLists:
+class JobLists(JobsCollection):
     """What ports.JobStore says of the jobs of one biz."""
-
-    def _jobs(self) -> Collection[Document]:
-        """The jobs, with their indexes."""
-        raise NotImplementedError
 
     def of_biz(
         self,
@@ -54,12 +50,12 @@ class JobLists:
         if schedule is not None:
             match["schedule"] = schedule
         with border():
-            return self._jobs().count_documents(match, hint="open")
+            return self._jobs().count_documents(match, hint=OPEN)
 
     def open_versions(self, tenant: str, biz: str, spider: str) -> set[int]:
         """See ports.JobStore.open_versions."""
         match: Document = {"open": True, "tenant": tenant, "biz": biz, "spider": spider}
         with border():
-            found = self._jobs().find(match, {"_id": False, "spider_version": True}, hint="open")
+            found = self._jobs().find(match, {"_id": False, "spider_version": True}, hint=OPEN)
             numbers = (job.get("spider_version") for job in found)
             return {int(number) for number in numbers if number is not None}

@@ -1,26 +1,18 @@
 """The steps of jobs that wait for a worker (SPEC.md B4-B6); part of :mod:`.jobs`."""
 
 from datetime import datetime
-from typing import Final
 
 from pymongo import DESCENDING, ReturnDocument
-from pymongo.collection import Collection
 
 from crawlfleet.adapters.mongo.connection import Document, border
 from crawlfleet.adapters.mongo.documents import clean
 from crawlfleet.adapters.mongo.job_documents import BRIEF, WITHOUT_START, job_of
+from crawlfleet.adapters.mongo.jobs_collection import UNPLACED, JobsCollection
 from crawlfleet.model.job import LONGEST_REFUSAL, Job, JobState
 
-#: Name of the index of jobs that no worker suited.
-UNPLACED: Final = "unplaced"
 
-
-class JobPlacing:
+class JobPlacing(JobsCollection):
     """What ports.JobStore says of placing."""
-
-    def _jobs(self) -> Collection[Document]:
-        """The jobs, with their indexes."""
-        raise NotImplementedError
 
     def place(
         self, job: Job, pool: str | None, worker: str | None, number: int | None, now: datetime

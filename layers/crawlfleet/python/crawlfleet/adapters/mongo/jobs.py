@@ -23,11 +23,10 @@ from itertools import chain, zip_longest
 from typing import Any, Final
 
 import msgspec
-from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
-from pymongo.collection import Collection
+from pymongo import ASCENDING, ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
+from crawlfleet.adapters.mongo.connection import Document, border
 from crawlfleet.adapters.mongo.documents import clean
 from crawlfleet.adapters.mongo.job_documents import (
     BRIEF,
@@ -37,7 +36,8 @@ from crawlfleet.adapters.mongo.job_documents import (
     plain,
 )
 from crawlfleet.adapters.mongo.job_lists import JobLists
-from crawlfleet.adapters.mongo.job_placing import UNPLACED, JobPlacing
+from crawlfleet.adapters.mongo.job_placing import JobPlacing
+from crawlfleet.adapters.mongo.jobs_collection import MAKING, PLACING, SWEEPABLE, WATCHED
 from crawlfleet.model.job import (
     ENDED,
     LONGEST_REFUSAL,
@@ -46,15 +46,10 @@ from crawlfleet.model.job import (
     JobState,
     TaskBatch,
 )
-from crawlfleet.model.ledger import JOB_LIFE
 from crawlfleet.policy.job_turns import shares
 
 log = logging.getLogger(__name__)
 
-_MAKING: Final = "making"
-_WATCHED: Final = "watched"
-_PLACING: Final = "placing"
-_SWEEPABLE: Final = "sweepable"
 #: What cannot be read is looked at again so much later.
 _PUT_OFF: Final = timedelta(minutes=5)
 _UNREADABLE: Final = (
@@ -64,72 +59,11 @@ _UNREADABLE: Final = (
     ValueError,
     AttributeError,
 )
-_INDEXES: Final = [
-    IndexModel(
-        [("tenant", ASCENDING), ("due_at", ASCENDING), ("_id", ASCENDING)],
-        name=_MAKING,
-        partialFilterExpression={"making": True},
-    ),
-    IndexModel(
-        [
-            ("tenant", ASCENDING),
-            ("due_at", ASCENDING),
-            ("_id", ASCENDING),
-            ("state", ASCENDING),
-        ],
-        name=_WATCHED,
-        partialFilterExpression={"watched": True},
-    ),
-    # What is being cancelled has such a time, and nothing else.
-    IndexModel(
-        [("tenant", ASCENDING), ("sweep_at", ASCENDING), ("_id", ASCENDING)],
-        name=_SWEEPABLE,
-        partialFilterExpression={"sweep_at": {"$exists": True}},
-    ),
-    IndexModel(
-        [("tenant", ASCENDING), ("due_at", ASCENDING), ("_id", ASCENDING)],
-        name=_PLACING,
-        partialFilterExpression={"placing": True},
-    ),
-    IndexModel(
-        [("ended_at", DESCENDING), ("_id", DESCENDING)],
-        name=UNPLACED,
-        partialFilterExpression={"unplaced": True},
-    ),
-    IndexModel(
-        [("tenant", ASCENDING), ("biz", ASCENDING), ("schedule", ASCENDING)],
-        name="open",
-        partialFilterExpression={"open": True},
-    ),
-    *(
-        IndexModel(
-            [
-                ("tenant", ASCENDING),
-                ("biz", ASCENDING),
-                *((field, ASCENDING) for field in fields),
-                ("created_at", DESCENDING),
-                ("name", DESCENDING),
-            ],
-            name="_".join(("newest", *fields)),
-        )
-        for fields in ((), ("spider",), ("schedule",))
-    ),
-    # What has not ended has no such time, and stays.
-    IndexModel(
-        [("ended_at", ASCENDING)],
-        name="ttl",
-        expireAfterSeconds=int(JOB_LIFE.total_seconds()),
-    ),
-]
 _OPEN_STATES: Final = [state.value for state in JobState if state not in ENDED]
 
 
 class MongoJobs(JobLists, JobPlacing):
     """ports.JobStore."""
-
-    def __init__(self, nodes: MongoNodes) -> None:
-        self._nodes = nodes
-        self._sure = False
 
     def create(self, job: Job) -> Job:
         """See ports.JobStore.create."""
@@ -155,7 +89,7 @@ class MongoJobs(JobLists, JobPlacing):
 
     def expandable(self, limit: int, now: datetime | None = None) -> list[Job]:
         """See ports.JobStore.expandable."""
-        return self._in_turns(_MAKING, limit, now, {_MAKING: True})
+        return self._in_turns(MAKING, limit, now, {MAKING: True})
 
     def watched(
         self,
@@ -165,11 +99,11 @@ class MongoJobs(JobLists, JobPlacing):
     ) -> list[Job]:
         """See ports.JobStore.watched."""
         wanted = {"$in": [state.value for state in states]}
-        return self._in_turns(_WATCHED, limit, now, {_WATCHED: True, "state": wanted})
+        return self._in_turns(WATCHED, limit, now, {WATCHED: True, "state": wanted})
 
     def sweepable(self, limit: int, now: datetime | None = None) -> list[Job]:
         """See ports.JobStore.sweepable."""
-        return self._in_turns(_SWEEPABLE, limit, now, {"sweep_at": {"$exists": True}}, "sweep_at")
+        return self._in_turns(SWEEPABLE, limit, now, {"sweep_at": {"$exists": True}}, "sweep_at")
 
     def swept(
         self, job: Job, now: datetime, again_at: datetime, trouble: str | None = None
@@ -181,7 +115,7 @@ class MongoJobs(JobLists, JobPlacing):
 
     def placing(self, limit: int, now: datetime | None = None) -> list[Job]:
         """See ports.JobStore.placing."""
-        return self._in_turns(_PLACING, limit, now, {_PLACING: True})
+        return self._in_turns(PLACING, limit, now, {PLACING: True})
 
     def _in_turns(
         self, index: str, limit: int, now: datetime | None, match: Document, due: str = "due_at"
@@ -368,13 +302,6 @@ class MongoJobs(JobLists, JobPlacing):
                 return_document=ReturnDocument.AFTER,
             ) or jobs.find_one(key, WITHOUT_START)
         return None if found is None else job_of(found, job.start)
-
-    def _jobs(self) -> Collection[Document]:
-        jobs = self._nodes.control("jobs")
-        if not self._sure:
-            jobs.create_indexes(_INDEXES)
-            self._sure = True
-        return jobs
 
 
 def _seen(seen: Document, trouble: str | None) -> Document:
