@@ -39,6 +39,11 @@ _PARTITIONS: Final = {
     "us-isob-": "aws-iso-b",
     "eusc-": "aws-eusc",
 }
+#: Names that lead to private addresses, ElastiCache's own among them.
+_PRIVATE: Final = (
+    *(".localhost", ".internal", ".local"),
+    *(".cache.amazonaws.com", ".cache.amazonaws.com.cn"),
+)
 #: What only a connection by TLS may be called: it crosses the networks of others.
 _BY_TLS: Final = ("rediss", "rediss+cluster")
 
@@ -87,9 +92,10 @@ class Home:
             yield f"no role of {partition(self.region)} is let in from {partition(region)}"
         address = urlsplit(self.redis_url)
         if address.scheme not in _BY_TLS or _is_private(address.hostname or ""):
+            # Never quotes the address: it may hold a password in spite of the rule.
             yield (
-                f"redis.url {self.redis_url!r} is not reached from there in safety: it needs TLS"
-                " (rediss:// or rediss+cluster://) and a public address"
+                "redis.url is not reached from there in safety: it needs TLS (rediss:// or"
+                " rediss+cluster://) and a public address"
             )
 
 
@@ -165,7 +171,7 @@ def _is_private(host: str) -> bool:
     try:
         return not ip_address(host).is_global
     except ValueError:
-        return host == "localhost" or host.endswith((".localhost", ".internal", ".local"))
+        return host == "localhost" or host.endswith(_PRIVATE)
 
 
 def regions(pools: Sequence[PoolKind]) -> tuple[str, ...]:

@@ -244,6 +244,7 @@ def test_the_dashboard_shows_what_alarms_of_another_region_cannot_watch(wide: Sy
         ({"redis": GivenRedis(url="rediss://127.0.0.1:6379")}, "a public address"),
         ({"redis": GivenRedis(url="rediss://10.0.0.7:6379")}, "a public address"),
         ({"redis": GivenRedis(url="rediss://redis.internal")}, "a public address"),
+        ({"redis": GivenRedis(url="rediss://q.abc.euw1.cache.amazonaws.com")}, "a public address"),
         ({"vpc": AWS_SMALL.vpc}, "Redis is reached from nowhere else"),
         ({"vpc": AWS_SMALL.vpc, "redis": AWS_SMALL.redis}, "Redis is reached from nowhere else"),
     ],
@@ -255,6 +256,13 @@ def test_a_stage_whose_stores_are_not_reached_from_there_is_refused(
         dataclasses.replace(WIDE, **changes)
 
     assert said in str(refused.value)
+
+
+def test_a_refusal_tells_no_password_that_stands_in_an_address():
+    with pytest.raises(StageError, match="needs TLS") as refused:
+        dataclasses.replace(WIDE, redis=GivenRedis(url="redis://:hunter2@cache.example"))
+
+    assert "hunter2" not in str(refused.value)
 
 
 def test_without_pools_elsewhere_a_stage_may_say_its_region_and_need_not():
