@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _check(stage: Stage) -> int:
-    check_account(stage, Access())
+    check_account(stage, Access(region=stage.region))
     return os.EX_OK
 
 

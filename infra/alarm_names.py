@@ -84,7 +84,7 @@ def of_stage(stage: Stage) -> frozenset[str]:
 def _of_stage(stage: Stage) -> Iterator[str]:
     yield from map(finding, Kind)
     yield from (MONITOR_SILENT, SCHEDULER_SILENT, MESSAGES_FAILED, API_FAULTS, API_SLOW)
-    for spec in fleet_of(stage.pools).functions:
+    for spec in fleet_of(stage.pools).at_home:
         yield errors(spec.name)
         yield throttles(spec.name)
         if has_an_end(spec):

@@ -25,6 +25,7 @@ from crawlfleet import names
 from infra import bundle, bytecode
 from infra.bundle_report import SOURCE_ALONE
 from infra.places import ADVICE, is_out_of_place
+from infra.pools import compute_in, regions
 from infra.spiders import SpidersError, find_packages
 from infra.stages import DEFAULT_STAGE, GivenRedis, Stage, StageError, find_stage
 from infra.wheels import BundleError
@@ -109,15 +110,26 @@ def add_stacks(scope: "App", stage: Stage) -> None:
     if stage.vpc is not None:
         network = NetworkStack(scope, f"{prefix}-network", stage=stage, vpc=stage.vpc).network
     state = StateStack(scope, f"{prefix}-state", stage=stage, network=network)
-    compute = ComputeStack(
-        scope,
-        f"{prefix}-compute",
-        stage=stage,
-        network=network,
-        state=state,
-        bundle=bundle.build(stage.architecture, spiders=spiders),
-        scrapy_packages=[package.name for package in spiders],
-    )
+    built = bundle.build(stage.architecture, spiders=spiders)
+
+    def compute_stack(name: str, away: str = "") -> ComputeStack:
+        return ComputeStack(
+            scope,
+            f"{prefix}-{name}",
+            stage=stage,
+            network=network,
+            state=state,
+            bundle=built,
+            scrapy_packages=[package.name for package in spiders],
+            away=away,
+        )
+
+    compute = compute_stack("compute")
+    for region in regions(stage.pools):
+        away = compute_stack(compute_in(region), region)
+        # What they read is there before them, and they are before those who start them.
+        away.add_dependency(state)
+        compute.add_dependency(away)
     rest = ApiStack(
         scope,
         f"{prefix}-api",

@@ -107,6 +107,7 @@ class FunctionSpec:
         code: The function whose code it runs; its own where it is empty.
         pool: Of which pool it is, beside the usual one (``pools.py``).
         ipv6: Whether it may leave by IPv6 where its subnets have that.
+        region: Where it runs, if not where the stage does.
     """
 
     name: str
@@ -122,6 +123,7 @@ class FunctionSpec:
     code: str = ""
     pool: str = ""
     ipv6: bool = True
+    region: str = ""
 
     @property
     def code_of(self) -> str:
@@ -187,6 +189,8 @@ class FunctionSpec:
             yield names.ENV_POOLS
         if self.pool:
             yield names.ENV_POOL
+        if self.region:
+            yield names.ENV_HOME_REGION
         if self.grants.limits:
             yield names.ENV_CONSUMER_CEILING
         if self.grants.notifies:
@@ -249,6 +253,11 @@ class Fleet:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_name", {spec.name: spec for spec in self.functions})
         object.__setattr__(self, "_groups", {group.name: group for group in self.vendor_groups})
+
+    @property
+    def at_home(self) -> tuple[FunctionSpec, ...]:
+        """The functions that stand in the stage's own region."""
+        return tuple(spec for spec in self.functions if not spec.region)
 
     def function(self, name: str) -> FunctionSpec:
         """The function of that name; KeyError if there is none."""

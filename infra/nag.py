@@ -119,14 +119,14 @@ ACCEPTED: Final = (
     # ---- functions ----
     Accepted(
         rule="L1",
-        at="compute/*/Function/Resource",
+        at="compute*/Function/Resource",
         reason="Python 3.13 is the version whose wheels are pinned, that byte code is made for "
         "and that the tests run on; AWS supports it until 2029.",
     ),
     Accepted(
         rule="IAM5",
         about="Resource::[*]",
-        at="compute/*/Role/DefaultPolicy/Resource",
+        at="compute*/Role/DefaultPolicy/Resource",
         reason="X-Ray has no resources to name, and the interfaces by which Lambda attaches a "
         "function to the VPC do not exist before; these the code itself is denied. "
         "tests/infra/rights_aws-large.txt shows that there are no others.",
@@ -134,19 +134,19 @@ ACCEPTED: Final = (
     Accepted(
         rule="IAM5",
         about="Resource::*:parameter/crawlfleet/STAGE/[*]",
-        at="compute/*/Role/DefaultPolicy/Resource",
+        at="compute*/Role/DefaultPolicy/Resource",
         reason="The config centre's tree of this stage, which grows without a deployment.",
     ),
     Accepted(
         rule="IAM5",
         about="Resource::*:secret:crawlfleet/STAGE/nodes/[*]",
-        at="compute/*/Role/DefaultPolicy/Resource",
+        at="compute*/Role/DefaultPolicy/Resource",
         reason="MongoDB nodes of this stage, which may join without a deployment.",
     ),
     Accepted(
         rule="IAM5",
         about="Resource::*:secret:crawlfleet/STAGE/proxies/[*]",
-        at="compute/consumer*/Role/DefaultPolicy/Resource",
+        at="compute*/consumer*/Role/DefaultPolicy/Resource",
         reason="Lists of proxies of this stage, which operators make by hand.",
     ),
     Accepted(

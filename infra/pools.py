@@ -2,10 +2,13 @@
 
 A pool is one more consumer function: the same code, with memory, a ceiling and a way out of its
 own. It shares the stage's queues, which means its Redis, its MongoDB nodes, its secrets and its
-parameters; so it stands in the stage's VPC, and in the stage's region. Workers of another region
-would need a VPC there that reaches this one's Redis (peering, and a Redis that is not isolated),
-which no stack here makes: a stage that asks for it is refused, instead of being given workers that
-reach no queue.
+parameters. Where the stage has a VPC, a pool stands in it: Redis is reached from nowhere else, and
+workers of another region would need a VPC there that is peered with this one, which no stack here
+makes. Such a stage is refused, instead of being given workers that reach no queue.
+
+Where a stage has no VPC, its stores are reached from anywhere, and a pool may stand in another
+region: its function, layers, log and role are in a stack of their own there, and read
+parameters and secrets where the stage is. Its functions are named by their ARNs on either side.
 
 A stage without pools has the fleet of ``fleet.py``, to the letter.
 """
@@ -14,7 +17,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import Final
+from urllib.parse import urlsplit
 
 from crawlfleet import names
 from infra.fleet import FLEET, Fleet, FunctionSpec
@@ -25,6 +30,22 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _MEMORY: Final = (128, 10_240)
 #: Lambda takes function names of so many characters.
 _LONGEST: Final = 64
+_REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]{2,12}){1,3}-[0-9]{1,2}\Z")
+#: What the names of regions begin with in the parts of AWS that are none of the usual one.
+_PARTITIONS: Final = {
+    "cn-": "aws-cn",
+    "us-gov-": "aws-us-gov",
+    "us-iso-": "aws-iso",
+    "us-isob-": "aws-iso-b",
+    "eusc-": "aws-eusc",
+}
+#: Names that lead to private addresses, ElastiCache's own among them.
+_PRIVATE: Final = (
+    *(".localhost", ".internal", ".local"),
+    *(".cache.amazonaws.com", ".cache.amazonaws.com.cn"),
+)
+#: What only a connection by TLS may be called: it crosses the networks of others.
+_BY_TLS: Final = ("rediss", "rediss+cluster")
 
 
 class Egress(StrEnum):
@@ -39,6 +60,46 @@ class Egress(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """What a stage is to its pools.
+
+    Attributes:
+        stage: Its name.
+        has_vpc: Whether its stores are reached from its own network alone.
+        region: Where it stands, if it says so.
+        redis_url: Its Redis; empty where the stage makes one.
+    """
+
+    stage: str
+    has_vpc: bool
+    region: str = ""
+    redis_url: str = ""
+
+    def keeps_pools_from(self, region: str) -> Iterator[str]:
+        """Why no pool can stand in another region."""
+        if self.has_vpc:
+            yield (
+                "a pool stands in its stage's vpc, and so in its region: Redis is reached from"
+                " nowhere else; leave region empty, or deploy a stage without a vpc, whose Redis"
+                " (rediss://) and MongoDB are reached from anywhere"
+            )
+            return
+        if not self.region:
+            yield "the stage does not say its own: set its region, where parameters and secrets are"
+        elif region == self.region:
+            yield "the stage stands there itself: leave region empty"
+        elif partition(region) != partition(self.region):
+            yield f"no role of {partition(self.region)} is let in from {partition(region)}"
+        address = urlsplit(self.redis_url)
+        if address.scheme not in _BY_TLS or _is_private(address.hostname or ""):
+            # Never quotes the address: it may hold a password in spite of the rule.
+            yield (
+                "redis.url is not reached from there in safety: it needs TLS (rediss:// or"
+                " rediss+cluster://) and a public address"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolKind:
     """A kind of worker of a stage.
 
@@ -47,7 +108,8 @@ class PoolKind:
         memory_mb: Of each worker; CPU comes with it (1,769 MB is one virtual CPU).
         concurrency: Most of its workers at once, reserved for them beside the usual ones'.
         network: What its downloads leave through.
-        region: Empty, as it is the stage's; anything else is refused.
+        region: Where its workers run, such as ``eu-central-1``; empty where the stage does. Another
+            region needs a stage without a VPC that says its own, and a Redis by TLS.
     """
 
     name: str
@@ -65,31 +127,71 @@ class PoolKind:
         """
         return names.consumer(self.name)
 
-    def mistakes(self, stage: str, *, has_vpc: bool) -> Iterator[str]:
+    def mistakes(self, home: Home) -> Iterator[str]:
         """What cannot be, or what AWS would refuse in the middle of a deployment."""
         if self.name in _TAKEN or not _NAME.match(self.name):
             yield f"pool {self.name!r} is no name of a pool: a-z, 0-9 and -, not {sorted(_TAKEN)}"
-        elif len(names.function_name(stage, self.function)) > _LONGEST:
+        elif len(names.function_name(home.stage, self.function)) > _LONGEST:
             yield f"pool {self.name!r}: its function's name is longer than {_LONGEST} characters"
         least, most = _MEMORY
         if not least <= self.memory_mb <= most:
             yield f"pool {self.name!r}: memory_mb is not within {least} to {most:,}"
         if self.concurrency < 1:
             yield f"pool {self.name!r}: concurrency is below 1"
-        if self.network is not Egress.DEFAULT and not has_vpc:
+        if self.network is not Egress.DEFAULT and not home.has_vpc:
             yield f"pool {self.name!r}: network {self.network} needs a vpc, and there is none"
-        if self.region:
-            yield (
-                f"pool {self.name!r}: region {self.region}: a pool stands in its stage's region, as"
-                " it works on the stage's Redis, which no other region reaches; deploy a stage of"
-                " its own there, or use proxies of that region"
-            )
+        if self.region and not _REGION.match(self.region):
+            yield f"pool {self.name!r}: {self.region!r} is no region of AWS"
+        elif self.region:
+            for reason in home.keeps_pools_from(self.region):
+                yield f"pool {self.name!r}: region {self.region}: {reason}"
 
 
-def mistakes(pools: Sequence[PoolKind], stage: str, *, has_vpc: bool) -> Iterator[str]:
+def is_region(name: str) -> bool:
+    """Whether a region of AWS may be called so.
+
+    >>> is_region("us-gov-west-1"), is_region("Frankfurt")
+    (True, False)
+    """
+    return _REGION.match(name) is not None
+
+
+def partition(region: str) -> str:
+    """The part of AWS that a region is of; accounts and their roles are of one alone.
+
+    >>> partition("eu-west-1"), partition("cn-north-1")
+    ('aws', 'aws-cn')
+    """
+    parts = ((name, part) for name, part in _PARTITIONS.items() if region.startswith(name))
+    return next((part for _, part in parts), "aws")
+
+
+def _is_private(host: str) -> bool:
+    """Whether a host is an address that is reached from its own network alone."""
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return host == "localhost" or host.endswith(_PRIVATE)
+
+
+def regions(pools: Sequence[PoolKind]) -> tuple[str, ...]:
+    """The regions in which pools stand away from their stage, each once, in their order."""
+    return tuple(dict.fromkeys(pool.region for pool in pools if pool.region))
+
+
+def compute_in(region: str) -> str:
+    """The stack with the functions of the pools of another region.
+
+    >>> compute_in("eu-central-1")
+    'compute-eu-central-1'
+    """
+    return f"compute-{region}"
+
+
+def mistakes(pools: Sequence[PoolKind], home: Home) -> Iterator[str]:
     """Everything that is wrong with the pools of a stage."""
     for place, pool in enumerate(pools):
-        yield from pool.mistakes(stage, has_vpc=has_vpc)
+        yield from pool.mistakes(home)
         if pool.name in {other.name for other in pools[:place]}:
             yield f"pool {pool.name!r} is named twice"
 
@@ -146,4 +248,5 @@ def _worker(usual: FunctionSpec, pool: PoolKind) -> FunctionSpec:
         code=usual.name,
         pool=pool.name,
         ipv6=pool.network is not Egress.NAT,
+        region=pool.region,
     )

@@ -1,8 +1,8 @@
 """The stages, and all in which one differs from another; nothing else in ``infra`` names a stage.
 
-No stage names an account or a region: the credentials that deploy decide both, so the app
-synthesises anywhere and looks nothing up. How functions *behave* is not here but in the config
-centre; this file holds what costs money or protects data.
+No stage names an account, and none a region but one whose pools stand in several: the credentials
+that deploy decide both, so the app synthesises anywhere and looks nothing up. How functions
+*behave* is not here but in the config centre; this file holds what costs money or protects data.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
-from infra.pools import PoolKind
+from infra.notify import Notify
+from infra.pools import Home, PoolKind, compute_in, is_region, regions
 from infra.pools import mistakes as pool_mistakes
 from infra.spider_rules import SpiderRule, mistakes_of
 
@@ -182,38 +183,6 @@ class Archive:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notify:
-    """Who is told what is wrong; more can be subscribed by hand to the topics.
-
-    Attributes:
-        emails: Addresses that get every message; AWS first asks each of them whether it wants to.
-        phones: Numbers such as ``+4915112345678`` that get what is critical and CloudWatch's
-            gravest alarms, by SMS.
-        machines: ``https://`` addresses and ARNs of SQS queues that get incidents as JSON.
-    """
-
-    emails: tuple[str, ...] = ()
-    phones: tuple[str, ...] = ()
-    machines: tuple[str, ...] = ()
-
-    def mistakes(self) -> Iterator[str]:
-        """What AWS would refuse in the middle of a deployment."""
-        for field_name in ("emails", "phones", "machines"):
-            addresses = getattr(self, field_name)
-            for address in sorted({one for one in addresses if addresses.count(one) > 1}):
-                yield f"notify.{field_name} has {address!r} more than once"
-        for email in self.emails:
-            if "@" not in email[1:-1]:
-                yield f"notify.emails has {email!r}, which is no address"
-        for phone in self.phones:
-            if not (phone.startswith("+") and phone[1:].isdecimal() and 8 <= len(phone) <= 16):
-                yield f"notify.phones has {phone!r}, which is no + and 7 to 15 digits"
-        for machine in self.machines:
-            if not machine.startswith(("https://", "arn:")):
-                yield f"notify.machines has {machine!r}: no https:// and no ARN of a queue"
-
-
 class StageError(ValueError):
     """A stage's settings contradict each other."""
 
@@ -244,6 +213,8 @@ class Stage:
         spider_rules: Rules of EventBridge that start kept spiders.
         pools: Kinds of workers beside the usual one. None of theirs is started before the stage
             document's ``pools`` or somebody's stated needs ask for it, and none costs before that.
+        region: Where all but the pools of other regions stands. Empty leaves that to the
+            credentials that deploy, which only a stage without such pools can.
 
     Raises:
         StageError: Settings that exclude each other.
@@ -261,7 +232,7 @@ class Stage:
     api_logs: ApiLogs = ApiLogs.OWN_ROLE
     tracing: bool = True
     dashboard: bool = True
-    notify: Notify = Notify()
+    notify: Notify = field(default_factory=Notify)
     log_retention_days: int = 30
     log_level: str = "INFO"
     protect_state: bool = True
@@ -270,6 +241,7 @@ class Stage:
     scrapy_packages: tuple[str, ...] = ()
     spider_rules: tuple[SpiderRule, ...] = ()
     pools: tuple[PoolKind, ...] = ()
+    region: str = ""
 
     def __post_init__(self) -> None:
         if mistakes := list(self._mistakes()):
@@ -279,7 +251,16 @@ class Stage:
     def stacks(self) -> tuple[str, ...]:
         """Its stacks, by the last words of their names, in the order of their deployment."""
         network = () if self.vpc is None else ("network",)
-        return (*network, "state", "compute", "api", "events")
+        return (*network, "state", *self._away, "compute", "api", "events")
+
+    @property
+    def _away(self) -> Mapping[str, str]:
+        """The stacks of pools in other regions, and these regions."""
+        return {compute_in(region): region for region in regions(self.pools)}
+
+    def region_of(self, stack: str) -> str:
+        """Where one of its stacks stands; empty where the credentials that deploy decide that."""
+        return self._away.get(stack, self.region)
 
     def protects(self, stack: str) -> bool:
         """Whether that stack refuses deletion.
@@ -302,7 +283,17 @@ class Stage:
         yield from self.archive.mistakes()
         yield from self.notify.mistakes()
         yield from mistakes_of(self.spider_rules)
-        yield from pool_mistakes(self.pools, self.name, has_vpc=self.vpc is not None)
+        if self.region and not is_region(self.region):
+            yield f"region {self.region!r} is no region of AWS"
+        yield from pool_mistakes(
+            self.pools,
+            Home(
+                stage=self.name,
+                has_vpc=self.vpc is not None,
+                region=self.region,
+                redis_url=self.redis.url if isinstance(self.redis, GivenRedis) else "",
+            ),
+        )
         if self.atlas is not None:
             if self.vpc is None:
                 yield "atlas lets in the addresses of the NAT; there is no vpc"

@@ -10,6 +10,10 @@ events given up on, the API's faults, ElastiCache's processor and memory. These 
 machines, and what somebody is to be woken for tells phones too: that nobody watches, is told or
 starts workers, that a function or the API fails, that Redis fills up.
 
+An alarm watches metrics of its own region and tells topics there. So pools of other regions have
+none: what the monitor finds of their workers it finds here, by what they write into Redis, and the
+dashboard has what Lambda measures of them.
+
 No alarm is on metric math or percentiles: LocalStack never judges those.
 """
 
@@ -73,7 +77,7 @@ class FleetAlarms(Construct):
         self._woken: tuple[sns.ITopic, ...] = (*self._everybody, notifications.phones)
         self.findings = {kind: self._finding(kind) for kind in Kind}
         self._monitor()
-        for spec in fleet_of(stage.pools).functions:
+        for spec in fleet_of(stage.pools).at_home:
             self._function(spec, functions[spec.name])
             if spec.asynchronous is not None and spec.keeps_dead_letters:
                 self._dead_letters(spec.name, spec.asynchronous, dead_letters[spec.name])

@@ -17,6 +17,8 @@ from constructs import Construct
 from crawlfleet import metric_names as metric
 from crawlfleet import names
 from crawlfleet.finding_kinds import Kind
+from infra.fleet import FunctionSpec
+from infra.pools import fleet_of
 from infra.stages import Stage
 
 _MINUTE: Final = Duration.minutes(1)
@@ -88,10 +90,17 @@ class FleetDashboard(Construct):
             self._each("Hosts: throttled", _HOST, metric.HOST_THROTTLED),
         )
         every = functions.values()
+        away = [spec for spec in fleet_of(stage.pools).functions if spec.region]
         board.add_widgets(
-            self._graph("Functions: errors", [one.metric_errors(period=_MINUTE) for one in every]),
             self._graph(
-                "Functions: throttled", [one.metric_throttles(period=_MINUTE) for one in every]
+                "Functions: errors",
+                [one.metric_errors(period=_MINUTE) for one in every]
+                + [self._away(spec, "Errors") for spec in away],
+            ),
+            self._graph(
+                "Functions: throttled",
+                [one.metric_throttles(period=_MINUTE) for one in every]
+                + [self._away(spec, "Throttles") for spec in away],
             ),
             self._graph(
                 "Events given up",
@@ -113,6 +122,17 @@ class FleetDashboard(Construct):
                 ],
             ),
             self._graph("API: latency", [api.metric_latency(period=_MINUTE, statistic="p99")]),
+        )
+
+    def _away(self, spec: FunctionSpec, name: str) -> cloudwatch.IMetric:
+        """What Lambda measures of a function in another region: a dashboard shows any region's."""
+        return cloudwatch.Metric(
+            namespace="AWS/Lambda",
+            metric_name=name,
+            dimensions_map={"FunctionName": names.function_name(self._stage, spec.name)},
+            statistic="Sum",
+            period=_MINUTE,
+            region=spec.region,
         )
 
     def _fleet(

@@ -8,7 +8,7 @@ subnets and firewall, without which neither its stack nor the network could be d
 
 from typing import Any, Final, Protocol
 
-from aws_cdk import RemovalPolicy
+from aws_cdk import ArnFormat, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_elasticache as elasticache
 from aws_cdk import aws_iam as iam
@@ -17,6 +17,7 @@ from constructs import Construct
 
 from crawlfleet import names
 from infra.components.keeping import kept, saved
+from infra.pools import regions
 from infra.stages import ElastiCache, Engine, GivenRedis, Stage
 
 PORT = 6379
@@ -30,11 +31,12 @@ class RedisStore(Protocol):
 
     Attributes:
         url: Its address as ``names.ENV_REDIS_URL`` has it, without the token.
-        token_arn: Secret that holds the token; empty where Redis asks for none.
+        token_id: Secret that holds the token, by its ARN, or by its name where stacks of other
+            regions cannot refer to it; empty where Redis asks for none.
     """
 
     url: str
-    token_arn: str
+    token_id: str
 
     def grant_token(self, grantee: iam.IGrantable) -> None:
         """Lets the grantee read the token, if there is one."""
@@ -48,7 +50,7 @@ class GivenStore(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.url = settings.url
-        self.token_arn = ""
+        self.token_id = self._token_arn = ""
         if settings.has_token:
             # Not the L2 construct: that one would fill in a random password that Redis refuses.
             secret = secretsmanager.CfnSecret(
@@ -59,12 +61,21 @@ class GivenStore(Construct):
             )
             secret.apply_removal_policy(kept(stage))
             secret.override_logical_id("RedisToken")
-            self.token_arn = secret.ref
+            self.token_id = self._token_arn = secret.ref
+            if regions(stage.pools):
+                self.token_id = token_name(stage)
+                # Secrets Manager puts a hyphen and six characters of its own behind the name.
+                self._token_arn = Stack.of(self).format_arn(
+                    service="secretsmanager",
+                    resource="secret",
+                    resource_name=f"{self.token_id}-??????",
+                    arn_format=ArnFormat.COLON_RESOURCE_NAME,
+                )
 
     def grant_token(self, grantee: iam.IGrantable) -> None:
         """Lets the grantee read the token, if there is one."""
-        if self.token_arn:
-            _grant(grantee, self.token_arn)
+        if self._token_arn:
+            _grant(grantee, self._token_arn)
 
 
 class ElastiCacheStore(Construct):
@@ -142,11 +153,11 @@ class ElastiCacheStore(Construct):
             if settings.cluster_shards
             else f"rediss://{group.attr_primary_end_point_address}:{PORT}"
         )
-        self.token_arn = token.secret_arn
+        self.token_id = token.secret_arn
 
     def grant_token(self, grantee: iam.IGrantable) -> None:
         """Lets the grantee read the AUTH token."""
-        _grant(grantee, self.token_arn)
+        _grant(grantee, self.token_id)
 
     def _firewall(self, vpc: ec2.IVpc, clients: ec2.ISecurityGroup) -> ec2.SecurityGroup:
         firewall = ec2.SecurityGroup(

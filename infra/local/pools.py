@@ -17,7 +17,7 @@ from crawlfleet import names
 from infra.fleet import Fleet
 from infra.local.parts import PartError
 from infra.local.state import STAGE
-from infra.pools import PoolKind, fleet_of, mistakes
+from infra.pools import Home, PoolKind, fleet_of, mistakes
 
 #: How a pool is said, for messages.
 SHAPE: Final = "NAME:memory=MB,consumers=N,address=IP,network=WORD,region=WORD"
@@ -61,7 +61,7 @@ def parse_pools(said: Sequence[str]) -> tuple[LocalPool, ...]:
     """
     wrong: list[str] = []
     found = [_pool(one, wrong) for one in said]
-    wrong += mistakes([pool.kind for pool in found], STAGE, has_vpc=False)
+    wrong += mistakes([pool.kind for pool in found], Home(stage=STAGE, has_vpc=False))
     if wrong:
         raise PartError(f"--pool: {'; '.join(wrong)}; say it as {SHAPE}")
     return tuple(found)

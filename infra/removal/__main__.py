@@ -72,10 +72,10 @@ def main(arguments: list[str] | None = None) -> int:
 
     def act(stage: Stage) -> int:
         if chosen.verb == "obstacles":
-            return tell_obstacles(stage, Access())
+            return tell_obstacles(stage, Access(region=stage.region))
         if chosen.verb == "ready":
-            return tell_ready(stage, Access())
-        return write_kept(stage.name, Access(), chosen.assembly, chosen.into)
+            return tell_ready(stage, Access(region=stage.region))
+        return write_kept(stage.name, Access(region=stage.region), chosen.assembly, chosen.into)
 
     return told(chosen.stage, act)
 

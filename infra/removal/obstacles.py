@@ -39,29 +39,42 @@ def find_obstacles(stage: Stage, access: Access) -> list[Obstacle]:
     Raises:
         StepError: AWS refused or did not answer.
     """
-    described = asked(
-        "looking for the stacks", access.all, "cloudformation", "describe_stacks", "Stacks"
-    )
     of_stage = {stack_name(stage.name, stack): stack for stack in reversed(stage.stacks)}
-    standing = {one["StackName"]: one for one in described if one["StackName"] in of_stage}
+    standing: dict[str, Mapping[str, Any]] = {}
+    for region in sorted({stage.region_of(stack) for stack in stage.stacks}):
+        described = asked(
+            "looking for the stacks",
+            *(access.all, "cloudformation", "describe_stacks", "Stacks"),
+            region=region,
+        )
+        standing |= {
+            one["StackName"]: one
+            for one in described
+            if stage.region_of(of_stage.get(one["StackName"], "")) == region
+            and one["StackName"] in of_stage
+        }
+    refusing = {
+        name: stage.region_of(stack)
+        for name, stack in of_stage.items()
+        if standing.get(name, {}).get("EnableTerminationProtection")
+    }
     return [
-        *_protected([name for name in of_stage if name in standing], standing, stage),
+        *_protected(refusing, stage),
         *_archive(standing.get(stack_name(stage.name, "state"), {}), stage, access),
     ]
 
 
-def _protected(
-    stacks: list[str], standing: Mapping[str, Mapping[str, Any]], stage: Stage
-) -> Iterator[Obstacle]:
-    refusing = [name for name in stacks if standing[name].get("EnableTerminationProtection")]
+def _protected(refusing: Mapping[str, str], stage: Stage) -> Iterator[Obstacle]:
+    """Of these stacks, whose regions are said where the stage says its own."""
     if refusing:
         yield Obstacle(
             said=f"termination protection is on for {', '.join(refusing)}: nothing was deleted."
             f" End it, and ask again. {_KEPT if stage.keep_state else _GONE}",
             commands=tuple(
                 "aws cloudformation update-termination-protection"
-                f" --no-enable-termination-protection --stack-name {name}"
-                for name in refusing
+                + (f" --region {region}" if region else "")
+                + f" --no-enable-termination-protection --stack-name {name}"
+                for name, region in refusing.items()
             ),
         )
 

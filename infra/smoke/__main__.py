@@ -57,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rule", help="how it is read; the biz's default where none is given")
     chosen = parser.parse_args(arguments)
     try:
-        find_stage(chosen.stage)
+        stage = find_stage(chosen.stage)
     except StageError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -66,12 +66,13 @@ def main(arguments: list[str] | None = None) -> int:
     errand = None
     if chosen.url is not None:
         errand = pages.Errand(biz=chosen.biz, urls=[chosen.url], rule=chosen.rule)
-    access, steps = Access(), Steps(Console())
+    access, steps = Access(region=stage.region), Steps(Console())
     try:
         run(chosen.stage, access, steps, errand)
     except StepError as error:
         if error.log_group:
-            error.quote = tail(access, error.log_group, int(time.time() * 1000))
+            now_ms = int(time.time() * 1000)
+            error.quote = tail(access, error.log_group, now_ms, region=error.region)
         steps.tell(error)
         return 1
     except KeyboardInterrupt:

@@ -15,15 +15,17 @@ CREDENTIALS: Final = "Set AWS_PROFILE, or AWS_DEFAULT_REGION and credentials."
 
 
 class Access:
-    """Clients by the name of their service, each made once.
+    """Clients by the name of their service and its region, each made once.
 
     Args:
         environment: Whose ``AWS_*`` variables say where AWS is and who asks; the process's own
             where none is given, with all that boto3 finds besides.
+        region: Where to look, if a stage says so; else the environment does.
     """
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None, region: str = "") -> None:
         self._options: dict[str, Any] = {}
+        self._region = region
         self.endpoint_url = (os.environ if environment is None else environment).get(ENV_ENDPOINT)
         if environment is not None:
             self._options = {
@@ -32,19 +34,23 @@ class Access:
                 "aws_access_key_id": environment["AWS_ACCESS_KEY_ID"],
                 "aws_secret_access_key": environment["AWS_SECRET_ACCESS_KEY"],
             }
-        self._clients: dict[str, Any] = {}
+        self._clients: dict[tuple[str, str], Any] = {}
 
-    def client(self, service: str) -> Any:
-        """The client of a service."""
-        if service not in self._clients:
-            self._clients[service] = aws.client(
-                service, timeout_seconds=_SECONDS, attempts=_ATTEMPTS, **self._options
+    def client(self, service: str, region: str = "") -> Any:
+        """The client of a service, in that region or where one looks otherwise."""
+        region = region or self._region
+        if (service, region) not in self._clients:
+            options = self._options | ({"region_name": region} if region else {})
+            self._clients[service, region] = aws.client(
+                service, timeout_seconds=_SECONDS, attempts=_ATTEMPTS, **options
             )
-        return self._clients[service]
+        return self._clients[service, region]
 
-    def all(self, service: str, operation: str, key: str, **arguments: Any) -> list[Any]:
+    def all(
+        self, service: str, operation: str, key: str, /, region: str = "", **arguments: Any
+    ) -> list[Any]:
         """What all pages of a list hold below ``key``."""
-        pages = self.client(service).get_paginator(operation).paginate(**arguments)
+        pages = self.client(service, region).get_paginator(operation).paginate(**arguments)
         return [one for page in pages for one in page.get(key, ())]
 
 

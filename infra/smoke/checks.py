@@ -53,7 +53,7 @@ def functions(deployment: Deployment) -> str:
         name = names.function_name(deployment.stage, spec.name)
         found = asked(
             f"looking for the function {name}",
-            deployment.access.client("lambda").get_function_configuration,
+            deployment.access.client("lambda", spec.region).get_function_configuration,
             FunctionName=name,
         )
         for wrong in _differences(spec, found):
@@ -61,6 +61,7 @@ def functions(deployment: Deployment) -> str:
                 f"{name}: {wrong}",
                 f"Deploy this version: `make deploy STAGE={deployment.stage}`.",
                 log_group(deployment.stage, spec.name),
+                spec.region,
             )
     return f"{len(specs)} active"
 
@@ -80,11 +81,13 @@ def _differences(spec: FunctionSpec, found: dict[str, Any]) -> Iterator[str]:
 def concurrency(deployment: Deployment) -> str:
     """Consumers may run, those of each pool too, and not more than the stage allows."""
     stage, told = deployment.settings, []
-    kinds = [("", names.CONSUMER, stage.consumer_concurrency)]
-    kinds += [(f" of {pool.name}", pool.function, pool.concurrency) for pool in stage.pools]
-    for whose, function, ceiling in kinds:
+    kinds = [("", names.CONSUMER, stage.consumer_concurrency, "")]
+    kinds += [
+        (f" of {pool.name}", pool.function, pool.concurrency, pool.region) for pool in stage.pools
+    ]
+    for whose, function, ceiling, region in kinds:
         name = names.function_name(deployment.stage, function)
-        reserved = reserved_concurrency(deployment, function)
+        reserved = reserved_concurrency(deployment, function, region)
         if not reserved:
             raise StepError(
                 f"{name} has a reserved concurrency of {reserved}: no worker can start",
@@ -102,12 +105,14 @@ def concurrency(deployment: Deployment) -> str:
     return f"{', '.join(told)} at once"
 
 
-def reserved_concurrency(deployment: Deployment, function: str = names.CONSUMER) -> int | None:
+def reserved_concurrency(
+    deployment: Deployment, function: str = names.CONSUMER, region: str = ""
+) -> int | None:
     """The consumer's, or that of another function; None where it has none."""
     name = names.function_name(deployment.stage, function)
     answer = asked(
         f"reading the concurrency of {name}",
-        deployment.access.client("lambda").get_function_concurrency,
+        deployment.access.client("lambda", region).get_function_concurrency,
         FunctionName=name,
     )
     found = answer.get("ReservedConcurrentExecutions")

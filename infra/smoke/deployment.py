@@ -120,9 +120,10 @@ def find_deployment(stage: str, access: Access) -> Deployment:
     """
     outputs: dict[str, dict[str, str]] = {}
     states: dict[str, str] = {}
-    cloudformation = asked("looking for AWS", access.client, "cloudformation")
     for stack in STAGES[stage].stacks:
         name = stack_name(stage, stack)
+        region = STAGES[stage].region_of(stack)
+        cloudformation = asked("looking for AWS", access.client, "cloudformation", region)
         answer = asked(
             f"looking for the stack {name}", cloudformation.describe_stacks, StackName=name
         )

@@ -21,7 +21,7 @@ _NOT_SAID: Final = (
 _BACK_MS: Final = 15 * 60 * 1_000
 
 
-def tail(access: Access, group: str, now_ms: int, count: int = LINES) -> str:
+def tail(access: Access, group: str, now_ms: int, count: int = LINES, *, region: str = "") -> str:
     """The latest lines of a log group; a sentence where there is none."""
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -30,6 +30,7 @@ def tail(access: Access, group: str, now_ms: int, count: int = LINES) -> str:
             "logs",
             "filter_log_events",
             "events",
+            region=region,
             logGroupName=group,
             startTime=now_ms - _BACK_MS,
         )

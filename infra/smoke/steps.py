@@ -20,14 +20,16 @@ class StepError(RuntimeError):
         said: What is wrong, in a sentence.
         do: What to do next.
         log_group: Whose latest lines tell more; empty where none does.
+        region: Where that log group is; empty where the stage is.
         quote: These lines, once somebody has read them.
     """
 
-    def __init__(self, said: str, do: str, log_group: str = "") -> None:
+    def __init__(self, said: str, do: str, log_group: str = "", region: str = "") -> None:
         super().__init__(said)
         self.said = said
         self.do = do
         self.log_group = log_group
+        self.region = region
         self.quote = ""
 
 

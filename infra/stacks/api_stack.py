@@ -8,6 +8,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra.components.rest_api import RestApi
+from infra.stacks.place import place
 from infra.stages import Stage as Settings
 
 
@@ -30,6 +31,7 @@ class ApiStack(Stack):
         super().__init__(
             scope,
             construct_id,
+            env=place(stage.region),
             description=f"Crawlfleet {stage.name}: REST API",
             termination_protection=stage.protects("api"),
         )

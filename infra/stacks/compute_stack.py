@@ -1,4 +1,8 @@
-"""The compute stack: the five functions, their layers, and what each of them may reach."""
+"""The compute stacks: the functions of a region, their layers, and what each of them may reach.
+
+The stage's own has the five functions. Each other region where pools stand has one with theirs; a
+stack there refers to nothing of another region: names are fixed, so ARNs are made of them.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -16,12 +20,15 @@ from infra.components.fleet_network import FleetNetwork
 from infra.components.function_layers import FunctionLayers
 from infra.fleet import INVOKE_VARIABLES, FunctionSpec
 from infra.pools import fleet_of
+from infra.stacks.place import place
 from infra.stacks.state_stack import StateStack
 from infra.stages import Stage as Settings
 
 
 class ComputeStack(Stack):
     """Composes the functions in the order of ``fleet.py``: those invoked before those who invoke.
+
+    ``away`` is the other region whose pools these are; without it they are the stage's own.
 
     Attributes:
         functions: The Lambda functions by name.
@@ -39,20 +46,27 @@ class ComputeStack(Stack):
         state: StateStack,
         bundle: Bundle,
         scrapy_packages: Sequence[str],
+        away: str = "",
     ) -> None:
         super().__init__(
             scope,
             construct_id,
-            description=f"Crawlfleet {stage.name}: functions",
+            env=place(away or stage.region),
+            description=f"Crawlfleet {stage.name}: functions"
+            + (f" of the pools in {away}" if away else ""),
             termination_protection=stage.protects("compute"),
         )
+        self._away = away
+        self._fleet = fleet_of(stage.pools)
         self._stage = stage
         self._state = state
         self._scrapy_packages = scrapy_packages
         layers = FunctionLayers(self, "Layers", bundle=bundle, chosen=stage.architecture)
         self.functions: dict[str, lambda_.IFunction] = {}
         self.dead_letters: dict[str, sqs.IQueue] = {}
-        for spec in fleet_of(stage.pools).functions:
+        for spec in self._fleet.functions:
+            if spec.region != away:
+                continue
             made = CrawlFunction(
                 self,
                 spec.name,
@@ -76,7 +90,7 @@ class ComputeStack(Stack):
             names.ENV_STAGE: self._stage.name,
             names.ENV_LOG_LEVEL: self._stage.log_level,
             names.ENV_REDIS_URL: self._state.redis.url,
-            names.ENV_REDIS_SECRET: self._state.redis.token_arn,
+            names.ENV_REDIS_SECRET: self._state.redis.token_id,
             names.ENV_NODE_SECRET: self._state.node_secrets.name_pattern,
             names.ENV_PEOPLE_TOPIC: self._state.notifications.people.topic_arn,
             names.ENV_PHONES_TOPIC: self._state.notifications.phones.topic_arn,
@@ -86,13 +100,14 @@ class ComputeStack(Stack):
             names.ENV_SCRAPY_PACKAGES: ",".join(self._scrapy_packages),
             names.ENV_POOLS: self._pools(),
             names.ENV_POOL: spec.pool,
+            names.ENV_HOME_REGION: self._stage.region,
         }
         invoked = {
             INVOKE_VARIABLES[name]: name for name in spec.grants.invokes if name in INVOKE_VARIABLES
         }
         for variable in spec.environment:
             if variable in invoked:
-                yield variable, self._name(invoked[variable])
+                yield variable, self._address(invoked[variable])
             else:
                 yield variable, known[variable]
 
@@ -103,9 +118,11 @@ class ComputeStack(Stack):
                 {
                     "name": pool.name,
                     "memory_mb": pool.memory_mb,
-                    "region": self.region,
+                    "region": pool.region or self._state.region,
                     "network": pool.network.value,
-                    "function": names.function_name(self._stage.name, pool.function),
+                    "function": names.function_name(self._stage.name, pool.function)
+                    if pool.region == self._away
+                    else self._formed_arn(pool.function),
                     "ceiling": pool.concurrency,
                 }
                 for pool in self._stage.pools
@@ -138,8 +155,13 @@ class ComputeStack(Stack):
                 resource_arns=[self._arn(name, made.spec.name)],
             )
 
-    def _name(self, name: str) -> str:
-        """The name of a function, also of one that is being made: nothing can refer to it yet."""
+    def _address(self, name: str) -> str:
+        """The name of a function, also of one that is being made: nothing can refer to it yet.
+
+        The ARN of one in another region: by that its callers know where to call.
+        """
+        if self._fleet.function(name).region != self._away:
+            return self._formed_arn(name)
         made = self.functions.get(name)
         return names.function_name(self._stage.name, name) if made is None else made.function_name
 
@@ -151,8 +173,13 @@ class ComputeStack(Stack):
         """
         if name != holder and name in self.functions:
             return self.functions[name].function_arn
+        return self._formed_arn(name)
+
+    def _formed_arn(self, name: str) -> str:
+        """The ARN of a function, without a reference to it."""
         return self.format_arn(
             service="lambda",
+            region=self._fleet.function(name).region or self._state.region,
             resource="function",
             resource_name=names.function_name(self._stage.name, name),
             arn_format=ArnFormat.COLON_RESOURCE_NAME,

@@ -16,6 +16,7 @@ from infra.components.scale_up import ScaleUp
 from infra.components.spider_rules import SpiderRules
 from infra.fleet import FLEET
 from infra.spider_rules import UNDELIVERED_OUTPUT
+from infra.stacks.place import place
 from infra.stacks.state_stack import StateStack
 from infra.stages import Stage as Settings
 
@@ -37,6 +38,7 @@ class EventsStack(Stack):
         super().__init__(
             scope,
             construct_id,
+            env=place(stage.region),
             description=f"Crawlfleet {stage.name}: clocks, alarms",
             termination_protection=stage.protects("events"),
         )

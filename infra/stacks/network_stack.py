@@ -4,6 +4,7 @@ from aws_cdk import CfnOutput, Fn, Stack
 from constructs import Construct
 
 from infra.components.fleet_network import FleetNetwork
+from infra.stacks.place import place
 from infra.stages import Stage as Settings
 from infra.stages import Vpc
 
@@ -19,6 +20,7 @@ class NetworkStack(Stack):
         super().__init__(
             scope,
             construct_id,
+            env=place(stage.region),
             description=f"Crawlfleet {stage.name}: network",
             termination_protection=stage.protects("network"),
         )

@@ -17,6 +17,7 @@ from infra.components.fleet_network import FleetNetwork
 from infra.components.node_secrets import NodeSecrets
 from infra.components.notifications import Notifications
 from infra.components.redis_store import ElastiCacheStore, GivenStore, RedisStore
+from infra.stacks.place import place
 from infra.stages import GivenRedis
 from infra.stages import Stage as Settings
 
@@ -39,6 +40,7 @@ class StateStack(Stack):
         super().__init__(
             scope,
             construct_id,
+            env=place(stage.region),
             description=f"Crawlfleet {stage.name}: state",
             termination_protection=stage.protects("state"),
         )

@@ -327,11 +327,13 @@ def a_world(
         world.secrets.create_secret(Name=names.node_secret(STAGE, "main"), SecretString=mongo_uri)
         for module in ("lambda_functions", "lambda_concurrency"):
             patch.setattr(
-                f"crawlfleet.adapters.{module}.aws_client", lambda *_, **__: world.lambdas
+                f"crawlfleet.adapters.{module}.lambda_client", lambda *_, **__: world.lambdas
             )
         patch.setattr(
             "crawlfleet.wiring.parts.client",
-            lambda service: AwsClient(world, service, boto3.client(service)),
+            lambda service, region: AwsClient(
+                world, service, boto3.client(service, region_name=region)
+            ),
         )
         patch.setattr(
             "crawlfleet.wiring.parts.SsmConfig", partial(SsmConfig, poll_seconds=poll_seconds)

@@ -12,13 +12,14 @@ from aws_cdk import App
 from aws_cdk.assertions import Template
 from moto import mock_aws
 
+from infra.notify import Notify
 from infra.removal.__main__ import main
 from infra.removal.adoption import IDENTIFIERS, REWRITTEN, Adoption
 from infra.smoke.aws_access import Access
 from infra.smoke.steps import StepError
 from infra.stacks.network_stack import NetworkStack
 from infra.stacks.state_stack import StateStack
-from infra.stages import AWS_LARGE, Atlas, Notify, Stage, Vpc
+from infra.stages import AWS_LARGE, Atlas, Stage, Vpc
 from tests.infra.assembly import Assembly
 
 _ENVIRONMENT = {

@@ -9,6 +9,7 @@ from aws_cdk import aws_s3 as s3
 from infra import nag
 from infra.app import add_stacks
 from infra.nag import ACCEPTED, Finding
+from infra.pools import PoolKind
 from infra.spider_rules import SpiderRule
 from infra.stages import AWS_LARGE, AWS_SMALL, STAGES, Atlas, GivenRedis, Nat, Stage, Vpc
 
@@ -24,6 +25,13 @@ CHOICES = {
     ),
     "public-stores": dataclasses.replace(
         AWS_SMALL, vpc=None, redis=GivenRedis(url="rediss://cache.example", has_token=True)
+    ),
+    "regions": dataclasses.replace(
+        AWS_SMALL,
+        vpc=None,
+        redis=GivenRedis(url="rediss://cache.example", has_token=True),
+        region="eu-west-1",
+        pools=(PoolKind(name="far", memory_mb=512, concurrency=3, region="us-east-2"),),
     ),
 }
 

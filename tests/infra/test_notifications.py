@@ -9,7 +9,8 @@ from aws_cdk import App, Stack
 from aws_cdk.assertions import Template
 
 from infra.components.notifications import Notifications
-from infra.stages import AWS_SMALL, Notify, Stage, StageError
+from infra.notify import Notify
+from infra.stages import AWS_SMALL, Stage, StageError
 from tests.infra.assembly import Assembly
 
 

@@ -1,5 +1,6 @@
 """What would end a removal half-way is told before it begins, with the commands that end it."""
 
+import dataclasses
 import json
 
 import boto3
@@ -8,11 +9,12 @@ import pytest
 from moto import mock_aws
 
 from infra.bundle import ROOT
+from infra.pools import PoolKind
 from infra.removal.__main__ import main
 from infra.removal.obstacles import find_obstacles
 from infra.smoke.aws_access import Access
 from infra.smoke.deployment import stack_name
-from infra.stages import STAGES
+from infra.stages import STAGES, GivenRedis, Stage
 
 _ENVIRONMENT = {
     "AWS_DEFAULT_REGION": "us-east-1",
@@ -22,8 +24,8 @@ _ENVIRONMENT = {
 _ARCHIVE = "the-archive"
 
 
-def client(service):
-    return boto3.client(service, region_name="us-east-1")
+def client(service, region=""):
+    return boto3.client(service, region_name=region or "us-east-1")
 
 
 @pytest.fixture
@@ -40,17 +42,46 @@ def access(monkeypatch: pytest.MonkeyPatch):
 
 def deploy(stage: str, *, unprotected: bool = False) -> None:
     """Stacks of the stage, protected as it says or, as after the operator's commands, not."""
-    for stack in STAGES[stage].stacks:
+    stand(STAGES[stage], unprotected=unprotected)
+
+
+def stand(stage: Stage, *, unprotected: bool = False) -> None:
+    """The same of any stage, each stack in its region."""
+    for stack in stage.stacks:
         template = {
             "Resources": {"Nothing": {"Type": "AWS::SQS::Queue"}},
             "Outputs": {"ArchiveBucket": {"Value": _ARCHIVE}} if stack == "state" else {},
         }
-        name = stack_name(stage, stack)
-        client("cloudformation").create_stack(
-            StackName=name,
+        client("cloudformation", stage.region_of(stack)).create_stack(
+            StackName=stack_name(stage.name, stack),
             TemplateBody=json.dumps(template),
-            EnableTerminationProtection=STAGES[stage].protects(stack) and not unprotected,
+            EnableTerminationProtection=stage.protects(stack) and not unprotected,
         )
+
+
+def test_stacks_of_other_regions_refuse_as_well_and_are_named_with_them(access: Access):
+    wide = dataclasses.replace(
+        STAGES["aws-large"],
+        vpc=None,
+        redis=GivenRedis(url="rediss://cache.example"),
+        region="eu-west-1",
+        pools=(PoolKind(name="far", memory_mb=512, concurrency=1, region="us-east-2"),),
+    )
+    stand(wide)
+
+    [refusal] = find_obstacles(wide, access)
+
+    places = [command.split(" --region ")[1] for command in refusal.commands]
+    assert [place.partition(" ")[0] for place in places] == [
+        "eu-west-1",
+        "eu-west-1",
+        "eu-west-1",
+        "us-east-2",
+        "eu-west-1",
+    ]
+    assert [command.rpartition(" ")[2] for command in refusal.commands] == [
+        f"crawlfleet-aws-large-{stack}" for stack in reversed(wide.stacks)
+    ]
 
 
 def test_a_stage_that_keeps_its_state_refuses_with_all_its_stacks(access: Access):

@@ -13,7 +13,7 @@ from crawlfleet.model.pool import MAIN_POOL, TAKEN_NAMES
 from crawlfleet.settings import Settings
 from infra.app import add_stacks
 from infra.fleet import FLEET
-from infra.pools import Egress, PoolKind, fleet_of
+from infra.pools import Egress, Home, PoolKind, fleet_of
 from infra.stages import AWS_LARGE, LOCALSTACK, STAGES, Stage, StageError
 from tests.infra.assembly import Assembly
 
@@ -107,7 +107,8 @@ def test_a_pool_leaves_as_it_is_told_and_knows_what_it_is(tmp_path: Path):
         ({"name": "f" * 32}, "longer than 64 characters"),
         ({"memory_mb": 64}, "not within 128 to 10,240"),
         ({"concurrency": 0}, "below 1"),
-        ({"region": "eu-west-1"}, "stands in its stage's region"),
+        ({"region": "eu-west-1"}, "stands in its stage's vpc, and so in its region"),
+        ({"region": "Ireland"}, "no region of AWS"),
     ],
 )
 def test_a_pool_that_cannot_be_is_refused_with_the_reason(changes: dict[str, Any], said: str):
@@ -125,5 +126,6 @@ def test_a_network_needs_a_vpc_and_a_name_is_one_pools_alone():
 
 def test_the_names_that_are_taken_are_those_that_the_runtime_refuses():
     for name in TAKEN_NAMES:
-        assert list(dataclasses.replace(FAR, name=name).mistakes("local", has_vpc=True))
+        home = Home(stage="local", has_vpc=True)
+        assert list(dataclasses.replace(FAR, name=name).mistakes(home))
     assert MAIN_POOL in TAKEN_NAMES

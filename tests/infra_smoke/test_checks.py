@@ -3,6 +3,7 @@
 AWS is moto's; what is asked of the API is in tests/journeys/test_smoke.py, on a local cloud.
 """
 
+import dataclasses
 import io
 import json
 import zipfile
@@ -14,13 +15,13 @@ from moto import mock_aws
 
 from crawlfleet import names
 from infra import alarm_names
-from infra.pools import fleet_of
+from infra.pools import PoolKind, fleet_of
 from infra.smoke import checks
 from infra.smoke.aws_access import Access
 from infra.smoke.deployment import Deployment, find_deployment, log_group, stack_name
 from infra.smoke.logs import tail
 from infra.smoke.steps import StepError, Warned
-from infra.stages import STAGES
+from infra.stages import STAGES, GivenRedis
 
 STAGE = "aws-small"
 REGION = "us-east-1"
@@ -32,8 +33,8 @@ _ENVIRONMENT = {
 _ACCOUNT = "123456789012"
 
 
-def client(service):
-    return boto3.client(service, region_name=REGION)
+def client(service, region=REGION):
+    return boto3.client(service, region_name=region or REGION)
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def make_functions(stage=STAGE, **changed):
     with zipfile.ZipFile(code, "w") as archive:
         archive.writestr("handler.py", "")
     for spec in fleet_of(STAGES[stage].pools).functions:
-        client("lambda").create_function(
+        client("lambda", spec.region).create_function(
             FunctionName=names.function_name(stage, spec.name),
             Runtime="python3.13",
             Role=role,
@@ -226,6 +227,68 @@ def test_workers_of_each_pool_may_run_as_many_as_are_reserved(with_pools):
     assert checks.concurrency(with_pools) == "50 consumers, 2 consumers of large at once"
     reserve("consumer-large", 11)
     assert "concurrency of 11, of 10 at most" in failure(checks.concurrency, with_pools)
+
+
+FAR = "ap-southeast-1"
+WIDE = dataclasses.replace(
+    STAGES[STAGE],
+    name="wide",
+    vpc=None,
+    redis=GivenRedis(url="rediss://cache.example"),
+    region=REGION,
+    pools=(PoolKind(name="far", memory_mb=512, concurrency=3, region=FAR),),
+)
+
+
+@pytest.fixture
+def in_two_regions(aws, monkeypatch):
+    """A stage with a pool in another region; whoever looks is in a third one by his environment."""
+    monkeypatch.setitem(STAGES, WIDE.name, WIDE)
+    make_functions(WIDE.name)
+    for stack in WIDE.stacks:
+        client("cloudformation", WIDE.region_of(stack)).create_stack(
+            StackName=stack_name(WIDE.name, stack),
+            TemplateBody=json.dumps({"Resources": {"Nothing": {"Type": "AWS::SQS::Queue"}}}),
+        )
+    elsewhere = _ENVIRONMENT | {"AWS_DEFAULT_REGION": "eu-north-1"}
+    return find_deployment(WIDE.name, Access(elsewhere, WIDE.region))
+
+
+def test_stacks_and_functions_are_looked_for_where_they_stand(in_two_regions):
+    assert checks.stacks(in_two_regions) == "5 stand"
+    assert checks.functions(in_two_regions) == "6 active"
+
+    pool = names.function_name(WIDE.name, "consumer-far")
+    client("lambda", FAR).update_function_configuration(FunctionName=pool, MemorySize=1024)
+    with pytest.raises(StepError, match="it has 1024 MB") as caught:
+        checks.functions(in_two_regions)
+    assert (caught.value.log_group, caught.value.region) == (f"/aws/lambda/{pool}", FAR)
+
+
+def test_the_log_of_a_function_is_read_where_it_is(in_two_regions):
+    group = log_group(WIDE.name, "consumer-far")
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)
+    logs = client("logs", FAR)
+    logs.create_log_group(logGroupName=group)
+    logs.create_log_stream(logGroupName=group, logStreamName="s")
+    logs.put_log_events(
+        logGroupName=group,
+        logStreamName="s",
+        logEvents=[{"timestamp": now_ms, "message": "why it failed"}],
+    )
+
+    assert "why it failed" in tail(in_two_regions.access, group, now_ms, region=FAR)
+    assert "cannot be read" in tail(in_two_regions.access, group, now_ms)
+
+
+def test_workers_of_another_region_are_counted_there(in_two_regions):
+    for function, region in (("consumer", REGION), ("consumer-far", FAR)):
+        client("lambda", region).put_function_concurrency(
+            FunctionName=names.function_name(WIDE.name, function),
+            ReservedConcurrentExecutions=2,
+        )
+
+    assert checks.concurrency(in_two_regions) == "2 consumers, 2 consumers of far at once"
 
 
 def test_alarms_are_there_and_tell_somebody(deployment):

@@ -51,8 +51,9 @@ class Cloud:
 
     # ---- AWS -----------------------------------------------------------------------------------
 
-    def client(self, service):
+    def client(self, service, region=""):
         assert service in {"lambda", "cloudwatch"}
+        assert not region
         return self
 
     def get_function_concurrency(self, FunctionName):  # noqa: N803  boto3's

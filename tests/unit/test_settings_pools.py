@@ -63,6 +63,21 @@ def test_pools_that_cannot_be_are_refused_with_the_reason(pools, said):
     assert said in problem.message
 
 
+@pytest.mark.parametrize("region", ["eu-west-1", "ap-southeast-3", "us-gov-east-1", "cn-north-1"])
+def test_a_worker_away_from_home_is_told_where_parameters_and_secrets_are(region):
+    assert read(**{names.ENV_HOME_REGION: region}).home_region == region
+    assert read().home_region is None
+
+
+@pytest.mark.parametrize("region", ["Ireland", "eu-west", "eu-west-1.evil.example", "eu_west_1"])
+def test_what_is_no_region_is_refused(region):
+    with pytest.raises(ConfigError) as refused:
+        read(**{names.ENV_HOME_REGION: region})
+
+    [problem] = refused.value.problems
+    assert (problem.field, "no region of AWS" in problem.message) == (names.ENV_HOME_REGION, True)
+
+
 def test_all_mistakes_are_told_at_once():
     wrong = [{**LARGE, "name": "main", "ceiling": 0}, {**LARGE, "function": ""}]
     with pytest.raises(ConfigError) as refused:

@@ -125,8 +125,8 @@ def test_its_client_waits_for_seconds_and_tries_twice(monkeypatch):
         made.append((arguments, options))
         return Lambda(4)
 
-    monkeypatch.setattr(lambda_concurrency, "aws_client", client)
+    monkeypatch.setattr(lambda_concurrency, "lambda_client", client)
     limit = LambdaConcurrency("consumer", 10)
 
     assert limit.current() == limit.current() == 4
-    assert made == [(("lambda",), {})], "one client, with the time-outs of all of them"
+    assert made == [(("consumer",), {})], "one client, with the time-outs of all of them"

@@ -49,6 +49,9 @@ ENV_CONSUMER_CEILING: Final = "CRAWLFLEET_CONSUMER_CEILING"
 ENV_POOLS: Final = "CRAWLFLEET_POOLS"
 #: The pool that a consumer belongs to; unset in the usual one.
 ENV_POOL: Final = "CRAWLFLEET_POOL"
+#: The region of the stage's parameters and secrets, for a consumer that runs in another one; unset
+#: where it is the function's own.
+ENV_HOME_REGION: Final = "CRAWLFLEET_HOME_REGION"
 #: Address of the machine by which a consumer's downloads leave; unset where the system chooses.
 ENV_SOURCE_ADDRESS: Final = "CRAWLFLEET_SOURCE_ADDRESS"
 #: ARNs of the SNS topics for people and for machines; unset where nobody is told.

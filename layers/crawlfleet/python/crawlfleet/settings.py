@@ -28,6 +28,7 @@ _PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
 _TOPIC = re.compile(r"arn:[a-z0-9-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}\Z")
 #: Concurrent executions that any account has, at most.
 _MOST: Final = 100_000
+_REGION = re.compile(r"[a-z]{2,4}(-[a-z]{2,12}){1,3}-[0-9]{1,2}\Z")
 _POOL = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 _pools = msgspec.json.Decoder(tuple[Pool, ...])
 _SECRET = re.compile(r"[A-Za-z0-9/_+=.@:-]{1,512}\Z")
@@ -64,6 +65,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         pools: The pools beside the usual one; none where a stage has no others.
         pool: The one that this consumer belongs to.
         source_address: By which of the machine's addresses downloads leave; None for any.
+        home_region: Where parameters and secrets are; None where they are in the function's region.
     """
 
     stage: str
@@ -82,6 +84,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     pools: tuple[Pool, ...] = ()
     pool: str = MAIN_POOL
     source_address: str | None = None
+    home_region: str | None = None
 
     @classmethod
     def from_environment(
@@ -123,6 +126,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             pools=_pools_in(reader.read(names.ENV_POOLS, _pools_mistake)),
             pool=reader.read(names.ENV_POOL, _pool_mistake) or MAIN_POOL,
             source_address=reader.read(names.ENV_SOURCE_ADDRESS, _address_mistake) or None,
+            home_region=reader.read(names.ENV_HOME_REGION, _region_mistake) or None,
         )
         if reader.problems:
             raise ConfigError(reader.problems)
@@ -264,6 +268,10 @@ def _address_mistake(value: str) -> str | None:
     except ValueError:
         return f"is no IP address: {value[:60]!r}"
     return None
+
+
+def _region_mistake(value: str) -> str | None:
+    return None if _REGION.match(value) else f"is no region of AWS: {value[:60]!r}"
 
 
 def _topic_mistake(value: str) -> str | None:

@@ -6,7 +6,7 @@ what was reserved then still is. Both calls may be repeated.
 
 from typing import Any, Final, Protocol
 
-from crawlfleet.adapters.aws import client as aws_client
+from crawlfleet.adapters.aws import lambda_client
 from crawlfleet.errors import LimitRefusedError, StoreError, StoreUnavailableError
 
 PART: Final = "lambda"
@@ -72,7 +72,7 @@ class LambdaConcurrency:
 
     def _api(self) -> ConcurrencyApi:
         if self._client is None:
-            self._client = aws_client("lambda")
+            self._client = lambda_client(self._function)
         return self._client
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from crawlfleet.adapters.aws import client as aws_client
+from crawlfleet.adapters.aws import lambda_client
 from crawlfleet.errors import ConsumersBusyError, IdsError, StoreUnavailableError
 from crawlfleet.model.block import Block
 from crawlfleet.model.ids import IdKind, RequestId
@@ -54,7 +54,7 @@ class LambdaWaker:
         """See ports.Waker.wake. Some calls at once: each takes as long as many a start may."""
         with _border():
             if self._client is None:
-                self._client = aws_client("lambda")
+                self._client = lambda_client(self._function)
             if count == 1:
                 self._call(self._client)
                 return
@@ -107,7 +107,7 @@ class LambdaIds:
         question = {"kind": kind.value, "count": count, "tenant": lane.tenant, "biz": lane.biz}
         with _border():
             if self._client is None:
-                self._client = aws_client("lambda", timeout_seconds=ISSUER_SECONDS)
+                self._client = lambda_client(self._function, timeout_seconds=ISSUER_SECONDS)
             answer = self._client.invoke(
                 FunctionName=self._function,
                 InvocationType="RequestResponse",
@@ -137,7 +137,9 @@ class LambdaTrials:
         with _border(), _busy():
             if self._client is None:
                 # Once: a second try would find that whoever waits has gone.
-                self._client = aws_client("lambda", timeout_seconds=TRIAL_SECONDS, attempts=1)
+                self._client = lambda_client(
+                    self._function, timeout_seconds=TRIAL_SECONDS, attempts=1
+                )
             answer = self._client.invoke(
                 FunctionName=self._function,
                 InvocationType="RequestResponse",

@@ -23,7 +23,8 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         memory_mb: Of each worker.
         region: Where it runs, for people.
         network: What its downloads leave through, for people.
-        function: Name or ARN of the consumer function of the pool.
+        function: Name of the consumer function of the pool; its ARN where it runs in another region
+            than who reads this, as it is called there.
         ceiling: Most invocations of it at once.
     """
 

@@ -55,13 +55,13 @@ class Parts:
     @cached_property
     def secrets(self) -> Secrets:
         """Secrets Manager."""
-        return Secrets(client("secretsmanager"))
+        return Secrets(client("secretsmanager", region=self.settings.home_region))
 
     @cached_property
     def config(self) -> SsmConfig:
         """The config centre."""
         return SsmConfig(
-            client("ssm"),
+            client("ssm", region=self.settings.home_region),
             self.settings.stage,
             check_reader=self._check_reader,
             pools=[pool.name for pool in self.settings.pools],

@@ -1,0 +1,36 @@
+"""Who is told what is wrong with a stage, as ``stages.py`` says it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notify:
+    """Who is told what is wrong; more can be subscribed by hand to the topics.
+
+    Attributes:
+        emails: Addresses that get every message; AWS first asks each of them whether it wants to.
+        phones: Numbers such as ``+4915112345678`` that get what is critical and CloudWatch's
+            gravest alarms, by SMS.
+        machines: ``https://`` addresses and ARNs of SQS queues that get incidents as JSON.
+    """
+
+    emails: tuple[str, ...] = ()
+    phones: tuple[str, ...] = ()
+    machines: tuple[str, ...] = ()
+
+    def mistakes(self) -> Iterator[str]:
+        """What AWS would refuse in the middle of a deployment."""
+        for field_name in ("emails", "phones", "machines"):
+            addresses = getattr(self, field_name)
+            for address in sorted({one for one in addresses if addresses.count(one) > 1}):
+                yield f"notify.{field_name} has {address!r} more than once"
+        for email in self.emails:
+            if "@" not in email[1:-1]:
+                yield f"notify.emails has {email!r}, which is no address"
+        for phone in self.phones:
+            if not (phone.startswith("+") and phone[1:].isdecimal() and 8 <= len(phone) <= 16):
+                yield f"notify.phones has {phone!r}, which is no + and 7 to 15 digits"
+        for machine in self.machines:
+            if not machine.startswith(("https://", "arn:")):
+                yield f"notify.machines has {machine!r}: no https:// and no ARN of a queue"

@@ -1,0 +1,8 @@
+"""Where a stack stands."""
+
+from aws_cdk import Environment
+
+
+def place(region: str) -> Environment | None:
+    """A region of whichever account the credentials are of; None leaves the region to them too."""
+    return Environment(region=region) if region else None
