@@ -11,11 +11,12 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from coverage import Coverage
 from hypothesis import settings
 from moto import mock_aws
 
@@ -34,6 +35,16 @@ _addresses = pytest.StashKey[dict[str, str]]()
 _MONGO_PARAMETERS = {"ttlMonitorSleepSecs": 1}
 
 
+#: The tests whose coverage is held to a share (Makefile): those of decisions and of verbs, and the
+#: examples beside them. Tracing doubles the time of what a test does, so no other pays for it.
+_MEASURED = (
+    "layers/crawlfleet/python/crawlfleet/",
+    "tests/contract/",
+    "tests/unit/flows/",
+    "tests/unit/model/",
+    "tests/unit/policy/",
+)
+
 # How long an example may take is no property of what it tries: machines are busy.
 settings.register_profile("crawlfleet", deadline=None)
 settings.load_profile("crawlfleet")
@@ -46,6 +57,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place(item.nodeid))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    tracer = None if item.nodeid.startswith(_MEASURED) else Coverage.current()
+    if tracer is None:
+        return (yield)
+    tracer.stop()
+    try:
+        return (yield)
+    finally:
+        tracer.start()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

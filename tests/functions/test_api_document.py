@@ -28,7 +28,7 @@ _NOT_CHECKED = [
 ]
 
 _BOUNDED = settings(
-    max_examples=40,
+    max_examples=25,
     derandomize=True,
     deadline=None,
     database=None,
