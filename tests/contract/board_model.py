@@ -124,10 +124,18 @@ class Model:
         one.update(state="waiting", worker=None, number=None, until=until, rank=rank)
 
     def lower(self, key, lowered, now, wait):
+        if not self.defer(key, lowered, now, wait, stays=False):
+            return False
+        self.jobs[key]["lowered"] += 1
+        return True
+
+    def defer(self, key, lowered, now, wait, stays):
         one = self.jobs.get(key)
         if one is None or one["state"] != "waiting" or one["lowered"] != lowered:
             return False
-        one.update(lowered=lowered + 1, rank=now * 1000, until=now + wait)
+        if not stays:
+            one["rank"] = now * 1000
+        one["until"] = now + wait
         return True
 
     def withdraw(self, key):

@@ -188,6 +188,16 @@ class BoardMachine(RuleBasedStateMachine):
                     ),
                 )
 
+    @rule(key=KEYS, stale=st.booleans(), stays=st.booleans(), wait=SECONDS)
+    def let_one_wait_on(self, key, stale, stays, wait):
+        """At the tail or where it is; whoever has read it before it was lowered changes nothing."""
+        lowered = self.model.jobs[key]["lowered"] + stale if key in self.model.jobs else 0
+        expected = self.model.defer(key, lowered, self.now, wait, stays)
+        self.ask(
+            expected,
+            lambda board: board.defer(key, lowered, at(self.now), span(wait), stays=stays),
+        )
+
     @rule(key=KEYS)
     def withdraw(self, key):
         expected = self.model.withdraw(key)

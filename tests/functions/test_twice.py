@@ -242,6 +242,33 @@ def test_one_tick_at_two_schedulers_at_once_fires_once_and_starts_no_more_than_a
     assert world.lambdas.woken == [names.CONSUMER]
 
 
+def test_an_event_of_a_rule_at_three_schedulers_at_once_starts_one_job(world):
+    pages = {"pattern": "https://a.example/{zone}/{page}", "values": {"page": {"last": 4}}}
+    plan = {"rule": "page", "start": pages}
+    assert ask(world, "PUT", "/v1/docs/spiders/shop", plan).status == 201
+    of_a_rule = {
+        "crawlfleet": "start",
+        "tenant": world.tenants["acme"],
+        "biz": "docs",
+        "spider": "shop",
+        "values": {"zone": "north"},
+        "id": "53dc4d37",
+    }
+    calls = [
+        lambda one=one, n=n: one.answer(of_a_rule, f"scheduler-{n}", lambda: 120.0)
+        for n, one in enumerate(environments(scheduler.scheduler, 3))
+    ]
+
+    [first, *others] = at_once(*calls)
+
+    assert others == [first, first]
+    assert first["tasks"] == 4
+    [job] = ask(world, "GET", "/v1/docs/jobs").json["jobs"]
+    assert job["name"] == first["job"]
+    scheduler.scheduler().tick("a-tick", lambda: 120.0)
+    assert urls(world) == [f"https://a.example/north/{n}" for n in range(1, 5)]
+
+
 def test_two_ticks_at_once_recover_what_is_not_queued_without_its_being_worked_twice(world, site):
     pages = [f"http://127.0.0.1:{site.server_port}/{n}" for n in range(20)]
     ask(world, "POST", "/v1/docs/requests", {"requests": [{"url": page} for page in pages]})
