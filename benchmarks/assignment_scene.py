@@ -1,4 +1,4 @@
-"""What benchmarks/assignment.py is played on: workers, ways to sites, and jobs with their times."""
+"""What benchmarks/assignment.py is played on: workers, links, jobs; and what comes of it."""
 
 import math
 import random
@@ -76,7 +76,6 @@ class Machine:
     version: int = 0
     down_until: float = 0.0
     won: deque[tuple[float, Usage]] = field(default_factory=deque)
-    busy: float = 0.0
     #: What it has left, until when and as of which version that holds; and which jobs it has
     #: declined on that, each with what was known of it.
     left: Remaining = field(default_factory=Remaining)
@@ -103,6 +102,37 @@ class Scene:
     machines: list[Machine]
     links: list[list[Link]]
     tasks: list[Task]
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one run of a policy.
+
+    Attributes:
+        makespan: Seconds from the first arrival to the last end.
+        mean: Seconds from a job's arrival to its end; ``p95`` of one in twenty it is longer.
+        waste: Memory over time that was held and not needed, or free and wanted, over what all jobs
+            need of it (benchmarks/assignment_waste.py); ``free`` is the latter alone, and
+            ``thrown_away`` is of the former what lost progress had taken.
+        slowdown: Seconds on workers over seconds at full speed.
+        killed: Workers that ran out of memory.
+        misplaced: Jobs whose way to the site was not what they need.
+        unplaced: Jobs that nobody applied for until they were out.
+        unfinished: Jobs that had not ended LATEST_SECONDS after the last one came.
+        waiting: At some moments, seconds and how many jobs waited for a worker.
+    """
+
+    makespan: float
+    mean: float
+    p95: float
+    waste: float
+    thrown_away: float
+    free: float
+    slowdown: float
+    killed: int
+    misplaced: int
+    unplaced: int
+    unfinished: int = 0
+    waiting: list[list[float]] = []
 
 
 def a_scene(trace: str, jobs: int, workers: int, seed: int) -> Scene:

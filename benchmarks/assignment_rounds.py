@@ -1,0 +1,173 @@
+"""Every policy on every trace: how long jobs take and what is wasted, beside the best other policy.
+
+Each is played by benchmarks/assignment.py. A ratio is of medians over seeds, beside whichever of
+the other policies is best at just that on the trace, and of three traces the worst.
+"""
+
+import math
+import os
+import statistics
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Final, TypeAlias
+
+import msgspec
+
+from benchmarks.assignment import BIDDING, SLOTS_PER_GB, TERMS, Simulation
+from benchmarks.assignment_policies import OTHERS
+from benchmarks.assignment_scene import Outcome, Scene, a_scene
+from benchmarks.bench import Bench, Found
+
+WORKERS: Final = 100
+TRACES: Final = ("steady", "bursts", "day")
+POLICIES: Final = (BIDDING, *OTHERS)
+#: A try that takes so many times as long as the best one before it is given up; and one that has
+#: killed so many workers for each job, as it kills them faster than they end jobs.
+PATIENCE: Final = 1.5
+KILLED_EACH: Final = 1.0
+#: What is below these is as good as nothing, and counts as so much in ratios: a thousandth of what
+#: all jobs need, one worker.
+LEAST: Final = {"waste": 0.001, "killed": 1.0}
+#: Moments of a curve of those that wait.
+MOMENTS: Final = 48
+_COLUMNS: Final = (
+    "makespan",
+    "mean",
+    "p95",
+    "slowdown",
+    "waste",
+    "thrown_away",
+    "free",
+    "killed",
+    "misplaced",
+    "unplaced",
+    "unfinished",
+)
+
+_Outcomes: TypeAlias = Mapping[tuple[str, str], Sequence[Outcome]]
+
+
+def title_of(trace: str) -> str:
+    """How the rounds of a trace are called among a run's details."""
+    return f"assignment, seconds from arrival to end, {trace}"
+
+
+def waiting_of(trace: str) -> str:
+    """How the curves of those that wait are called among a run's details."""
+    return f"assignment, jobs that wait for a worker, {trace}"
+
+
+def run(bench: Bench) -> Found:
+    """Every policy on every trace, seed by seed; a table, ratios to the best of the others."""
+    jobs, seeds = bench.scale.assignment_jobs, range(1, bench.scale.assignment_seeds + 1)
+    asked = [(t, p, jobs, seed) for t in TRACES for p in POLICIES for seed in seeds]
+    found: dict[tuple[str, str], list[Outcome]] = {}
+    with ProcessPoolExecutor(min(4, _processors())) as pool:
+        for (trace, policy, _, _), outcome in zip(asked, pool.map(one_run, asked), strict=True):
+            found.setdefault((trace, policy), []).append(outcome)
+            bench.tick(f"assignment, {trace}, {policy}")
+    details: dict[str, object] = {
+        title_of(trace): {
+            policy: [round(one.mean, 3) for one in found[trace, policy]] for policy in POLICIES
+        }
+        for trace in TRACES
+    }
+    details |= {waiting_of(trace): waiting(found, trace) for trace in TRACES}
+    details["assignment, all figures"] = {
+        f"{trace}, {policy}": [msgspec.to_builtins(one) for one in outcomes]
+        for (trace, policy), outcomes in found.items()
+    }
+    return Found(figures=figures(found), details=details, notes=[table(found, jobs)])
+
+
+def one_run(asked: tuple[str, str, int, int]) -> Outcome:
+    """Trace, policy, jobs, seed: in a process of its own, as nothing is shared."""
+    trace, policy, jobs, seed = asked
+    if policy == BIDDING:
+        return Simulation(a_scene(trace, jobs, WORKERS, seed), policy, seed, TERMS).run()
+    return tuned(lambda: a_scene(trace, jobs, WORKERS, seed), policy, seed)
+
+
+def tuned(scene: Callable[[], Scene], policy: str, seed: int) -> Outcome:
+    """A policy as it suits these jobs best: with the fewest undone, then by the mean of them.
+
+    It is tried with more and more slots, until with these workers are killed faster than they end
+    jobs.
+    """
+    best: Outcome | None = None
+    for killed_last in (False, True):
+        for slots in SLOTS_PER_GB:
+            stage = scene()
+            trial = Simulation(stage, policy, seed, TERMS, slots, killed_last=killed_last)
+            # The first one of all is played to its end, and whatever comes while nothing else was.
+            longest = math.inf if best is None or best.unfinished else PATIENCE * best.makespan
+            most_killed = KILLED_EACH * len(stage.tasks)
+            found = trial.run(longest, most_killed)
+            best = found if best is None else min(best, found, key=_worth)
+            if found.killed > most_killed:
+                break
+    assert best is not None
+    return best
+
+
+def _worth(outcome: Outcome) -> tuple[int, float]:
+    return outcome.unfinished, outcome.mean
+
+
+def figures(found: _Outcomes) -> dict[str, float]:
+    """Bidding beside the best of the others; and what it left undone, of all runs together."""
+    ratios = {
+        f"assignment_{name}_vs_best": max(ratio(found, trace, name) for trace in TRACES)
+        for name in ("mean", "p95", "makespan", "waste", "killed")
+    }
+    undone = sum(one.unfinished + one.unplaced for trace in TRACES for one in found[trace, BIDDING])
+    return ratios | {"assignment_unfinished": float(undone)}
+
+
+def ratio(found: _Outcomes, trace: str, name: str) -> float:
+    """Bidding beside whichever of the others is best at this on the trace."""
+    least = LEAST.get(name, 0.0)
+    best = min(median_of(found[trace, policy], name) for policy in OTHERS)
+    return median_of(found[trace, BIDDING], name) / max(best, least)
+
+
+def median_of(outcomes: Sequence[Outcome], name: str) -> float:
+    """Over the seeds."""
+    return statistics.median(float(getattr(one, name)) for one in outcomes)
+
+
+def waiting(found: _Outcomes, trace: str) -> dict[str, list[tuple[float, float]]]:
+    """How many jobs wait for a worker, at some moments: the median over the seeds, by policy."""
+    last = max(median_of(found[trace, policy], "makespan") for policy in POLICIES)
+    moments = [round(last * number / MOMENTS, 1) for number in range(MOMENTS + 1)]
+    return {
+        policy: [
+            (moment, statistics.median(_waiting_at(one.waiting, moment) for one in outcomes))
+            for moment in moments
+        ]
+        for policy, outcomes in ((policy, found[trace, policy]) for policy in POLICIES)
+    }
+
+
+def _waiting_at(noted: Sequence[Sequence[float]], moment: float) -> float:
+    place = bisect_right([at for at, _ in noted], moment)
+    return noted[place - 1][1] if place else 0.0
+
+
+def table(found: _Outcomes, jobs: int) -> str:
+    """Medians over the seeds, a line for each trace and policy."""
+    lines = [f"assignment: {jobs:,} jobs on {WORKERS} workers, medians over seeds"]
+    lines.append(f"{'trace':8}{'policy':14}" + "".join(f"{name:>12}" for name in _COLUMNS))
+    for (trace, policy), outcomes in found.items():
+        values = (median_of(outcomes, name) for name in _COLUMNS)
+        cells = "".join(f"{value:>12.3g}" if value < 10 else f"{value:>12,.0f}" for value in values)
+        lines.append(f"{trace:8}{policy:14}{cells}")
+    return "\n".join(lines)
+
+
+def _processors() -> int:
+    """Those that this process may use, where the system says so."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
