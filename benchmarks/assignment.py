@@ -56,8 +56,8 @@ RESTART_SECONDS: Final = 5.0
 LOST_PART: Final = 0.05
 LATEST_SECONDS: Final = 3_600.0
 CONNECTIONS: Final = 16
-#: With five, workers are killed faster than they end jobs.
-SLOTS_PER_GB: Final = (1, 2, 3, 4, 5)
+#: The likeliest first; with five, workers are killed faster than they end jobs.
+SLOTS_PER_GB: Final = (3, 4, 2, 1, 5)
 #: Jobs that a worker reads from the head before it comes again.
 READ_AHEAD: Final = 20
 TERMS: Final = BiddingTerms()
@@ -107,6 +107,9 @@ class Simulation:
         self._killed_last = killed_last
         self._on_workers = 0.0
         self._waste = Waste(scene)
+        # Those that have come and not ended: how many, and the sum of when they came; and the sum
+        # of the seconds of those that have ended.
+        self._under_way, self._came, self._seconds = 0, 0.0, 0.0
         self._measured_at = 0.0
         self._bids = policy == BIDDING
         if not self._bids:
@@ -114,16 +117,21 @@ class Simulation:
         self._round_comes = False
         self.waiting: list[list[float]] = []
 
-    def run(self, longest: float = math.inf, most_killed: float = math.inf) -> Outcome:
-        """Until every job has ended, or is out; for so long, and with so many killed, at most."""
+    def run(self, mean: float = math.inf, most_killed: float = math.inf) -> Outcome:
+        """Until every job has ended, or is out; or it is sure to have a longer mean than that.
+
+        Or until more workers than that are killed.
+        """
         tasks = self._scene.tasks
         for task in tasks:
             self._at(task.at, "comes", task)
-        latest = min(tasks[-1].at + LATEST_SECONDS, tasks[0].at + longest)
+        latest = tasks[-1].at + LATEST_SECONDS
         while len(self._ended) + self._unplaced < len(tasks):
             if not self._events:
                 raise BenchError("assignment: jobs were lost")
             if self._now > latest or self._killed > most_killed:
+                break
+            if self._seconds + self._under_way * self._now - self._came > mean * len(tasks):
                 break
             at, _, what, whom = heapq.heappop(self._events)
             self._account(at)
@@ -137,7 +145,7 @@ class Simulation:
         late = late if len(over) + self._unplaced < len(self._scene.tasks) else []
         # What has not ended by now counts as if it did: that is too good for whoever has such.
         flows = [task.ended - task.at for task in self._ended]
-        flows = sorted(flows + [self._now - task.at for task in late])
+        flows = sorted(flows + [max(0.0, self._now - task.at) for task in late])
         end = self._now if late else max(task.ended for task in self._ended)
         for task in (task for machine in self._scene.machines for task in machine.tasks):
             self._waste.on_worker(task, end - task.began)
@@ -173,6 +181,8 @@ class Simulation:
     def _comes(self, task: object) -> None:
         assert isinstance(task, Task)
         task.waits_since = self._now
+        self._under_way += 1
+        self._came += task.at
         self._wait(task)
         self._place_soon()
 
@@ -215,6 +225,9 @@ class Simulation:
 
     def _end(self, task: Task) -> None:
         task.ended = self._now
+        self._under_way -= 1
+        self._came -= task.at
+        self._seconds += self._now - task.at
         self._leaves(task)
         self._waste.ended(task)
         self._ended.append(task)
@@ -399,6 +412,8 @@ class Simulation:
         self._waits_no_more(task)
         if decided.step is Step.GIVE_UP:
             self._unplaced += 1
+            self._under_way -= 1
+            self._came -= task.at
             return
         task.times += decided.step is Step.LOWER
         self._wait(task)

@@ -22,9 +22,7 @@ from benchmarks.bench import Bench, Found
 WORKERS: Final = 100
 TRACES: Final = ("steady", "bursts", "day")
 POLICIES: Final = (BIDDING, *OTHERS)
-#: A try that takes so many times as long as the best one before it is given up; and one that has
-#: killed so many workers for each job, as it kills them faster than they end jobs.
-PATIENCE: Final = 1.5
+#: A try that has killed so many workers for each job kills them faster than they end jobs.
 KILLED_EACH: Final = 1.0
 #: What is below these is as good as nothing, and counts as so much in ratios: a thousandth of what
 #: all jobs need, one worker.
@@ -92,21 +90,16 @@ def one_run(asked: tuple[str, str, int, int]) -> Outcome:
 def tuned(scene: Callable[[], Scene], policy: str, seed: int) -> Outcome:
     """A policy as it suits these jobs best: with the fewest undone, then by the mean of them.
 
-    It is tried with more and more slots, until with these workers are killed faster than they end
-    jobs.
+    What is sure to be worse than the best one before it is not played to its end.
     """
     best: Outcome | None = None
     for killed_last in (False, True):
         for slots in SLOTS_PER_GB:
             stage = scene()
             trial = Simulation(stage, policy, seed, TERMS, slots, killed_last=killed_last)
-            # The first one of all is played to its end, and whatever comes while nothing else was.
-            longest = math.inf if best is None or best.unfinished else PATIENCE * best.makespan
-            most_killed = KILLED_EACH * len(stage.tasks)
-            found = trial.run(longest, most_killed)
+            mean = math.inf if best is None or best.unfinished else best.mean
+            found = trial.run(mean, KILLED_EACH * len(stage.tasks))
             best = found if best is None else min(best, found, key=_worth)
-            if found.killed > most_killed:
-                break
     assert best is not None
     return best
 
