@@ -37,10 +37,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-import msgspec
-
 from benchmarks.assignment_policies import chooser
-from benchmarks.assignment_scene import MB, Machine, Outcome, Scene, Task
+from benchmarks.assignment_scene import MB, Due, Machine, Outcome, Scene, Task
 from benchmarks.assignment_waste import Waste
 from benchmarks.bench import BenchError
 from crawlfleet.model.bidding import Application, BiddingTerms
@@ -55,7 +53,6 @@ READ_SECONDS: Final = 5.0
 RESTART_SECONDS: Final = 5.0
 LOST_PART: Final = 0.05
 LATEST_SECONDS: Final = 3_600.0
-CONNECTIONS: Final = 16
 #: The likeliest first; with five, workers are killed faster than they end jobs.
 SLOTS_PER_GB: Final = (3, 4, 2, 1, 5)
 #: Jobs that a worker reads from the head before it comes again.
@@ -65,13 +62,6 @@ BIDDING: Final = "bidding"
 #: Moments at which it is noted how many wait lie so far apart, at least.
 NOTED_SECONDS: Final = 30.0
 _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class _Due(msgspec.Struct, frozen=True):
-    """A worker's first job is done, unless its jobs are others by then."""
-
-    machine: Machine
-    version: int
 
 
 class Simulation:
@@ -129,9 +119,8 @@ class Simulation:
         while len(self._ended) + self._unplaced < len(tasks):
             if not self._events:
                 raise BenchError("assignment: jobs were lost")
-            if self._now > latest or self._killed > most_killed:
-                break
-            if self._seconds + self._under_way * self._now - self._came > mean * len(tasks):
+            least = self._seconds + self._under_way * self._now - self._came
+            if self._now > latest or self._killed > most_killed or least > mean * len(tasks):
                 break
             at, _, what, whom = heapq.heappop(self._events)
             self._account(at)
@@ -212,7 +201,7 @@ class Simulation:
         self._place_soon()
 
     def _done(self, due: object) -> None:
-        assert isinstance(due, _Due)
+        assert isinstance(due, Due)
         machine = due.machine
         if machine.version != due.version:
             return
@@ -266,20 +255,12 @@ class Simulation:
     def _plan(self, machine: Machine) -> None:
         """Rates from now on, and when the first of its jobs is done at those."""
         machine.version += 1
-        cpu = sum(task.cpu for task in machine.tasks)
-        bandwidth = sum(task.bandwidth for task in machine.tasks)
-        by_cpu = min(1.0, machine.cpu / cpu) if cpu else 1.0
-        by_network = min(1.0, machine.bandwidth / bandwidth) if bandwidth else 1.0
         first = math.inf
-        for task in machine.tasks:
-            link = self._scene.links[machine.region][task.spider.site]
-            by_link = min(1.0, link.speed / task.bandwidth)
-            spider = task.spider
-            waits = spider.requests * link.seconds / CONNECTIONS / spider.seconds
-            task.rate = min(by_cpu, by_network, by_link, 1.0 / max(1.0, waits))
-            first = min(first, max(0.0, task.left) / task.rate)
+        for task, rate in self._scene.rates(machine):
+            task.rate = rate
+            first = min(first, max(0.0, task.left) / rate)
         if machine.tasks:
-            self._at(self._now + first, "done", _Due(machine, machine.version))
+            self._at(self._now + first, "done", Due(machine, machine.version))
 
     def _give(self, task: Task, machine: Machine) -> None:
         link = self._scene.links[machine.region][task.spider.site]

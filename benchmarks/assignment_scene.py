@@ -3,7 +3,7 @@
 import math
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,6 +16,8 @@ from crawlfleet.model.usage import Remaining, Usage
 REGIONS: Final = 4
 SITES: Final = 24
 SPIDERS: Final = 60
+#: Of a job, to its site.
+CONNECTIONS: Final = 16
 #: Jobs a second that come on average, over the whole of a trace.
 JOBS_PER_SECOND: Final = 8.0
 MB: Final = 1_000_000.0
@@ -95,6 +97,13 @@ class Machine:
         return max(memory, cpu, bandwidth)
 
 
+class Due(msgspec.Struct, frozen=True):
+    """A worker's first job is done, unless its jobs are others by then."""
+
+    machine: Machine
+    version: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Scene:
     """The workers, the links, the jobs with their times: the same for every policy."""
@@ -102,6 +111,19 @@ class Scene:
     machines: list[Machine]
     links: list[list[Link]]
     tasks: list[Task]
+
+    def rates(self, machine: Machine) -> Iterator[tuple[Task, float]]:
+        """How fast each of a worker's jobs advances, over its full speed."""
+        cpu = sum(task.cpu for task in machine.tasks)
+        bandwidth = sum(task.bandwidth for task in machine.tasks)
+        by_cpu = min(1.0, machine.cpu / cpu) if cpu else 1.0
+        by_network = min(1.0, machine.bandwidth / bandwidth) if bandwidth else 1.0
+        for task in machine.tasks:
+            link = self.links[machine.region][task.spider.site]
+            by_link = min(1.0, link.speed / task.bandwidth)
+            spider = task.spider
+            waits = spider.requests * link.seconds / CONNECTIONS / spider.seconds
+            yield task, min(by_cpu, by_network, by_link, 1.0 / max(1.0, waits))
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
