@@ -54,7 +54,7 @@ RESTART_SECONDS: Final = 5.0
 LOST_PART: Final = 0.05
 LATEST_SECONDS: Final = 3_600.0
 #: The likeliest first; with five, workers are killed faster than they end jobs.
-SLOTS_PER_GB: Final = (3, 4, 2, 1, 5)
+SLOTS_PER_GB: Final = (3.0, 3.5, 4.0, 2.5, 2.0, 1.5, 1.0, 4.5, 5.0)
 #: Jobs that a worker reads from the head before it comes again.
 READ_AHEAD: Final = 20
 TERMS: Final = BiddingTerms()
@@ -77,7 +77,7 @@ class Simulation:
         policy: str,
         seed: int,
         terms: BiddingTerms,
-        slots: int = SLOTS_PER_GB[0],
+        slots: float = SLOTS_PER_GB[0],
         *,
         killed_last: bool = False,
     ) -> None:

@@ -10,6 +10,7 @@ import statistics
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
 from typing import Final, TypeAlias
 
 import msgspec
@@ -131,8 +132,11 @@ def median_of(outcomes: Sequence[Outcome], name: str) -> float:
 
 
 def waiting(found: _Outcomes, trace: str) -> dict[str, list[tuple[float, float]]]:
-    """How many jobs wait for a worker, at some moments: the median over the seeds, by policy."""
-    last = max(median_of(found[trace, policy], "makespan") for policy in POLICIES)
+    """How many jobs wait for a worker, until none does: the median over the seeds, by policy."""
+    last = max(
+        statistics.median(_waits_until(one.waiting) for one in found[trace, policy])
+        for policy in POLICIES
+    )
     moments = [round(last * number / MOMENTS, 1) for number in range(MOMENTS + 1)]
     return {
         policy: [
@@ -141,6 +145,12 @@ def waiting(found: _Outcomes, trace: str) -> dict[str, list[tuple[float, float]]
         ]
         for policy, outcomes in ((policy, found[trace, policy]) for policy in POLICIES)
     }
+
+
+def _waits_until(noted: Sequence[Sequence[float]]) -> float:
+    """When nobody waits any more, as far as that was noted."""
+    ends = (later for (_, many), (later, _) in pairwise(noted) if many)
+    return max(ends, default=noted[-1][0])
 
 
 def _waiting_at(noted: Sequence[Sequence[float]], moment: float) -> float:

@@ -191,13 +191,14 @@ def test_whatever_bidding_leaves_undone_in_any_run_is_counted() -> None:
 
 
 def test_a_curve_of_those_that_wait_is_the_median_of_the_seeds_and_is_drawn() -> None:
-    found = {("day", policy): [an_outcome(makespan=48.0)] for policy in POLICIES}
+    found = {("day", policy): [an_outcome()] for policy in POLICIES}
     found["day", "bidding"] = [
-        an_outcome(makespan=48.0, waiting=[[10.0, many], [40.0, 0.0]]) for many in (2.0, 8.0, 100.0)
+        an_outcome(waiting=[[10.0, many], [48.0, 0.0], [90.0, 0.0]]) for many in (2.0, 8.0, 100.0)
     ]
 
     curve = dict(waiting(found, "day")["bidding"])
-    assert (curve[9.0], curve[10.0], curve[39.0], curve[40.0]) == (0.0, 8.0, 8.0, 0.0)
+    assert (curve[9.0], curve[10.0], curve[47.0], curve[48.0]) == (0.0, 8.0, 8.0, 0.0)
+    assert max(curve) == 48.0  # nobody waits from then on
     (chart,) = charts({waiting_of("day"): waiting(found, "day")})
     assert "Lines: bidding; least-loaded; round-robin; random." in chart
     assert tuple(waiting_of(trace) for trace in TRACES) == WAITING
