@@ -1,7 +1,7 @@
 """Every policy on every trace: how long jobs take and what is wasted, beside the best other policy.
 
-Each is played by benchmarks/assignment.py. A ratio is of medians over seeds, beside whichever of
-the other policies is best at just that on the trace, and of three traces the worst.
+Each is played by benchmarks/assignment.py. A ratio is beside whichever of the other policies is
+best at just that with the same jobs; the median over seeds, and of three traces the worst.
 """
 
 import math
@@ -19,6 +19,7 @@ from benchmarks.assignment import BIDDING, SLOTS_PER_GB, TERMS, Simulation
 from benchmarks.assignment_policies import OTHERS
 from benchmarks.assignment_scene import Outcome, Scene, a_scene
 from benchmarks.bench import Bench, Found
+from benchmarks.figures import ratio as rounds_ratio
 
 WORKERS: Final = 100
 TRACES: Final = ("steady", "bursts", "day")
@@ -120,10 +121,12 @@ def figures(found: _Outcomes) -> dict[str, float]:
 
 
 def ratio(found: _Outcomes, trace: str, name: str) -> float:
-    """Bidding beside whichever of the others is best at this on the trace."""
+    """Bidding beside whichever of the others is best at this with the same jobs: the median."""
     least = LEAST.get(name, 0.0)
-    best = min(median_of(found[trace, policy], name) for policy in OTHERS)
-    return median_of(found[trace, BIDDING], name) / max(best, least)
+    others = zip(*(found[trace, policy] for policy in OTHERS), strict=True)
+    best = [max(min(float(getattr(one, name)) for one in seed), least) for seed in others]
+    ours = [float(getattr(one, name)) for one in found[trace, BIDDING]]
+    return rounds_ratio(ours, best)
 
 
 def median_of(outcomes: Sequence[Outcome], name: str) -> float:

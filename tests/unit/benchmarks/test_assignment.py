@@ -161,14 +161,17 @@ def an_outcome(**changed: float) -> Outcome:
     return Outcome(**{**usual, "waiting": [[0.0, 0.0]], "unplaced": 0, "unfinished": 0, **changed})
 
 
-def test_a_ratio_is_of_medians_beside_the_best_other_policy_at_just_that() -> None:
+def test_a_ratio_is_beside_the_best_other_policy_at_just_that_with_the_same_jobs() -> None:
     found = {
-        ("day", "bidding"): [an_outcome(mean=mean, p95=40.0) for mean in (10.0, 20.0, 900.0)],
-        ("day", "least-loaded"): [an_outcome(mean=40.0, p95=50.0)],
-        ("day", "round-robin"): [an_outcome(mean=50.0, p95=20.0)],
-        ("day", "random"): [an_outcome(mean=60.0, p95=60.0)],
+        ("day", policy): [an_outcome(mean=mean, p95=p95) for mean, p95 in seeds]
+        for policy, seeds in {
+            "bidding": [(10.0, 40.0), (20.0, 40.0), (900.0, 40.0)],
+            "least-loaded": [(40.0, 50.0), (99.0, 99.0), (900.0, 99.0)],
+            "round-robin": [(50.0, 20.0), (99.0, 99.0), (450.0, 20.0)],
+            "random": [(60.0, 60.0), (25.0, 20.0), (900.0, 99.0)],
+        }.items()
     }
-    assert ratio(found, "day", "mean") == 0.5
+    assert ratio(found, "day", "mean") == 0.8  # of 0.25, 0.8 and 2
     assert ratio(found, "day", "p95") == 2.0
 
 
