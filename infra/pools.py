@@ -23,7 +23,6 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from crawlfleet import names
-from crawlfleet.model.pool import MOST_POOLS
 from infra.fleet import FLEET, Fleet, FunctionSpec
 
 #: As the runtime has it; infra imports nothing of the runtime but names, and a test compares.
@@ -46,6 +45,8 @@ _PARTITIONS: Final = {
 #: Names that lead to private addresses, those of AWS's own stores among them.
 _PRIVATE: Final = (".localhost", ".internal", ".local")
 _OF_A_VPC: Final = re.compile(r"\.(cache|memorydb\.[a-z0-9-]+)\.amazonaws\.com(\.cn)?\Z")
+#: Pools of a stage, as ``crawlfleet.model.pool`` has it; a test compares.
+MOST_POOLS: Final = 16
 #: Bytes of what each function is told of all pools. Lambda takes 4,096 of a function's environment.
 _TOLD: Final = 3_000
 #: What only a connection by TLS may be called: it crosses the networks of others.
