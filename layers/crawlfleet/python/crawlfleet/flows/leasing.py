@@ -176,7 +176,7 @@ class Leasing:
         started = time.perf_counter()
         now, until = self._term()
         parked = self._ports.queue.parked(lane, now, self._limits.batch)
-        parked = self._placing.choose(parked, now)
+        parked = self._placing.choose(lane, parked, now)
         if not parked:
             return NOTHING
         each = max(1, self._limits.batch // len(parked))
