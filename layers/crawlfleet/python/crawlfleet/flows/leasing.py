@@ -138,10 +138,11 @@ class Leasing:
                 self.rest(lane)
                 raise
             if taken.entries:
-                self._turns.taken(lane, weights)
+                self._turns.taken(lane, weights, taken.entries)
                 return taken
             del weights[lane]
             started = time.perf_counter()
+        self._turns.lull()
         return NOTHING
 
     def _safely(self, more: Callable[[], Taken], lane: Lane) -> Taken:
