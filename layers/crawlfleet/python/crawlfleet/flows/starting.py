@@ -82,15 +82,15 @@ def start_job(
     waits = tree.stage.bidding is not None
     job = ports.jobs.create(_job(order, kept, rule, reader.version, start, now, waits=waits))
     if ports.board is not None and tree.stage.bidding is not None:
-        _offer(ports.board, tree.stage.bidding, job, now)
+        _offer(ports.board, tree.stage.bidding, biz, job, now)
     return job
 
 
-def _offer(board: JobBoard, terms: BiddingTerms, job: Job, now: datetime) -> None:
+def _offer(board: JobBoard, terms: BiddingTerms, biz: Biz, job: Job, now: datetime) -> None:
     """Put a job on the board that waits for a worker. It is kept: what fails here is made good."""
     if job.state is JobState.PLACING:
         with suppress(StoreUnavailableError):
-            offer_job(board, terms, job, now)
+            offer_job(board, terms, biz, job, now)
 
 
 def wake_for(
