@@ -110,7 +110,7 @@ def start_job(
     made = _job(order, kept, rule, reader.version, start, now, waits=waits)
     job = ports.jobs.create(made) if others is None else _beside(ports.jobs, made, others)
     if ports.board is not None and tree.stage.bidding is not None:
-        _offer(ports.board, tree.stage.bidding, job, now)
+        _offer(ports.board, tree.stage.bidding, biz, job, now)
     return job
 
 
@@ -129,11 +129,11 @@ def in_the_way(jobs: JobStore, tenant: str, biz: str, schedule: str | None) -> s
     return f"{found[0].name if found else 'an earlier job'} has not ended"
 
 
-def _offer(board: JobBoard, terms: BiddingTerms, job: Job, now: datetime) -> None:
+def _offer(board: JobBoard, terms: BiddingTerms, biz: Biz, job: Job, now: datetime) -> None:
     """Put a job on the board that waits for a worker. It is kept: what fails here is made good."""
     if job.state is JobState.PLACING:
         with suppress(StoreUnavailableError):
-            offer_job(board, terms, job, now)
+            offer_job(board, terms, biz, job, now)
 
 
 def wake_for(
