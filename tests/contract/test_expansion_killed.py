@@ -28,7 +28,7 @@ from tests.contract.job_cases import OwnControl, a_job
 from tests.contract.seed_process import BIZ
 
 ROOT = Path(__file__).parents[2]
-SIZE = 20 * BATCH
+SIZE = 12 * BATCH
 START = Start(pattern="https://site.example/{n}", values={"n": Range(last=SIZE)})
 #: Where each of the processes is killed: while it makes such a call, or before.
 PLACES = (
