@@ -201,6 +201,24 @@ def test_workers_that_are_busy_cost_a_job_nothing_but_its_place(fleet):
     assert fleet.job().state is JobState.EXPANDING
 
 
+def test_a_worker_that_lacks_what_a_busy_one_of_its_pool_has_costs_a_job_nothing(fleet):
+    fleet.learn(4 * GB)
+    busy, small = fleet.worker("w1"), fleet.worker("w2", memory=2 * GB)
+    busy._left._readings.left = Remaining(memory=2 * GB)
+    fleet.start()
+
+    for _ in range(20):
+        fleet.look(busy, small)
+        done = fleet.pass_time(31)
+        assert (done.lowered, done.unplaced) == (0, 0)
+
+    assert fleet.standing.why_not["main"].kind is WhyNot.BUSY
+    for _ in range(2):
+        fleet.pass_time(31)
+        fleet.look(small)
+    assert fleet.pass_time(31).lowered == 1
+
+
 def test_what_could_be_moved_is_no_lack_while_nothing_else_is_moved(fleet):
     fleet.learn(1 * GB, bandwidth=1e9)
     worker = fleet.worker("w1")
