@@ -192,6 +192,7 @@ class Twins(RuleBasedStateMachine):
         self.ask("expandable", 5, self.now)
         self.ask("watched", 4)
         self.ask("placing", 4, self.now)
+        self.ask("waiting", self.now - timedelta(seconds=5), 4)
         self.ask("unplaced", NOW + timedelta(seconds=2), 4)
 
 

@@ -150,6 +150,13 @@ class JobStore(Protocol):
         """
         ...
 
+    def waiting(self, before: datetime, limit: int) -> list[Job]:
+        """Jobs that wait for a worker and came by then, tenants in turns, each one's oldest first.
+
+        For people: nothing of them is put off, whatever they are.
+        """
+        ...
+
     def place(
         self, job: Job, pool: str | None, worker: str | None, number: int | None, now: datetime
     ) -> Job | None:

@@ -126,6 +126,15 @@ class MemoryJobs:
         """See ports.JobStore.placing."""
         return self._in_turns(lambda job: job.state in PLACEABLE, limit, now)
 
+    def waiting(self, before: datetime, limit: int) -> list[Job]:
+        """See ports.JobStore.waiting."""
+        return self._in_turns(
+            lambda job: job.state in PLACEABLE and job.created_at <= before,
+            limit,
+            None,
+            lambda job: job.created_at,
+        )
+
     def place(
         self, job: Job, pool: str | None, worker: str | None, number: int | None, now: datetime
     ) -> Job | None:

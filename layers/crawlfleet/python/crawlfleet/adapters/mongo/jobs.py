@@ -39,7 +39,13 @@ from crawlfleet.adapters.mongo.job_documents import (
 from crawlfleet.adapters.mongo.job_lists import JobLists
 from crawlfleet.adapters.mongo.job_overlap import JobOverlap
 from crawlfleet.adapters.mongo.job_placing import JobPlacing
-from crawlfleet.adapters.mongo.jobs_collection import MAKING, PLACING, SWEEPABLE, WATCHED
+from crawlfleet.adapters.mongo.jobs_collection import (
+    MAKING,
+    PLACING,
+    SWEEPABLE,
+    WAITING,
+    WATCHED,
+)
 from crawlfleet.model.job import (
     ENDED,
     LONGEST_REFUSAL,
@@ -118,6 +124,11 @@ class MongoJobs(JobLists, JobPlacing, JobOverlap):
     def placing(self, limit: int, now: datetime | None = None) -> list[Job]:
         """See ports.JobStore.placing."""
         return self._in_turns(PLACING, limit, now, {PLACING: True})
+
+    def waiting(self, before: datetime, limit: int) -> list[Job]:
+        """See ports.JobStore.waiting."""
+        came = {PLACING: True, "created_at": {"$lte": before}}
+        return self._in_turns(WAITING, limit, None, came, "created_at")
 
     def _in_turns(
         self, index: str, limit: int, now: datetime | None, match: Document, due: str = "due_at"
