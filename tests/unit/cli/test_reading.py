@@ -327,6 +327,7 @@ def test_a_schedule_of_a_spider_is_put_and_shown(crawlfleet, api):
         "outcome": "skipped",
         "fire_at": "2026-01-01T00:00:00Z",
         "at": "2026-01-01T00:00:30Z",
+        "job": None,
         "why": "weekly.x has not ended",
     }
     shown = crawlfleet("schedule", "show", BIZ, "weekly").out
