@@ -1,6 +1,7 @@
 """Spiders, schedules and jobs by the program, on the real handlers behind an HTTP door."""
 
 import json
+import re
 from collections.abc import Iterator
 from threading import Event, Thread
 from types import SimpleNamespace
@@ -144,7 +145,8 @@ def test_a_schedule_is_put_previewed_paused_resumed_run_and_deleted(crawlfleet):
         "schedule", "run", BIZ, "nightly", "--idempotency-key", "now-1", "--json"
     ).json()
     again = crawlfleet("schedule", "run", BIZ, "nightly", "--idempotency-key", "now-1")
-    assert again.out == f"{run['job']} expanding, 10 requests\n"
+    assert again.out == f"{run['job']} expanding, 10 tasks\n"
+    assert f"crawlfleet job wait docs {run['job']}" in again.err
     refused(
         crawlfleet("schedule", "run", BIZ, "nightly"), 1, run["job"], "crawlfleet job show BIZ JOB"
     )
@@ -243,6 +245,24 @@ def test_jobs_of_patterns_and_of_files_are_started_listed_and_cancelled(crawlfle
     refused(crawlfleet("job", "retry", BIZ, "urls"), 1, "cancelled", "crawlfleet job show BIZ NAME")
     for command in ("show", "wait", "cancel", "retry"):
         refused(crawlfleet("job", command, BIZ, "never"), 4, "'never'", "crawlfleet job list BIZ")
+
+
+def test_a_job_that_nobody_named_says_what_it_is_a_run_of(crawlfleet):
+    crawlfleet(*SPIDER, *PATTERN, "--values", "kind=a")
+
+    of = [crawlfleet("job", "start", BIZ, "--spider", "shop").out for _ in range(2)]
+    of += [
+        crawlfleet("job", "start", BIZ, *PAGES).out,
+        crawlfleet("job", "start", BIZ, *PAGES[2:]).out,
+    ]
+
+    assert [re.sub("[0-9a-f]{6,8}", "#", each) for each in of] == [
+        "shop-#-#-# expanding, 10 tasks\n",
+        "shop-#-#-# expanding, 10 tasks\n",
+        "page-#-#-# expanding, 2 tasks\n",
+        "job-#-#-# expanding, 2 tasks\n",
+    ]
+    assert len(set(of)) == 4
 
 
 def test_what_is_wrong_with_an_order_is_said_with_what_to_do(crawlfleet, world, standing_door):
