@@ -247,6 +247,23 @@ def test_jobs_of_patterns_and_of_files_are_started_listed_and_cancelled(crawlfle
         refused(crawlfleet("job", command, BIZ, "never"), 4, "'never'", "crawlfleet job list BIZ")
 
 
+def test_a_job_takes_as_many_urls_as_a_schedule_and_of_more_it_is_said_where_they_go(
+    crawlfleet, tmp_path
+):
+    urls = [f"https://a.example/{n}" for n in range(10_001)]
+    most, more = tmp_path / "most.txt", tmp_path / "more.txt"
+    most.write_text("\n".join(urls[:-1]))
+    more.write_text("\n".join(urls))
+
+    done = crawlfleet("job", "start", BIZ, "--file", str(most), "--name", "june")
+
+    assert done.out == "june expanding, 10,000 tasks\n", done.err
+    refused(
+        crawlfleet("job", "start", BIZ, "--file", str(more)),
+        *(2, "10,001", "crawlfleet submit docs --file FILE --job NAME"),
+    )
+
+
 def test_a_job_that_nobody_named_says_what_it_is_a_run_of(crawlfleet):
     crawlfleet(*SPIDER, *PATTERN, "--values", "kind=a")
 
