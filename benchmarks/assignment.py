@@ -384,9 +384,9 @@ class Simulation:
 
     def _lower(self, task: Task) -> None:
         """Nobody has applied in its wait: what the product decides then."""
-        waited = timedelta(seconds=self._now - task.at)
-        now = [kind for kind, note in task.notes.items() if note.lowered == task.times]
-        decided = decide(task.notes, task.times, now or ["nobody"], waited, self._terms)
+        since, now = (_EPOCH + timedelta(seconds=at) for at in (task.at, self._now))
+        kinds = [kind for kind, note in task.notes.items() if note.lowered == task.times]
+        decided = decide(task.notes, task.times, kinds or ["nobody"], since, now, self._terms)
         task.waits_since = self._now
         if decided.step is Step.STAY:
             return

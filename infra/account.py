@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import boto3
+
 from infra.places import ADVICE, is_out_of_place
 from infra.smoke.aws_access import CREDENTIALS, Access, asked
 from infra.smoke.steps import StepError
@@ -67,8 +69,24 @@ def main(arguments: list[str] | None = None) -> int:
     return told(chosen.stage, _check)
 
 
+def check_region(stage: Stage, environment: str | None) -> None:
+    """Whether a stage that says where it stands is deployed from there.
+
+    What only reads the environment, as `crawlfleet config push` does, would go astray otherwise.
+
+    Raises:
+        StepError: The environment is of another region.
+    """
+    if stage.region and environment and environment != stage.region:
+        raise StepError(
+            f"the stage stands in {stage.region}, and the environment is of {environment}",
+            f"Set AWS_DEFAULT_REGION={stage.region}: `crawlfleet config push` reads it too.",
+        )
+
+
 def _check(stage: Stage) -> int:
     check_account(stage, Access(region=stage.region))
+    check_region(stage, boto3.session.Session().region_name)
     return os.EX_OK
 
 

@@ -125,11 +125,6 @@ def add_stacks(scope: "App", stage: Stage) -> None:
         )
 
     compute = compute_stack("compute")
-    for region in regions(stage.pools):
-        away = compute_stack(compute_in(region), region)
-        # What they read is there before them, and they are before those who start them.
-        away.add_dependency(state)
-        compute.add_dependency(away)
     rest = ApiStack(
         scope,
         f"{prefix}-api",
@@ -137,7 +132,7 @@ def add_stacks(scope: "App", stage: Stage) -> None:
         functions=compute.functions,
         default_key=state.default_api_key.key,
     ).rest
-    EventsStack(
+    events = EventsStack(
         scope,
         f"{prefix}-events",
         stage=stage,
@@ -146,6 +141,10 @@ def add_stacks(scope: "App", stage: Stage) -> None:
         api=rest.api,
         state=state,
     )
+    for region in regions(stage.pools):
+        # Last of all: a region that is down, or has no room, holds up nothing at home. Until its
+        # workers are there, whoever calls for them is told so and goes on.
+        compute_stack(compute_in(region), region).add_dependency(events)
     for key, value in {**stage.tags, names.PRODUCT: stage.name}.items():
         Tags.of(scope).add(key, value)
 

@@ -13,6 +13,7 @@ parameters and secrets where the stage is. Its functions are named by their ARNs
 A stage without pools has the fleet of ``fleet.py``, to the letter.
 """
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -37,13 +38,17 @@ _PARTITIONS: Final = {
     "us-gov-": "aws-us-gov",
     "us-iso-": "aws-iso",
     "us-isob-": "aws-iso-b",
+    "eu-isoe-": "aws-iso-e",
+    "us-isof-": "aws-iso-f",
     "eusc-": "aws-eusc",
 }
-#: Names that lead to private addresses, ElastiCache's own among them.
-_PRIVATE: Final = (
-    *(".localhost", ".internal", ".local"),
-    *(".cache.amazonaws.com", ".cache.amazonaws.com.cn"),
-)
+#: Names that lead to private addresses, those of AWS's own stores among them.
+_PRIVATE: Final = (".localhost", ".internal", ".local")
+_OF_A_VPC: Final = re.compile(r"\.(cache|memorydb\.[a-z0-9-]+)\.amazonaws\.com(\.cn)?\Z")
+#: Pools of a stage, as ``crawlfleet.model.pool`` has it; a test compares.
+MOST_POOLS: Final = 16
+#: Bytes of what each function is told of all pools. Lambda takes 4,096 of a function's environment.
+_TOLD: Final = 3_000
 #: What only a connection by TLS may be called: it crosses the networks of others.
 _BY_TLS: Final = ("rediss", "rediss+cluster")
 
@@ -68,12 +73,14 @@ class Home:
         has_vpc: Whether its stores are reached from its own network alone.
         region: Where it stands, if it says so.
         redis_url: Its Redis; empty where the stage makes one.
+        has_token: Whether that Redis asks for a password.
     """
 
     stage: str
     has_vpc: bool
     region: str = ""
     redis_url: str = ""
+    has_token: bool = False
 
     def keeps_pools_from(self, region: str) -> Iterator[str]:
         """Why no pool can stand in another region."""
@@ -97,6 +104,8 @@ class Home:
                 "redis.url is not reached from there in safety: it needs TLS (rediss:// or"
                 " rediss+cluster://) and a public address"
             )
+        elif not self.has_token:
+            yield "a Redis at a public address needs a password: say has_token"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +135,17 @@ class PoolKind:
         'consumer-large'
         """
         return names.consumer(self.name)
+
+    def told(self, *, region: str, function: str) -> dict[str, str | int]:
+        """What functions are told of it (model.pool.Pool)."""
+        return {
+            "name": self.name,
+            "memory_mb": self.memory_mb,
+            "region": region,
+            "network": self.network.value,
+            "function": function,
+            "ceiling": self.concurrency,
+        }
 
     def mistakes(self, home: Home) -> Iterator[str]:
         """What cannot be, or what AWS would refuse in the middle of a deployment."""
@@ -171,7 +191,8 @@ def _is_private(host: str) -> bool:
     try:
         return not ip_address(host).is_global
     except ValueError:
-        return host == "localhost" or host.endswith(_PRIVATE)
+        host = host.rstrip(".").lower()
+        return "." not in host or host.endswith(_PRIVATE) or bool(_OF_A_VPC.search(host))
 
 
 def regions(pools: Sequence[PoolKind]) -> tuple[str, ...]:
@@ -194,6 +215,24 @@ def mistakes(pools: Sequence[PoolKind], home: Home) -> Iterator[str]:
         yield from pool.mistakes(home)
         if pool.name in {other.name for other in pools[:place]}:
             yield f"pool {pool.name!r} is named twice"
+    if len(pools) > MOST_POOLS:
+        yield f"pools: {len(pools)} of them; the most is {MOST_POOLS}"
+    elif (told := _bytes_told(pools, home)) > _TOLD:
+        yield (
+            f"pools: what functions are told of them takes {told:,} bytes; {_TOLD:,} are the most:"
+            " have fewer of them in other regions"
+        )
+
+
+def _bytes_told(pools: Sequence[PoolKind], home: Home) -> int:
+    """Of a function that calls all pools of other regions by their ARNs."""
+
+    def called(pool: PoolKind) -> str:
+        name = names.function_name(home.stage, pool.function)
+        return f"arn:aws:lambda:{pool.region}:123456789012:function:{name}" if pool.region else name
+
+    whole = [pool.told(region=pool.region or home.region, function=called(pool)) for pool in pools]
+    return len(json.dumps(whole))
 
 
 def fleet_of(pools: Sequence[PoolKind]) -> Fleet:

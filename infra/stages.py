@@ -251,7 +251,7 @@ class Stage:
     def stacks(self) -> tuple[str, ...]:
         """Its stacks, by the last words of their names, in the order of their deployment."""
         network = () if self.vpc is None else ("network",)
-        return (*network, "state", *self._away, "compute", "api", "events")
+        return (*network, "state", "compute", "api", "events", *self._away)
 
     @property
     def _away(self) -> Mapping[str, str]:
@@ -265,8 +265,11 @@ class Stage:
     def protects(self, stack: str) -> bool:
         """Whether that stack refuses deletion.
 
-        Where state is kept all do, as ``cdk destroy --all`` begins with those that hold none.
+        Where state is kept all do, as ``cdk destroy --all`` begins with those that hold none. Those
+        of other regions do not: they hold nothing, and go with the last pool there.
         """
+        if stack in self._away:
+            return False
         return self.keep_state or (self.protect_state and stack == "state")
 
     def _mistakes(self) -> Iterator[str]:
@@ -292,6 +295,7 @@ class Stage:
                 has_vpc=self.vpc is not None,
                 region=self.region,
                 redis_url=self.redis.url if isinstance(self.redis, GivenRedis) else "",
+                has_token=isinstance(self.redis, GivenRedis) and self.redis.has_token,
             ),
         )
         if self.atlas is not None:

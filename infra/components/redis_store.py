@@ -17,7 +17,6 @@ from constructs import Construct
 
 from crawlfleet import names
 from infra.components.keeping import kept, saved
-from infra.pools import regions
 from infra.stages import ElastiCache, Engine, GivenRedis, Stage
 
 PORT = 6379
@@ -31,15 +30,16 @@ class RedisStore(Protocol):
 
     Attributes:
         url: Its address as ``names.ENV_REDIS_URL`` has it, without the token.
-        token_id: Secret that holds the token, by its ARN, or by its name where stacks of other
-            regions cannot refer to it; empty where Redis asks for none.
+        token_id: Secret that holds the token, by its ARN; empty where Redis asks for none.
+        token_name: The same by its name, for stacks of other regions, which cannot refer to it.
     """
 
     url: str
     token_id: str
+    token_name: str
 
-    def grant_token(self, grantee: iam.IGrantable) -> None:
-        """Lets the grantee read the token, if there is one."""
+    def grant_token(self, grantee: iam.IGrantable, *, away: bool = False) -> None:
+        """Lets the grantee read the token, if there is one; ``away`` is in another region."""
 
 
 class GivenStore(Construct):
@@ -50,7 +50,7 @@ class GivenStore(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.url = settings.url
-        self.token_id = self._token_arn = ""
+        self.token_id = self.token_name = ""
         if settings.has_token:
             # Not the L2 construct: that one would fill in a random password that Redis refuses.
             secret = secretsmanager.CfnSecret(
@@ -61,21 +61,22 @@ class GivenStore(Construct):
             )
             secret.apply_removal_policy(kept(stage))
             secret.override_logical_id("RedisToken")
-            self.token_id = self._token_arn = secret.ref
-            if regions(stage.pools):
-                self.token_id = token_name(stage)
-                # Secrets Manager puts a hyphen and six characters of its own behind the name.
-                self._token_arn = Stack.of(self).format_arn(
-                    service="secretsmanager",
-                    resource="secret",
-                    resource_name=f"{self.token_id}-??????",
-                    arn_format=ArnFormat.COLON_RESOURCE_NAME,
-                )
+            self.token_id = secret.ref
+            self.token_name = token_name(stage)
 
-    def grant_token(self, grantee: iam.IGrantable) -> None:
-        """Lets the grantee read the token, if there is one."""
-        if self._token_arn:
-            _grant(grantee, self._token_arn)
+    def grant_token(self, grantee: iam.IGrantable, *, away: bool = False) -> None:
+        """Lets the grantee read the token, if there is one; ``away`` is in another region."""
+        if away and self.token_name:
+            # Secrets Manager puts a hyphen and six characters of its own behind the name.
+            formed = Stack.of(self).format_arn(
+                service="secretsmanager",
+                resource="secret",
+                resource_name=f"{self.token_name}-??????",
+                arn_format=ArnFormat.COLON_RESOURCE_NAME,
+            )
+            _grant(grantee, formed)
+        elif self.token_id:
+            _grant(grantee, self.token_id)
 
 
 class ElastiCacheStore(Construct):
@@ -154,9 +155,12 @@ class ElastiCacheStore(Construct):
             else f"rediss://{group.attr_primary_end_point_address}:{PORT}"
         )
         self.token_id = token.secret_arn
+        self.token_name = token_name(stage)
 
-    def grant_token(self, grantee: iam.IGrantable) -> None:
-        """Lets the grantee read the AUTH token."""
+    def grant_token(self, grantee: iam.IGrantable, *, away: bool = False) -> None:
+        """Lets the grantee read the AUTH token; nobody ``away`` reaches this Redis."""
+        if away:
+            raise ValueError("ElastiCache is reached from its own VPC alone")
         _grant(grantee, self.token_id)
 
     def _firewall(self, vpc: ec2.IVpc, clients: ec2.ISecurityGroup) -> ec2.SecurityGroup:

@@ -19,7 +19,7 @@ from infra.local.clocks import scheduled_event
 from infra.local.parts import PartError
 from infra.local.state import STAGE, Addresses
 from infra.spider_rules import PATTERN_FIELDS, SpiderRule, rule_name, start_input, value_at
-from infra.stages import StageError, find_stage
+from infra.stages import STAGES, StageError, find_stage
 
 #: EventBridge takes no larger event.
 LARGEST_BYTES: Final = 256 * 1024
@@ -56,7 +56,13 @@ def find_rule(stage: str, name: str) -> SpiderRule:
         if rule.name == name:
             return rule
     known = ", ".join(rule.name for rule in rules) or "none"
-    raise PartError(f"the stage {stage} has no rule {name!r} among its spider_rules: {known}")
+    others = "".join(
+        f"; {other.name} has {', '.join(rule.name for rule in other.spider_rules)}"
+        for other in STAGES.values()
+        if other.spider_rules and other.name != stage
+    )
+    said = f"has no rule {name!r} among" if name else "is given, and no RULE of"
+    raise PartError(f"the stage {stage} {said} its spider_rules: {known}{others}")
 
 
 def read_event(path: Path) -> dict[str, Any]:

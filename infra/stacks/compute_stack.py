@@ -19,7 +19,7 @@ from infra.components.crawl_function import CrawlFunction
 from infra.components.fleet_network import FleetNetwork
 from infra.components.function_layers import FunctionLayers
 from infra.fleet import INVOKE_VARIABLES, FunctionSpec
-from infra.pools import fleet_of
+from infra.pools import compute_in, fleet_of
 from infra.stacks.place import place
 from infra.stacks.state_stack import StateStack
 from infra.stages import Stage as Settings
@@ -54,7 +54,7 @@ class ComputeStack(Stack):
             env=place(away or stage.region),
             description=f"Crawlfleet {stage.name}: functions"
             + (f" of the pools in {away}" if away else ""),
-            termination_protection=stage.protects("compute"),
+            termination_protection=stage.protects(compute_in(away) if away else "compute"),
         )
         self._away = away
         self._fleet = fleet_of(stage.pools)
@@ -90,7 +90,9 @@ class ComputeStack(Stack):
             names.ENV_STAGE: self._stage.name,
             names.ENV_LOG_LEVEL: self._stage.log_level,
             names.ENV_REDIS_URL: self._state.redis.url,
-            names.ENV_REDIS_SECRET: self._state.redis.token_id,
+            names.ENV_REDIS_SECRET: self._state.redis.token_name
+            if self._away
+            else self._state.redis.token_id,
             names.ENV_NODE_SECRET: self._state.node_secrets.name_pattern,
             names.ENV_PEOPLE_TOPIC: self._state.notifications.people.topic_arn,
             names.ENV_PHONES_TOPIC: self._state.notifications.phones.topic_arn,
@@ -115,16 +117,12 @@ class ComputeStack(Stack):
         """What functions are told of the pools beside the usual one (model.pool.Pool)."""
         return json.dumps(
             [
-                {
-                    "name": pool.name,
-                    "memory_mb": pool.memory_mb,
-                    "region": pool.region or self._state.region,
-                    "network": pool.network.value,
-                    "function": names.function_name(self._stage.name, pool.function)
+                pool.told(
+                    region=pool.region or self._state.region,
+                    function=names.function_name(self._stage.name, pool.function)
                     if pool.region == self._away
                     else self._formed_arn(pool.function),
-                    "ceiling": pool.concurrency,
-                }
+                )
                 for pool in self._stage.pools
             ]
         )
@@ -134,7 +132,7 @@ class ComputeStack(Stack):
         if grants.reads_config:
             self._state.config_tree.grant_read(function)
         if grants.reads_redis_secret:
-            self._state.redis.grant_token(function)
+            self._state.redis.grant_token(function, away=bool(self._away))
         if grants.reads_node_secrets:
             self._state.node_secrets.grant_read(function)
         if grants.reads_proxy_secrets:

@@ -1,6 +1,6 @@
 """The events stack: time, as the fleet sees it, and what must not last."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_apigateway as apigateway
@@ -46,6 +46,7 @@ class EventsStack(Stack):
             ClockRule(
                 self, clock.name, clock=clock, stage=stage, function=functions[clock.function]
             )
+        functions = {**functions, **dict(self._workers(stage))}
         undelivered = None
         if stage.spider_rules:
             undelivered = SpiderRules(
@@ -88,3 +89,14 @@ class EventsStack(Stack):
                 dead_letters=dead_letters,
                 api=api,
             )
+
+    def _workers(self, stage: Settings) -> Iterator[tuple[str, lambda_.IFunction]]:
+        """The functions of the pools at home, by their names.
+
+        A reference would keep a pool from being taken away or moved: the stack that has it is
+        deployed before this one, which would still refer to it.
+        """
+        for pool in stage.pools:
+            if not pool.region:
+                name = names.function_name(stage.name, pool.function)
+                yield pool.function, lambda_.Function.from_function_name(self, pool.function, name)

@@ -333,11 +333,50 @@ def test_a_note_lasts_while_its_pool_says_the_same_of_the_same_demand(board, oth
         found = board.stands("acme", None, None, 1)[0].why_not["main"]
         return found.since, found.at, found.lasted
 
-    later = [NOW + timedelta(seconds=n) for n in range(4)]
+    later = [NOW + timedelta(seconds=n) for n in (0, 1, 2, 62)]
     assert said(lacks("memory"), later[0]) == (later[0], later[0], timedelta(0))
     assert said(lacks(""), later[1]) == (later[0], later[1], timedelta(seconds=1))
     assert said(replace(lacks("memory"), **other), later[2]) == (later[2], later[2], timedelta(0))
     assert said(lacks("memory"), later[3]) == (later[3], later[3], timedelta(0))
+
+
+def test_a_pool_suits_a_job_while_any_worker_of_it_does(board):
+    offer(board, "a")
+    key = ("acme", "docs", "a")
+    busy = Decline(kind=WhyNot.BUSY, lowered=0, why="busy now")
+    said = []
+    for seconds, note in (
+        *((0, lacks("memory")), (1, busy), (2, lacks("memory")), (50, busy), (109, lacks("cpu"))),
+        *(
+            (110, lacks("cpu")),
+            (111, busy),
+            (112, lacks("cpu", 1)),
+            (113, replace(busy, lowered=2)),
+        ),
+        *((114, Decline(kind=WhyNot.AWAY, lowered=2, why="")),),
+    ):
+        board.decline("main", {key: note}, NOW + timedelta(seconds=seconds))
+        board.decline("far", {key: lacks("far")}, NOW + timedelta(seconds=seconds))
+        notes = board.read(key)[0].why_not
+        found = notes["main"]
+        assert (notes["far"].kind, next(iter(notes))) == (WhyNot.LACKS, "far")
+        since, at = ((when - NOW).total_seconds() for when in (found.since, found.at))
+        said.append((found.kind.value, found.lowered, since, at))
+
+    assert said == [
+        ("lacks", 0, 0, 0),
+        ("busy", 0, 1, 1),
+        # What another worker lacks says nothing while one that suits it is there.
+        ("busy", 0, 1, 1),
+        ("busy", 0, 1, 50),
+        ("busy", 0, 1, 50),
+        ("lacks", 0, 110, 110),
+        ("busy", 0, 111, 111),
+        # Of another demand nobody has said that it suits.
+        ("lacks", 1, 112, 112),
+        ("busy", 2, 113, 113),
+        ("away", 2, 114, 114),
+    ]
 
 
 def test_what_is_left_of_a_biz_that_is_gone_can_be_dropped(board):

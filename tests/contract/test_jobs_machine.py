@@ -63,6 +63,29 @@ class Twins(RuleBasedStateMachine):
         facts = {"spider": spider, "schedule": schedule}
         self.ask("create", Job(**{f: getattr(job, f) for f in job.__struct_fields__} | facts))
 
+    @rule(
+        tenant=TENANTS,
+        name=NAMES,
+        state=st.sampled_from([JobState.EXPANDING, JobState.PLACING]),
+        most=st.integers(1, 3),
+        instead=st.booleans(),
+        fire_at=st.none() | st.integers(0, 3),
+    )
+    def create_in_turn(
+        self,
+        tenant: str,
+        name: str,
+        state: JobState,
+        most: int,
+        instead: bool,
+        fire_at: int | None,
+    ) -> None:
+        start = Start(pattern="https://site.example/{n}", values={"n": Range(last=SIZE)})
+        fires = None if fire_at is None else NOW + timedelta(hours=fire_at)
+        facts = {"schedule": "f", "fire_at": fires, "created_at": self.now}
+        job = a_job(f"{self.run}{tenant}", name, state=state, start=start, **facts)
+        self.ask("create_in_turn", job, most, instead=instead)
+
     @precondition(lambda self: self.seen)
     @rule(which=st.integers(0, 20), count=st.integers(0, SIZE), salt=st.integers(0, 3))
     def open_batch(self, which: int, count: int, salt: int) -> None:
@@ -169,6 +192,7 @@ class Twins(RuleBasedStateMachine):
         self.ask("expandable", 5, self.now)
         self.ask("watched", 4)
         self.ask("placing", 4, self.now)
+        self.ask("waiting", self.now - timedelta(seconds=5), 4)
         self.ask("unplaced", NOW + timedelta(seconds=2), 4)
 
 

@@ -103,6 +103,7 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "retire": lambda it: RedisWorkers(it).retire("a", NOW, 1),
     "live": lambda it: RedisWorkers(it).live(NOW),
     "live by the server's clock": lambda it: RedisWorkers(it).live(),
+    "staying": lambda it: RedisWorkers(it).staying(NOW),
     "reserve_wake": lambda it: RedisWorkers(it).reserve_wake(NOW, 1),
     "reserve_wake by the server's clock": lambda it: RedisWorkers(it).reserve_wake(None, 1),
     "standing decision": lambda it: RedisStaffing(it).read(FLEET_POOL),

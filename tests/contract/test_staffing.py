@@ -379,6 +379,10 @@ def test_who_is_one_too_many_in_a_pool_leaves_that_pool_alone(pools):
     assert sum(told) == 1
     assert not staffing.muster(POOL, "a", None, now()).leaves
     assert (staffing.read("large").leaving, staffing.read(POOL).leaving) == (1, 0)
+    gone = "a" if told[0] else "b"
+    staying = [f"{name}-large" for name in ("a", "b") if name != gone]
+    assert (large.staying(now()), len(large.live(now()))) == (staying, 2)
+    assert usual.staying(now()) == ["a", "b"]
 
 
 def test_what_is_kept_available_is_told_to_the_workers(pools):

@@ -143,6 +143,18 @@ def test_of_many_that_say_good_bye_at_once_as_many_stay_as_have_to(workers):
     assert len(workers.live(NOW)) == 5
 
 
+def test_wake_ups_and_the_dead_are_not_among_those_who_stay(workers):
+    workers.beat("a", NOW)
+    workers.beat("b", after(5))
+    workers.reserve_wake(after(5), 9)
+
+    assert workers.staying(after(14.999)) == ["a", "b"]
+    assert workers.staying(after(15)) == ["b"]
+    workers.leave("b")
+    assert workers.staying(after(15)) == []
+    assert len(workers.live(after(5))) == 8
+
+
 def test_who_does_not_go_by_the_servers_clock_is_told_by_it_who_lives(workers):
     """Workers beat by it; a router whose clock is wrong would take them all for dead."""
     right = datetime.now(UTC)

@@ -99,8 +99,18 @@ def test_before_its_time_and_while_disabled_a_schedule_does_not_fire(world, cloc
     assert urls(world) == []
 
 
-def test_two_schedulers_at_the_same_moment_fire_once(world, clock):
-    clock.now = put(world) + timedelta(minutes=2)
+@pytest.mark.parametrize(
+    ("overlap", "jobs", "last", "wait"),
+    [
+        ("allow", ["expanding", "expanding", "expanding"], "started", 0),
+        ("skip", ["expanding"], "skipped", 0),
+        ("queue", ["expanding"], "waiting", 1),
+        ("replace", ["cancelling", "cancelling", "expanding"], "started", 0),
+    ],
+)
+def test_two_schedulers_at_the_same_moment_fire_once(world, clock, overlap, jobs, last, wait):
+    first = put(world, overlap=overlap)
+    clock.now = first + timedelta(minutes=2)
     needs = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER)
     schedulers = [
         Scheduler(Parts(Settings.from_environment(needs=needs), "scheduler")) for _ in range(2)
@@ -119,8 +129,18 @@ def test_two_schedulers_at_the_same_moment_fire_once(world, clock):
         thread.join(60)
 
     assert len(done) == 2
-    assert len(urls(world)) == 6
-    assert sum(each["fires"] for each in done) >= 3, "one that comes second finds the job"
+    listed = ask(world, "GET", "/v1/docs/jobs").json["jobs"]
+    begun = {"running": "expanding", "done": "expanding", "cancelled": "cancelling"}
+    states = [begun.get(job["state"], job["state"]) for job in listed]
+    assert sorted(states) == jobs
+    assert len({job["fire_at"] for job in listed}) == len(jobs)
+    if overlap != "replace":  # what is cancelled may have been made into tasks before
+        assert len(urls(world)) == 2 * len(jobs)
+    assert sum(each["fires"] for each in done) >= len(jobs), "one that comes second finds the job"
+    found = ask(world, "GET", "/v1/docs/schedules/minutely").json
+    assert found["last_outcome"]["outcome"] == last
+    minutes = 1 if wait else 3
+    assert datetime.fromisoformat(found["fire_at"]) == first + timedelta(minutes=minutes)
 
 
 PARTS = ("run_due", "resubmit_due", "tend_seeds", "stand_watch", "scale_all")

@@ -112,8 +112,29 @@ def test_a_job_that_no_worker_suits_is_told_with_what_it_wanted_and_what_was_on_
     eventually(is_told, 60, "a message about the job")
 
     [message] = [one for one in said if "june" in one]
-    assert "no worker suits its jobs" in message
+    assert "its jobs get no worker" in message
     assert "it wants memory 9.0 GB; on offer were main: memory: 1.0 GB left" in message
+
+
+def test_a_job_at_which_no_worker_looks_is_told_of_when_the_stage_has_no_patience_any_more(
+    stage: Stage,
+):
+    stage.push(9_999.0, bidding={"patience_seconds": 0.1})
+    order = {"rule": "page", "urls": ["https://example.org/"], "name": "july"}
+    assert ask(stage.world, "POST", "/v1/docs/jobs", order).json["state"] == "placing"
+    said: list[str] = []
+
+    def is_told() -> bool:
+        stage.look()
+        said.extend(one["Message"] for one in stage.people.heard())
+        return any(stage.tenant in one and "july" in one for one in said)
+
+    eventually(is_told, 60, "a message about the job")
+
+    [message] = [one for one in said if "july" in one]
+    assert "its jobs get no worker" in message
+    assert "july waits since " in message
+    assert ask(stage.world, "GET", "/v1/docs/jobs/july").json["state"] == "placing"
 
 
 def test_machines_hear_the_same_as_json(stage: Stage):

@@ -1,8 +1,13 @@
 """What a job takes of its workers: measured by the real consumer, shown, learnt once."""
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pymongo
 
@@ -16,6 +21,7 @@ from crawlfleet.model.start import Start
 from tests.contract.store_cases import nodes_at
 from tests.functions.http import ask, submit
 from tests.functions.test_recrawl import an_edition
+from tests.functions.world import biz
 
 TICK = json.loads((Path(__file__).parents[2] / "events/scheduler/tick.json").read_text())["event"]
 
@@ -73,6 +79,59 @@ def test_a_run_is_measured_shown_learnt_once_and_nobody_elses(world, mongo_uri: 
     for path in ("demands/page", "jobs/nightly/run"):
         assert ask(world, "GET", f"/v1/docs/{path}", key="rival").status == 404
     assert ask(world, "GET", "/v1/docs/demands", key="rival").json["demands"] == []
+
+
+@contextmanager
+def large_pages() -> Iterator[str]:
+    """The address of a site whose every page has 1 MB of elements, and what is wanted at its end.
+
+    To read it takes any processor far longer than the hundredth of a second in which its time is
+    counted.
+    """
+    body = b"<p class=a>some <b>words</b>" * 40_000 + b"<h1 id=last>the end</h1>"
+
+    class Pages(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            answer = b"" if self.path == "/robots.txt" else body
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        server.daemon_threads = True
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
+def test_pages_that_are_work_to_read_take_cpu_which_is_learnt(world, mongo_uri: str) -> None:
+    rule = {"fields": {"end": {"css": "#last", "required": True}}}
+    world.fresh({"acme": {"docs": biz(rules={"page": rule})}})
+    with large_pages() as url:
+        submit(world, *(f"{url}/{number}" for number in (1, 2)), job="heavy")
+        world.work()
+
+    run = ask(world, "GET", "/v1/docs/jobs/heavy/run").json
+    assert (run["requests"], run["records"], run["errors"]) == (2, 2, 0)
+    assert run["bytes"] > 2 * 1_000_000
+    cpu = run["usage"]["cpu"]
+    assert 0 < cpu["average"] <= cpu["maximum"] < 10.0 * (os.cpu_count() or 1)
+
+    ended = datetime.now(UTC) - GRACE - timedelta(seconds=1)
+    end(world.tenants["acme"], "heavy", mongo_uri, ended)
+    assert world.call(names.SCHEDULER, TICK)["learnt"] == 1
+    [demand] = ask(world, "GET", "/v1/docs/demands").json["demands"]
+    assert demand["usage"]["cpu"] == cpu
 
 
 def test_demands_come_page_by_page(world, mongo_uri: str) -> None:

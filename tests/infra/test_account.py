@@ -1,5 +1,7 @@
 """Whoever has no account, or names no stage, is told at once, before anything is synthesised."""
 
+import dataclasses
+
 import pytest
 from moto import mock_aws
 
@@ -7,6 +9,7 @@ from infra import account
 from infra.bundle import ROOT
 from infra.removal.__main__ import main as removal
 from infra.smoke.__main__ import main as smoke
+from infra.stages import AWS_SMALL
 
 COMMANDS = {
     "deploy": account.main,
@@ -70,6 +73,22 @@ def test_whoever_has_an_account_deploys_with_whatever_else_cdk_is_told(monkeypat
     with mock_aws():
         assert account.main(["--stage", "aws-small", "--require-approval", "never", "-v"]) == 0
     assert told(capsys) == ""
+
+
+def test_a_stage_that_says_where_it_stands_is_deployed_from_there_alone(monkeypatch, capsys):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    elsewhere = dataclasses.replace(AWS_SMALL, region="ap-southeast-1")
+    monkeypatch.setattr(account, "find_stage", lambda _: elsewhere)
+
+    with mock_aws():
+        assert account.main([]) == 1
+        assert "the stage stands in ap-southeast-1, and the environment is of" in (
+            said := told(capsys)
+        )
+        assert "Set AWS_DEFAULT_REGION=ap-southeast-1" in said
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "ap-southeast-1")
+        assert account.main([]) == 0
 
 
 def test_the_profile_of_the_command_line_is_the_one_that_is_looked_for(monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from crawlfleet.settings import Settings
 from infra import alarm_names
 from infra.app import add_stacks
 from infra.pools import PoolKind, partition
-from infra.stages import AWS_SMALL, GivenRedis, StageError
+from infra.stages import AWS_SMALL, GivenRedis, Stage, StageError
 
 HOME = "eu-west-1"
 FAR = "ap-southeast-1"
@@ -32,6 +33,13 @@ WIDE = dataclasses.replace(
         PoolKind(name="farther", memory_mb=512, concurrency=1, region=FAR),
     ),
 )
+
+
+def many(count: int, **where: Any) -> list[PoolKind]:
+    return [
+        PoolKind(name=f"workers-of-a-long-name-{n:02}", memory_mb=512, concurrency=1, **where)
+        for n in range(count)
+    ]
 
 
 def arn(function: str, region: str) -> str:
@@ -52,6 +60,11 @@ class Synthesised:
     def resources(self, stack: str, kind: str) -> dict[str, dict[str, Any]]:
         found = self._templates[stack]["Resources"]
         return {key: one["Properties"] for key, one in found.items() if one["Type"] == kind}
+
+    def exports(self, stack: str) -> set[str]:
+        """What other stacks take of it."""
+        outputs = self._templates[stack].get("Outputs", {}).values()
+        return {self.said(stack, one["Export"]["Name"]) for one in outputs if "Export" in one}
 
     def text(self, stack: str) -> str:
         return json.dumps(self._templates[stack])
@@ -92,6 +105,8 @@ class Synthesised:
                 return ACCOUNT
             case {"Ref": key}:
                 return self._called(stack, key)
+            case {"Fn::ImportValue": name}:
+                return self._imported(str(name))
             case {"Fn::GetAtt": [key, "Arn"]} if key in self.resources(
                 stack, "AWS::Lambda::Function"
             ):
@@ -99,7 +114,18 @@ class Synthesised:
                 return f"arn:aws:lambda:{self.places[stack].region}:{ACCOUNT}:function:{name}"
         return f"<{value}>"
 
+    def _imported(self, name: str) -> str:
+        return next(
+            self.said(stack, one["Value"])
+            for stack, template in self._templates.items()
+            for one in template.get("Outputs", {}).values()
+            if one.get("Export") == {"Name": name}
+        )
+
     def _called(self, stack: str, key: str) -> str:
+        if secret := self.resources(stack, "AWS::SecretsManager::Secret").get(key):
+            region = self.places[stack].region
+            return f"arn:aws:secretsmanager:{region}:{ACCOUNT}:secret:{secret['Name']}-Ab3dEf"
         functions = self.resources(stack, "AWS::Lambda::Function")
         return str(functions[key]["FunctionName"]) if key in functions else f"<{key}>"
 
@@ -108,11 +134,15 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+def synthesised(stage: Stage, folder: Path) -> Synthesised:
+    app = App(outdir=str(folder / "cdk.out"))
+    add_stacks(app, stage)
+    return Synthesised(app.synth())
+
+
 @pytest.fixture(scope="module")
 def wide(empty_bundle: None, tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
-    app = App(outdir=str(tmp_path_factory.mktemp("cdk.out")))
-    add_stacks(app, WIDE)
-    return Synthesised(app.synth())
+    return synthesised(WIDE, tmp_path_factory.mktemp("wide"))
 
 
 def test_each_region_has_a_stack_and_none_needs_an_account_to_be_synthesised(wide: Synthesised):
@@ -124,9 +154,26 @@ def test_each_region_has_a_stack_and_none_needs_an_account_to_be_synthesised(wid
     assert {stack: WIDE.region_of(stack) for stack in WIDE.stacks} == {
         stack: place.region for stack, place in wide.places.items()
     }
-    # What they read is there before them, and they are before those who start them.
+    # Last of all: a region that is down holds up nothing at home.
     assert wide.order == list(WIDE.stacks)
-    assert wide.order[:3] == ["state", f"compute-{FAR}", "compute"]
+    assert wide.order == ["state", "compute", "api", "events", f"compute-{FAR}"]
+
+
+def test_a_region_s_stack_goes_with_its_last_pool_whatever_the_stage_protects():
+    guarded = dataclasses.replace(WIDE, keep_state=True, protect_state=True)
+
+    assert {stack: guarded.protects(stack) for stack in guarded.stacks} == {
+        stack: FAR not in stack for stack in guarded.stacks
+    }
+
+
+def test_pools_come_move_and_go_while_the_stage_stands(empty_bundle, tmp_path):
+    """What one stack takes of another may not go while that still has it: AWS refuses that."""
+    standing = synthesised(WIDE, tmp_path)
+    for n, pools in enumerate([(), WIDE.pools[:1], WIDE.pools[1:2]]):
+        other = synthesised(dataclasses.replace(WIDE, pools=pools), tmp_path / str(n))
+        for stack in ("state", "compute", "api"):
+            assert other.exports(stack) == standing.exports(stack)
 
 
 def test_the_functions_of_pools_stand_where_their_pools_do(wide: Synthesised):
@@ -171,6 +218,9 @@ def test_who_starts_workers_at_home_is_told_where_the_others_are(wide: Synthesis
 
     assert settings.home_region is None
     assert region_of(settings.consumer_function) is None
+    assert settings.redis_secret == (
+        f"arn:aws:secretsmanager:{HOME}:{ACCOUNT}:secret:crawlfleet/wide/redis-Ab3dEf"
+    )
     assert {pool.name: pool.function for pool in settings.pools} == {
         "far": arn("consumer-far", FAR),
         "big": "crawlfleet-wide-consumer-big",
@@ -245,6 +295,12 @@ def test_the_dashboard_shows_what_alarms_of_another_region_cannot_watch(wide: Sy
         ({"redis": GivenRedis(url="rediss://10.0.0.7:6379")}, "a public address"),
         ({"redis": GivenRedis(url="rediss://redis.internal")}, "a public address"),
         ({"redis": GivenRedis(url="rediss://q.abc.euw1.cache.amazonaws.com")}, "a public address"),
+        ({"redis": GivenRedis(url="rediss://c.q.memorydb.eu-west-1.amazonaws.com")}, "a public"),
+        ({"redis": GivenRedis(url="rediss://redis.internal.")}, "a public address"),
+        ({"redis": GivenRedis(url="rediss://redis")}, "a public address"),
+        ({"redis": GivenRedis(url="rediss://cache.example")}, "needs a password: say has_token"),
+        ({"pools": tuple(many(17))}, "17 of them; the most is 16"),
+        ({"pools": tuple(many(16, region=FAR))}, "have fewer of them in other regions"),
         ({"vpc": AWS_SMALL.vpc}, "Redis is reached from nowhere else"),
         ({"vpc": AWS_SMALL.vpc, "redis": AWS_SMALL.redis}, "Redis is reached from nowhere else"),
     ],

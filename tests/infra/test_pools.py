@@ -9,8 +9,10 @@ import pytest
 from aws_cdk import App
 
 from crawlfleet import names
+from crawlfleet.model import pool
 from crawlfleet.model.pool import MAIN_POOL, TAKEN_NAMES
 from crawlfleet.settings import Settings
+from infra import pools
 from infra.app import add_stacks
 from infra.fleet import FLEET
 from infra.pools import Egress, Home, PoolKind, fleet_of
@@ -129,3 +131,7 @@ def test_the_names_that_are_taken_are_those_that_the_runtime_refuses():
         home = Home(stage="local", has_vpc=True)
         assert list(dataclasses.replace(FAR, name=name).mistakes(home))
     assert MAIN_POOL in TAKEN_NAMES
+
+
+def test_a_stage_may_have_as_many_pools_as_its_functions_take():
+    assert pools.MOST_POOLS == pool.MOST_POOLS

@@ -124,6 +124,10 @@ def test_a_file_that_has_no_event_is_refused_with_the_reason(tmp_path, content, 
 def test_a_rule_that_there_is_not_is_told_with_those_there_are():
     with pytest.raises(PartError, match=r"no rule 'other'.*pages-ready, every-minute"):
         find_rule(STAGE, "other")
+    with pytest.raises(
+        PartError, match=r"no RULE of .* none; localstack has pages-ready, every-min"
+    ):
+        find_rule("aws-small", "")
     with pytest.raises(PartError, match="no stage 'nowhere'"):
         find_rule("nowhere", "other")
 

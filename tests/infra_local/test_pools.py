@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import time
 
 import pytest
 import requests
@@ -23,6 +24,13 @@ from tests.local_clouds import a_cloud, push
 from tests.waiting import eventually
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc and 127.0.0.2 are Linux's")
+
+BIZ_DOCUMENT = {
+    "generations": [{"starts_at": "2026-01-01T00:00:00Z", "nodes": ["main"], "databases": ["far"]}],
+    "rules": {"page": {"fields": {"title": {"css": "title"}}}},
+}
+#: For so long without work what is stated is kept; and how long leases are.
+IDLE_SECONDS, LEASE_SECONDS = 12, 300
 
 
 def test_a_pool_is_said_in_one_word():
@@ -110,29 +118,62 @@ def pools_of(cloud: LocalCloud) -> dict[str, dict[str, object]]:
     return {pool["name"]: pool for pool in answer.json()["pools"]}
 
 
-def environments(cloud: LocalCloud, name: str) -> list[int]:
-    """Process ids of a function."""
-    found: list[int] = cloud.status()["functions"][name]["environments"]
+def workers(cloud: LocalCloud, name: str) -> dict[str, int]:
+    """The workers that are running in a function, by their ids: the process of each."""
+    found: dict[str, int] = cloud.status()["functions"][name]["running"]
     return found
 
 
+def reports(cloud: LocalCloud, name: str) -> dict[str, dict[str, object]]:
+    """What workers of a function that have ended have written of themselves, by their ids."""
+    lines = (cloud.folder.log_dir / f"{name}.log").read_text().splitlines()
+    worked = [json.loads(line) for line in lines if '"message":"worked"' in line]
+    return {line["report"]["worker"]: line["report"] for line in worked}
+
+
 @LINUX
-def test_a_pool_of_the_local_cloud_has_its_workers_and_replaces_the_dead(tmp_path):
-    limits = {"pools": {"far": {"min_consumers": 1, "max_consumers": 2}}}
+def test_capacity_that_is_stated_is_there_is_replaced_when_it_dies_and_released_when_idle(tmp_path):
+    fleet = {"max_consumers": 2, "idle_seconds": 1, "lease_seconds": LEASE_SECONDS}
+    stage = {"fleet": fleet, "pools": {"far": {"min_consumers": 0, "max_consumers": 2}}}
+    needs = {"workers": 2, "pool": "far", "idle_seconds": IDLE_SECONDS}
+    name = names.function_name(STAGE, names.consumer("far"))
     with a_cloud(tmp_path / "state", pools=["far:memory=512,network=slow"]) as cloud:
-        push(cloud, tmp_path / "config", limits)
+        push(cloud, tmp_path / "config", stage, {"afar": {**BIZ_DOCUMENT, "needs": needs}})
         assert cloud.addresses.pools == ("far (512 MB, slow)",)
+        assert workers(cloud, name) == {}
 
-        def ticked() -> bool:
-            assert not cloud.fire("scheduler-tick")["failed"]
-            return pools_of(cloud)["far"]["alive"] == 1
-
-        eventually(ticked, 60, "no worker of the pool came to live")
+        idle_since = time.monotonic()
+        assert not cloud.fire("scheduler-tick")["failed"]
+        eventually(lambda: pools_of(cloud)["far"]["idle"] == 2, 60, "not all that is stated came")
         far = pools_of(cloud)["far"]
-        assert (far["memory_mb"], far["network"], far["idle"], far["wanted"]) == (512, "slow", 1, 1)
+        assert (far["memory_mb"], far["network"]) == (512, "slow")
+        assert (far["stated"], far["kept"], far["wanted"]) == (2, 2, 2)
         assert pools_of(cloud)["main"]["alive"] == 0
-        # One that is killed is found dead, and its place is filled.
-        name = names.function_name(STAGE, names.consumer("far"))
-        [pid] = environments(cloud, name)
-        os.kill(pid, signal.SIGKILL)
-        eventually(lambda: ticked() and pid not in environments(cloud, name), 60, "nobody came")
+
+        # One that is killed is found dead by the one that is left, and its place is filled. That is
+        # the detector's: no lease ends in this time, and nothing ticks and counts who has beaten.
+        before = workers(cloud, name)
+        assert len(before) == 2
+        victim, survivor = sorted(before)
+        os.kill(before[victim], signal.SIGKILL)
+
+        def is_replaced() -> bool:
+            running = workers(cloud, name).keys()
+            return len(running) == 2 and victim not in running and running != before.keys()
+
+        eventually(is_replaced, LEASE_SECONDS / 5, "nobody came in its place")
+        assert survivor in workers(cloud, name), "the other one was not to be replaced"
+        eventually(lambda: pools_of(cloud)["far"]["alive"] == 2, 30, "the new one does not live")
+
+        # Once there was nothing to do for as long as is stated, nobody is kept.
+        def is_released() -> bool:
+            assert not cloud.fire("scheduler-tick")["failed"]
+            return pools_of(cloud)["far"]["kept"] == 0
+
+        eventually(is_released, 60, "it is kept though there is nothing to do")
+        assert time.monotonic() - idle_since > IDLE_SECONDS
+        eventually(lambda: workers(cloud, name) == {}, 60, "they stay")
+        assert pools_of(cloud)["far"]["alive"] == 0
+        ended = reports(cloud, name)
+        assert ended[survivor]["buried"] == 1
+        assert {report["stopped_because"] for report in ended.values()} == {"idle"}

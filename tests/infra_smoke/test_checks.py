@@ -234,7 +234,7 @@ WIDE = dataclasses.replace(
     STAGES[STAGE],
     name="wide",
     vpc=None,
-    redis=GivenRedis(url="rediss://cache.example"),
+    redis=GivenRedis(url="rediss://cache.example", has_token=True),
     region=REGION,
     pools=(PoolKind(name="far", memory_mb=512, concurrency=3, region=FAR),),
 )

@@ -165,6 +165,18 @@ def test_before_there_is_anything_to_compare_with_it_is_unknown(machine):
     assert readings.remaining().cpu == first == 2 * DEFAULT_GHZ
 
 
+def test_at_rest_all_of_the_processors_are_idle_at_once_whatever_is_seen_of_them_later(machine):
+    machine.write({"proc/cpuinfo": CPUINFO, **V2})
+    readings = machine.readings()
+
+    assert readings.at_rest() == Remaining(memory=3500 * MB, cpu=2.5 * 1.5)
+
+    machine.now += 1
+    machine.spent += 1
+    assert readings.remaining().cpu == pytest.approx(2.5 * 0.5)
+    assert readings.at_rest().cpu == 2.5 * 1.5
+
+
 def test_others_on_the_machine_take_what_is_nobodys_limit(machine):
     machine.write({"proc/stat": STAT})
     readings = machine.readings()

@@ -1,11 +1,9 @@
-import json
 from collections.abc import Iterator
-from types import SimpleNamespace
 
 import pytest
 
-from crawlfleet.cli.main import run
 from crawlfleet.sdk import transport
+from tests.cli_program import program
 from tests.unit.sdk.api_server import KEY, ApiServer
 
 
@@ -22,18 +20,4 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
 @pytest.fixture
 def crawlfleet(capfdbinary):
     """Runs the program; what it wrote, and its exit code."""
-
-    def call(*arguments: str) -> SimpleNamespace:
-        capfdbinary.readouterr()
-        code = run(arguments)
-        out, err = (each.decode() for each in capfdbinary.readouterr())
-        return SimpleNamespace(
-            code=code,
-            out=out,
-            err=err,
-            lines=out.splitlines(),
-            json=lambda: json.loads(out),
-            rows=lambda: [json.loads(line) for line in out.splitlines()],
-        )
-
-    return call
+    return program(capfdbinary)

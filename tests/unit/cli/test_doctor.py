@@ -42,6 +42,7 @@ def test_a_deployment_that_is_well_is_told_so_in_words(crawlfleet, api):
         ["ok", "health"],
         ["ok", "running"],
         ["ok", "workers"],
+        ["ok", "scheduler"],
         ["ok", "key"],
         ["ok", "incidents"],
     ]
@@ -188,6 +189,7 @@ def test_work_that_nobody_does_is_the_worst(crawlfleet, api):
     api.platform.workers |= {"alive": 0, "present": 0}
     api.platform.fleet["bizs"] = [biz("docs", queued=9, late=True, dead=4)]
     api.platform.fleet["totals"] = {"queued": 9, "late": 1}
+    api.held = False  # of a total the doctor reads no more
     api.platform.hosts = [host("bad.example", throttled=True)]
 
     done = crawlfleet("doctor", "--json")
@@ -395,7 +397,11 @@ def test_hosts_of_a_biz_are_listed(crawlfleet, api):
     ids=["well", "silent", "half fails", "an older version does not say"],
 )
 def test_a_scheduler_that_is_silent_or_half_fails_is_told(crawlfleet, api, tick, code, said):
-    api.platform.running["tick"] = tick
+    if tick is None:
+        api.held = False
+        del api.platform.running["tick"]
+    else:
+        api.platform.running["tick"] = tick
 
     done = crawlfleet("doctor", "--json")
 

@@ -83,8 +83,9 @@ def test_a_letter_is_shown_with_what_the_site_said(crawlfleet, five):
 
 def test_a_letter_from_the_web_does_not_steer_the_terminal(crawlfleet, five):
     five.findings.letter(7, error="\x1b[2Jgone")
+    whole = five.findings.whole
     five.findings.whole = lambda letter: {
-        **letter,
+        **whole(letter),
         "sample": {"encoding": "text", "content": "\x1b]0;mine\x07"},
     }
 

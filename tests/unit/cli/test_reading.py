@@ -327,6 +327,7 @@ def test_a_schedule_of_a_spider_is_put_and_shown(crawlfleet, api):
         "outcome": "skipped",
         "fire_at": "2026-01-01T00:00:00Z",
         "at": "2026-01-01T00:00:30Z",
+        "job": None,
         "why": "weekly.x has not ended",
     }
     shown = crawlfleet("schedule", "show", BIZ, "weekly").out
@@ -388,7 +389,8 @@ def test_a_schedule_is_paused_resumed_and_run(crawlfleet, api):
     assert crawlfleet("schedule", "pause", BIZ, "nightly", "--json").json()["enabled"] is False
     assert "2026-01-03" in crawlfleet("schedule", "resume", BIZ, "nightly").out
     run = crawlfleet("schedule", "run", BIZ, "nightly", "--idempotency-key", "k-1")
-    assert run.out == "nightly.now.k-1 expanding, 1,234 requests\n"
+    assert run.out == "nightly.now.k-1 expanding, 1,234 tasks\n"
+    assert "crawlfleet job wait news nightly.now.k-1" in run.err
     assert crawlfleet("schedule", "run", BIZ, "nightly", "--json").json()["size"] == 1234
     assert crawlfleet("schedule", "run", BIZ, "other").code == 4
 
@@ -397,7 +399,7 @@ def test_what_a_schedule_was_before_is_listed(crawlfleet, api):
     options = ("--cron", "0 3 * * *", "--rule", "article", "--url", URL)
     crawlfleet("schedule", "put", BIZ, "nightly", *options)
 
-    assert "article on 1 URLs" in crawlfleet("schedule", "versions", BIZ, "nightly").out
+    assert "article on 1 URL " in crawlfleet("schedule", "versions", BIZ, "nightly").out
     listed = crawlfleet("schedule", "versions", BIZ, "nightly", "--limit", "1", "--json").json()
     assert [each["version"] for each in listed["versions"]] == [2]
 

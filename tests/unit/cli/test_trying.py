@@ -43,7 +43,8 @@ def test_a_file_is_sent_with_a_saved_page(api, crawlfleet, rule, tmp_path):
 
 
 def test_a_rule_in_force_is_tried_on_a_url_by_its_name(api, crawlfleet):
-    way = {"url": URL, "status": 200, "redirects": ["https://example.org/"]}
+    page = {"url": URL, "status": 200, "content_type": "text/html", "bytes": 9, "seconds": 0.1}
+    way = {**page, "redirects": ["https://example.org/"]}
     api.trials.changes = {
         "fetched": way,
         "cut": True,
@@ -98,15 +99,18 @@ def test_json_is_the_answer(api, crawlfleet):
     assert (done.code, done.json()["record_count"]) == (0, 2)
 
 
+FAILURE = {"status": 0, "retryable": False, "retry_after_seconds": None}
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
         (
-            {"error": {"reason": "PageGone", "message": "answered 404", "status": 404}},
+            {"error": FAILURE | {"reason": "PageGone", "message": "answered 404", "status": 404}},
             ["PageGone: answered 404", "a later try will not help"],
         ),
         (
-            {"error": {"reason": "Throttled", "message": "no turn", "retryable": True}},
+            {"error": FAILURE | {"reason": "Throttled", "message": "no turn", "retryable": True}},
             ["Throttled: no turn", "a later try may succeed"],
         ),
         (

@@ -23,6 +23,19 @@ class DictJobs:
             self.created += job.key not in self.kept
             return self.kept.setdefault(job.key, job)
 
+    def create_in_turn(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
+        if job.key in self.kept:
+            return self.kept[job.key]
+        others = [one for one in self.open() if one.schedule == job.schedule]
+        others = [one for one in others if one.key[:2] == job.key[:2]]
+        if len(others) >= most:
+            return None
+        for one in others if instead else ():
+            assert not (one.fire_at and job.fire_at and one.fire_at > job.fire_at)
+            if one.state is not JobState.CANCELLING:
+                self.cancel(*one.key, job.created_at)
+        return self.create(job)
+
     def get(self, tenant: str, biz: str, name: str) -> Job | None:
         return self.kept.get((tenant, biz, name))
 

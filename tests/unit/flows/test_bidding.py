@@ -10,101 +10,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from crawlfleet.adapters.memory.hosts import MemoryHosts
-from crawlfleet.adapters.memory.readings import MemoryReadings
 from crawlfleet.errors import ConnectFailedError, StoreUnavailableError
-from crawlfleet.flows.applying import Applying
-from crawlfleet.flows.awarding import Awarded, award_jobs
-from crawlfleet.flows.starting import StartingPorts, start_job
-from crawlfleet.model.bidding import BiddingTerms
 from crawlfleet.model.board import OfferState, WhyNot
-from crawlfleet.model.job import Job, JobOrder, JobState
+from crawlfleet.model.job import JobState
 from crawlfleet.model.plan import LinkNeeds
-from crawlfleet.model.start import Start
-from crawlfleet.model.usage import JobDemand, Probe, Remaining, Usage
+from crawlfleet.model.usage import Probe, Remaining
 from crawlfleet.policy.board import BEGUN
-from tests.unit.flows.job_world import NoSpiders, run
-from tests.unit.flows.world import START, Failing, World
-
-URL = "https://example.org/1"
-GOOD = Probe(at=START, seconds=0.1, bytes_per_second=1e6)
-SLOW = Probe(at=START, seconds=2.0, bytes_per_second=1e6)
-GB = 1e9
-TERMS = BiddingTerms(window_seconds=1.0, wait_seconds=30.0, acknowledge_seconds=10.0)
-KEY = ("default", "docs", "june")
-
-
-async def threaded(function, *args, **kwargs):
-    return function(*args, **kwargs)
-
-
-class Fleet:
-    """A world with bidding, and workers in it that are moved round by round."""
-
-    def __init__(self, terms=TERMS):
-        self.world = World()
-        self.bid(terms)
-
-    def bid(self, terms):
-        tree = self.world.tree
-        self.world.tree = replace(tree, stage=replace(tree.stage, bidding=terms))
-
-    def pools(self, *names):
-        self.world.tree = replace(self.world.tree, pools=frozenset(names))
-
-    def start(self, name="june", *, board=True, url=URL, link=None, pool=None) -> Job:
-        ports = StartingPorts(
-            jobs=self.world.jobs,
-            spiders=NoSpiders(),
-            rules=self.world.rules,
-            board=self.world.board if board else None,
-        )
-        start = Start(urls=(url,))
-        order = JobOrder(tenant="default", biz="docs", by="api", name=name, start=start, pool=pool)
-        job = start_job(ports, self.world.tree, order, self.world.now)
-        if link is not None:
-            self.world.jobs._jobs[job.key] = replace(job, link=link)
-            self.world.board.withdraw(job.key)
-            self.pass_time(0)
-        return job
-
-    def learn(self, memory, bandwidth=0.0):
-        usage = Usage(memory=memory, memory_max=memory, bandwidth=bandwidth)
-        demand = JobDemand(tenant="default", biz="docs", spider="page", runs=3, usage=usage)
-        self.world.demands._demands[("default", "docs", "page")] = demand
-
-    def worker(self, name, pool="main", *, way=GOOD, memory=8 * GB, **changes) -> Applying:
-        readings = MemoryReadings()
-        readings.left = Remaining(memory=memory)
-        ways = way if isinstance(way, dict) else {URL: way}
-        ports = self.world.applying(ways, readings=readings, **changes)
-        return Applying(ports, pool, name, threaded, lambda: 600.0)
-
-    def look(self, *workers):
-        async def all_of_them():
-            for worker in workers:
-                await worker.round()
-                for task in list(worker._ways._tasks.values()):
-                    await asyncio.wait([task])
-
-        asyncio.run(all_of_them())
-
-    def award(self, by="w0", **changes) -> Awarded:
-        world = self.world
-        return award_jobs(world.awarding(**changes), world.tree, by, world.clock, lambda: 60.0)
-
-    def pass_time(self, seconds, **changes) -> Awarded:
-        self.world.now += timedelta(seconds=seconds)
-        # The turn is kept by the watch's own clock.
-        self.world.watch._turns.clear()
-        return self.award(**changes)
-
-    def job(self, name="june") -> Job:
-        return self.world.jobs.get("default", "docs", name)
-
-    @property
-    def standing(self):
-        found = self.world.board.read(KEY)
-        return None if found is None else found[0]
+from tests.unit.flows.bidders import GB, GOOD, KEY, SLOW, TERMS, URL, Fleet
+from tests.unit.flows.job_world import run
+from tests.unit.flows.world import START, Failing
 
 
 @pytest.fixture
@@ -247,7 +161,6 @@ def test_a_site_that_never_answers_has_its_job_given_up_with_the_reason(fleet):
 
 def test_a_job_is_not_lowered_while_workers_of_another_pool_have_not_come_to_look_at_it(fleet):
     fleet.pools("small")
-    fleet.bid(replace(TERMS, patience_seconds=60))
     fleet.learn(4 * GB)
     fleet.start()
     fleet.pass_time(1)
@@ -266,22 +179,18 @@ def test_a_job_is_not_lowered_while_workers_of_another_pool_have_not_come_to_loo
 
 def test_workers_that_are_busy_cost_a_job_nothing_but_its_place(fleet):
     fleet.learn(4 * GB)
-    fleet.start()
     worker = fleet.worker("w1")
-    # What it has when it does nothing is seen before it has much to do.
-    fleet.start("first")
-    fleet.look(worker)
-    fleet.pass_time(2)
-    fleet.look(worker)
-    waiting = "first" if fleet.job("june").state is JobState.EXPANDING else "june"
+    # It is at work, on what no job is of, when the first job comes.
     worker._left._readings.left = Remaining(memory=2 * GB)
+    fleet.start()
 
     for _ in range(20):
         fleet.look(worker)
         done = fleet.pass_time(31)
         assert (done.lowered, done.unplaced) == (0, 0)
 
-    assert fleet.job(waiting).trouble == (
+    assert fleet.standing.why_not["main"].kind is WhyNot.BUSY
+    assert fleet.job().trouble == (
         "main: at 100 % of its demand: busy now: memory: 2.0 GB left, 4.0 GB wanted"
     )
     worker._left._readings.left = Remaining(memory=8 * GB)
@@ -289,7 +198,25 @@ def test_workers_that_are_busy_cost_a_job_nothing_but_its_place(fleet):
     fleet.look(worker)
     fleet.pass_time(2)
     fleet.look(worker)
-    assert fleet.job(waiting).state is JobState.EXPANDING
+    assert fleet.job().state is JobState.EXPANDING
+
+
+def test_a_worker_that_lacks_what_a_busy_one_of_its_pool_has_costs_a_job_nothing(fleet):
+    fleet.learn(4 * GB)
+    busy, small = fleet.worker("w1"), fleet.worker("w2", memory=2 * GB)
+    busy._left._readings.left = Remaining(memory=2 * GB)
+    fleet.start()
+
+    for _ in range(20):
+        fleet.look(busy, small)
+        done = fleet.pass_time(31)
+        assert (done.lowered, done.unplaced) == (0, 0)
+
+    assert fleet.standing.why_not["main"].kind is WhyNot.BUSY
+    for _ in range(2):
+        fleet.pass_time(31)
+        fleet.look(small)
+    assert fleet.pass_time(31).lowered == 1
 
 
 def test_what_could_be_moved_is_no_lack_while_nothing_else_is_moved(fleet):

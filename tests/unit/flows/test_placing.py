@@ -3,12 +3,17 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.flows.placing import MOST_WORKERS, Placing
+from crawlfleet.model.biz import PoolLimits
+from crawlfleet.model.lane import bound
 from crawlfleet.model.politeness import Parked
 from crawlfleet.model.times import to_ms
 from crawlfleet.policy.affinity import PATIENCE_MS
+from crawlfleet.policy.presence import WAKE_TERM
+from tests.unit.flows.world import DOCS
 
 
 class Living:
@@ -18,7 +23,7 @@ class Living:
         self.names = list(names)
         self.error: StoreUnavailableError | None = None
 
-    def live(self, now=None):
+    def staying(self, now):
         if self.error is not None:
             raise self.error
         return self.names
@@ -30,15 +35,15 @@ def parked(world):
     return [Parked(host=f"h{n}.example", count=1, ready_ts=now) for n in range(200)]
 
 
-def placing(world, living, worker):
-    made = Placing(living, worker, world.warn)
+def placing(world, living, worker, **changes):
+    made = Placing(world.staff(workers=living, **changes), worker, world)
     made.look(world.now)
     return made
 
 
 def test_each_host_is_one_workers(world, parked):
     living = Living("a", "b", "c")
-    shares = [placing(world, living, name).choose(parked, world.now) for name in living.names]
+    shares = [placing(world, living, name).choose(DOCS, parked, world.now) for name in living.names]
 
     together = [one.host for share in shares for one in share]
     assert sorted(together) == sorted(one.host for one in parked)
@@ -46,18 +51,110 @@ def test_each_host_is_one_workers(world, parked):
 
 
 def test_who_is_alone_looks_at_all_of_them(world, parked):
-    assert placing(world, Living("a"), "a").choose(parked, world.now) == parked
-    assert placing(world, Living(), "a").choose(parked, world.now) == parked
+    assert placing(world, Living("a"), "a").choose(DOCS, parked, world.now) == parked
+    assert placing(world, Living(), "a").choose(DOCS, parked, world.now) == parked
 
 
 def test_a_worker_that_is_not_listed_yet_counts_itself(world, parked):
-    assert 0 < len(placing(world, Living("b"), "a").choose(parked, world.now)) < len(parked)
+    assert 0 < len(placing(world, Living("b"), "a").choose(DOCS, parked, world.now)) < len(parked)
+
+
+def test_workers_that_are_only_called_for_own_nothing_until_they_have_come(world, parked):
+    """From 2 to 10: for 10 s eight wake-ups would have had four of five hosts, and asked none."""
+    due, names = world.now, ["a", "b"]
+    for name in names:
+        world.workers.beat(name, world.now)
+    at_work = [placing(world, world.workers, name) for name in names]
+
+    def shares():
+        found = []
+        for one in at_work:
+            one.look(world.now)
+            found.append({each.host for each in one.choose(DOCS, parked, due)})
+        assert set().union(*found) == {one.host for one in parked}
+        return found
+
+    before = shares()
+    assert world.workers.reserve_wake(world.now, 10) == 8
+    assert shares() == before
+    assert len(world.workers.live(world.now)) == 10, "they are counted all the same"
+
+    world.now += WAKE_TERM / 2
+    moved = 0
+    for n in range(8):
+        for name in names:
+            world.workers.beat(name, world.now)
+        world.workers.beat(f"new{n}", world.now)
+        names.append(f"new{n}")
+        at_work.append(placing(world, world.workers, names[-1]))
+        after = shares()
+        came = after[-1]
+        assert all(new == old - came for new, old in zip(after, before, strict=False))
+        moved += len(came)
+        before = after
+    assert moved < 2 * len(parked), "each host moves about once or twice, not with each of eight"
+
+
+def test_hosts_of_one_that_is_told_to_leave_are_the_others(world, parked):
+    for name in ("a", "b"):
+        world.workers.beat(name, world.now)
+    mine = placing(world, world.workers, "a")
+    assert len(mine.choose(DOCS, parked, world.now)) < len(parked)
+
+    assert world.workers.mustered("b", world.now, 1).leaves
+    mine.look(world.now)
+
+    assert mine.choose(DOCS, parked, world.now) == parked
+
+
+def crews(world, own, **living):
+    """The pools' workers, as one of the pool ``own`` knows them."""
+    pools = {name: world.staff(workers=who, pool=name) for name, who in living.items()}
+    mine = pools.pop(own)
+    return {"living": mine.workers, "pool": own, "elsewhere": pools}
+
+
+def test_unbound_work_of_a_host_has_one_owner_over_the_pools_that_take_it(world, parked):
+    """Its own workers' and those of a pool beside: two connections, and two learn its rules."""
+    pools = {"far": PoolLimits(bound_only=False), "large": PoolLimits()}
+    world.tree = replace(world.tree, stage=replace(world.tree.stage, pools=pools))
+    living = {"main": Living("a", "b"), "far": Living("f", "g"), "large": Living("x", "y")}
+    of = {
+        worker: placing(world, worker=worker, **crews(world, pool, **living))
+        for pool, some in living.items()
+        for worker in some.names
+    }
+
+    shares = [of[worker].choose(DOCS, parked, world.now) for worker in "abfg"]
+
+    assert sorted(one.host for share in shares for one in share) == sorted(
+        one.host for one in parked
+    )
+    assert all(len(share) > 20 for share in shares)
+    for pool, workers in (("far", "fg"), ("large", "xy")):
+        shares = [of[worker].choose(bound(DOCS, pool), parked, world.now) for worker in workers]
+        assert sum(map(len, shares)) == len(parked), f"what is bound for {pool} is its own"
+        assert all(len(share) > 60 for share in shares)
+
+
+def test_a_pool_that_cannot_be_looked_at_leaves_all_as_it_was(world, parked):
+    pools = {"far": PoolLimits(bound_only=False)}
+    world.tree = replace(world.tree, stage=replace(world.tree.stage, pools=pools))
+    usual, far = Living("a", "b"), Living("f")
+    mine = placing(world, worker="a", **crews(world, "main", main=usual, far=far))
+    before = mine.choose(DOCS, parked, world.now)
+    usual.names, far.error = ["a"], StoreUnavailableError("redis", "TimeoutError")
+
+    mine.look(world.now)
+
+    assert mine.choose(DOCS, parked, world.now) == before
+    assert len(world.warnings) == 1
 
 
 def test_of_very_many_nobody_chooses(world, parked):
     many = Living(*(f"w{n}" for n in range(MOST_WORKERS + 1)))
 
-    assert placing(world, many, "w1").choose(parked, world.now) == parked
+    assert placing(world, many, "w1").choose(DOCS, parked, world.now) == parked
 
 
 def test_what_its_own_worker_leaves_is_anybodys_soon(world, parked):
@@ -65,29 +162,29 @@ def test_what_its_own_worker_leaves_is_anybodys_soon(world, parked):
 
     later = world.now + timedelta(milliseconds=PATIENCE_MS)
 
-    assert len(mine.choose(parked, world.now)) < len(parked)
-    assert mine.choose(parked, later) == parked
+    assert len(mine.choose(DOCS, parked, world.now)) < len(parked)
+    assert mine.choose(DOCS, parked, later) == parked
 
 
 def test_what_is_known_holds_while_nobody_answers(world, parked):
     living = Living("a", "b")
     mine = placing(world, living, "a")
-    before = mine.choose(parked, world.now)
+    before = mine.choose(DOCS, parked, world.now)
     living.error = StoreUnavailableError("redis", "TimeoutError")
 
     mine.look(world.now)
 
-    assert mine.choose(parked, world.now) == before
+    assert mine.choose(DOCS, parked, world.now) == before
     assert len(world.warnings) == 1
 
 
 def test_hosts_of_one_that_has_gone_go_to_those_who_are_left(world, parked):
     living = Living("a", "b", "c")
     mine = placing(world, living, "a")
-    before = mine.choose(parked, world.now)
+    before = mine.choose(DOCS, parked, world.now)
     living.names = ["a", "b"]
 
     mine.look(world.now)
 
-    after = mine.choose(parked, world.now)
+    after = mine.choose(DOCS, parked, world.now)
     assert {one.host for one in before} < {one.host for one in after}

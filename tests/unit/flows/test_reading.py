@@ -141,8 +141,9 @@ def test_a_lease_that_is_lost_half_way_writes_nothing_more(world):
     report = work(world, lines(5_000), store=store)
 
     assert (report.lost, report.done, report.records) == (1, 0, 0)
-    assert len(store.parts) == 2
-    assert len(records(world, an_id)) == PART
+    # How long a part gets depends on how long its records take to read.
+    [stored, _] = store.parts
+    assert len(records(world, an_id)) == stored
     found = tracked(world, an_id)
     assert (found.state, found.worker) == (State.LEASED, "new")
 
@@ -154,8 +155,10 @@ def test_whoever_reads_the_page_anew_leaves_nothing_of_a_longer_one_before(world
         if number == 2:
             raise StoreUnavailableError("mongodb", "away")
 
-    first = work(world, lines(5_000), store=Parts(world, die))
-    assert (first.retried, len(records(world, an_id))) == (1, PART)
+    store = Parts(world, die)
+    first = work(world, lines(5_000), store=store)
+    [stored] = store.parts
+    assert (first.retried, len(records(world, an_id))) == (1, stored)
 
     world.now += timedelta(minutes=2)
     second = work(world, lines(3), "second")

@@ -1,4 +1,3 @@
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -524,30 +523,39 @@ def test_what_cannot_take_a_jobs_place_leaves_it_running(world):
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
-def test_a_job_that_a_crash_left_running_beside_its_successor_is_cancelled_by_the_next_look(
-    world, by_hand
-):
+def test_jobs_that_an_older_version_left_running_side_by_side_are_all_replaced(world, by_hand):
     world.put(overlap=Overlap.REPLACE)
     world.now += HOUR
     world.tick()
+    [left] = world.jobs.open()
+    world.jobs.create(replace(left, name="beside", created_at=world.now + 9 * HOUR))
     world.now += timedelta(minutes=30) if by_hand else HOUR
-    healthy, world.jobs = world.jobs, Failing(world.jobs, cancel=1)
 
-    def look() -> None:
-        if by_hand:
-            world.run("key")
-        else:
-            world.tick()
+    if by_hand:
+        world.run("key")
+    else:
+        world.tick()
 
-    with suppress(StoreUnavailableError):
-        look()
-    world.jobs = healthy
-    assert [job.state for job in world.jobs.open()] == [JobState.EXPANDING] * 2
-    world.now += timedelta(minutes=1)
-    look()
+    states = [job.state for job in world.jobs.open()]
+    assert states == [JobState.CANCELLING, JobState.CANCELLING, JobState.EXPANDING]
 
-    assert [job.state for job in world.jobs.open()] == [JobState.CANCELLING, JobState.EXPANDING]
-    assert world.jobs.created == 2
+
+def test_who_finds_the_job_of_its_fire_replaced_meanwhile_leaves_the_one_by_hand_alone(world):
+    """However far apart the clocks of the two are."""
+    world.put(overlap=Overlap.REPLACE)
+    world.now += HOUR
+    healthy, world.schedules = world.schedules, Failing(world.schedules, advance=1)
+    world.tick()
+    world.schedules = healthy
+    world.now -= timedelta(minutes=3)
+    by_hand = world.run()
+    world.now += timedelta(minutes=4)
+
+    assert world.tick() == 1
+
+    [fired, run] = world.jobs.open()
+    assert (fired.state, run.state) == (JobState.CANCELLING, JobState.EXPANDING)
+    assert run == by_hand
 
 
 def test_a_biz_that_has_as_many_open_jobs_as_it_may_has_fires_wait(world):

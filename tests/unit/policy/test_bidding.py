@@ -187,6 +187,22 @@ def test_of_a_way_that_carries_half_of_what_runs_took_it_is_told() -> None:
     assert found.ranking[1].why == "dropped: 2 times slower than it takes (200 B/s)"
 
 
+@given(st.lists(st.floats(0, 1e9), min_size=1, max_size=8), st.floats(1, 1e6), st.floats(1.1, 50))
+def test_who_reaches_what_runs_took_is_never_dropped_for_its_speed(
+    speeds: list[float], taken: float, times: float
+) -> None:
+    given_ = [
+        an_application(f"w{n}", probe=replace(GOOD, bytes_per_second=speed))
+        for n, speed in enumerate(speeds)
+    ]
+    demand = replace(KNOWN, usage=Usage(bandwidth=taken))
+
+    found = award(given_, replace(TERMS, slower_times=times), demand)
+
+    dropped = {one.worker for one in found.ranking if one.score is None}
+    assert not dropped & {f"w{n}" for n, speed in enumerate(speeds) if speed >= taken}
+
+
 def test_where_no_way_carries_it_the_best_one_is_what_counts() -> None:
     ways = {"a": 40.0, "b": 60.0, "c": 100.0}
     given = [

@@ -35,6 +35,13 @@ def test_what_is_no_cron_line_or_never_fires_is_named(line):
     assert [p.field for p in problems_with(line, "UTC", NOW)] == ["cron"]
 
 
+@pytest.mark.parametrize("line", ["", "* * * *", "0 0 3 * * *", "0 3 * * ? *", "@daily"])
+def test_a_line_of_seconds_or_years_is_refused_with_the_five_fields_that_one_has(line):
+    [problem] = problems_with(line, "UTC", NOW)
+
+    assert "five fields: minute, hour, day of the month, month, day of the week" in problem.message
+
+
 @pytest.mark.parametrize("zone", ["", "Mars/Olympus", "../etc/passwd", "/etc/passwd", "Europe"])
 def test_what_is_no_time_zone_is_named(zone):
     assert [p.field for p in problems_with("* * * * *", zone, NOW)] == ["time_zone"]

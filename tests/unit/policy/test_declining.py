@@ -5,11 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from crawlfleet.model.bidding import BiddingTerms
 from crawlfleet.model.board import Note, WhyNot
 from crawlfleet.policy.bidding import lowered
-from crawlfleet.policy.declining import LONGEST_WAIT, Step, decide
+from crawlfleet.policy.declining import COMES, LONGEST_WAIT, Step, decide, told
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 TERMS = BiddingTerms(wait_seconds=30.0, patience_seconds=3_600.0)
@@ -18,13 +19,15 @@ BOTH = ("far", "main")
 HOUR = timedelta(hours=1)
 
 
-def note(kind, lowered=0, minutes=0):
-    since = AT - timedelta(minutes=minutes)
-    return Note(kind=kind, lowered=lowered, why="why", since=since, at=AT)
+def note(kind, lowered=0, minutes=0, ago=0):
+    """It was said for so many minutes, for the last time so many minutes ago."""
+    at = AT - timedelta(minutes=ago)
+    since = at - timedelta(minutes=minutes)
+    return Note(kind=kind, lowered=lowered, why="why", since=since, at=at)
 
 
 def step(notes, times=0, pools=BOTH, waited=timedelta(0)):
-    return decide(notes, times, pools, waited, TERMS)
+    return decide(notes, times, pools, AT - waited, AT, TERMS)
 
 
 @pytest.mark.parametrize(
@@ -60,10 +63,62 @@ def test_what_is_lacked_of_the_least_that_it_may_want_ends_its_wait():
     assert (told.step, told.why) == (Step.GIVE_UP, "those that suit it were busy for 61 min")
 
 
-def test_a_job_that_waits_for_a_look_keeps_its_place_for_as_long_as_there_is_patience():
+def test_a_job_at_which_nobody_looks_keeps_its_place_for_as_long_as_there_is_patience():
     assert step({}, waited=HOUR - timedelta(seconds=1)).step is Step.STAY
     assert step({}, waited=HOUR).step is Step.TAIL
-    assert step({"main": note(LACKS)}, waited=30 * HOUR).step is Step.TAIL
+    # Nothing is known of it, however long that lasts: it is not lost, and people are told.
+    assert step({}, waited=300 * HOUR).step is Step.TAIL
+
+
+@pytest.mark.parametrize(
+    ("notes", "waited", "expected"),
+    [
+        # A pool of which nothing was heard for an hour is waited for no more: it cannot start, or
+        # nobody would ever find a worker for what no pool suits that can.
+        ({"main": note(LACKS, minutes=30)}, HOUR - timedelta(seconds=1), Step.STAY),
+        ({"main": note(LACKS, minutes=30)}, HOUR, Step.LOWER),
+        ({"main": note(LACKS)}, 30 * HOUR, Step.TAIL),
+        ({"main": note(LACKS, minutes=2)}, 30 * HOUR, Step.LOWER),
+        ({"main": note(LACKS, minutes=5), "far": note(LACKS, ago=60)}, 2 * HOUR, Step.LOWER),
+        ({"main": note(LACKS, minutes=5), "far": note(BUSY, ago=60)}, 2 * HOUR, Step.LOWER),
+        ({"main": note(AWAY, minutes=60), "far": note(BUSY, ago=61)}, 2 * HOUR, Step.GIVE_UP),
+        ({"main": note(BUSY, minutes=59)}, 2 * HOUR, Step.TAIL),
+        ({"main": note(BUSY, minutes=60)}, 2 * HOUR, Step.LOWER),
+        # One that was heard of since may come and look at it as it is by now.
+        ({"main": note(LACKS, minutes=5), "far": note(BUSY, ago=59)}, 2 * HOUR, Step.TAIL),
+        ({"main": note(LACKS, 1, 5), "far": note(LACKS, ago=59)}, 2 * HOUR, Step.TAIL),
+        ({"main": note(LACKS, 1, 5), "far": note(LACKS, ago=60)}, 2 * HOUR, Step.LOWER),
+        # Nobody is heard of any more.
+        ({"main": note(LACKS, ago=60), "far": note(BUSY, ago=90)}, 2 * HOUR, Step.TAIL),
+    ],
+)
+def test_a_pool_of_which_nobody_hears_is_waited_for_only_so_long(notes, waited, expected):
+    times = max(one.lowered for one in notes.values())
+
+    assert step(notes, times, waited=waited).step is expected
+
+
+def test_who_looks_at_a_job_decides_alone_only_when_the_others_have_had_the_time_to_come():
+    short = replace(TERMS, patience_seconds=60.0)
+    for terms, least in ((TERMS, COMES), (short, timedelta(seconds=60))):
+        for seen, expected in ((least - timedelta(seconds=1), Step.TAIL), (least, Step.LOWER)):
+            notes = {"main": note(LACKS, minutes=seen.total_seconds() / 60)}
+            assert decide(notes, 0, BOTH, AT - 2 * HOUR, AT, terms).step is expected
+
+
+def test_of_pools_that_are_not_heard_of_people_are_told():
+    notes = {"main": note(LACKS), "far": note(BUSY, ago=60)}
+
+    decided = step(notes, pools=("far", "main", "west"), waited=2 * HOUR)
+
+    assert decided.unheard == ("far", "west")
+    assert told(notes, decided.unheard) == (
+        "main: at 100 % of its demand: why; no worker of far, west has looked at it lately"
+    )
+    assert told({"far": note(BUSY, ago=60)}, ["far"]) == "no worker has looked at it lately"
+    many = told({"main": replace(note(LACKS), why="x" * 900)}, [*"edcba"])
+    assert many.endswith("xx; no worker of a, b, c and 2 more has looked at it lately")
+    assert len(many) == 400
 
 
 def test_a_site_without_an_answer_is_looked_at_more_and_more_seldom():
@@ -73,7 +128,9 @@ def test_a_site_without_an_answer_is_looked_at_more_and_more_seldom():
     assert minutes == [0.5, 1, 4, LONGEST_WAIT.total_seconds() / 60]
 
 
-notes_of = st.builds(note, st.sampled_from(WhyNot), st.integers(0, 6), st.integers(0, 5_000))
+notes_of = st.builds(
+    note, st.sampled_from(WhyNot), st.integers(0, 6), st.integers(0, 5_000), st.integers(0, 120)
+)
 
 
 @given(
@@ -87,10 +144,15 @@ def test_no_job_is_lowered_or_ended_before_all_have_looked_nor_waits_beyond_pati
     decided = step(notes, times, waited=timedelta(seconds=seconds))
 
     seen = [notes.get(pool) for pool in BOTH]
+    heard = [one for one in seen if one and AT - one.at < HOUR]
     if decided.step in {Step.LOWER, Step.GIVE_UP}:
-        assert all(one and (one.lowered == times or one.kind in {AWAY, UNJUDGED}) for one in seen)
+        assert heard
+        assert all(one.lowered == times or one.kind in {AWAY, UNJUDGED} for one in heard)
+        assert heard == seen or seconds >= 3_600
         assert (decided.step is Step.LOWER) <= (lowered(times + 1) is not None)
-    elif all(one and one.lowered == times for one in seen):
+    elif heard == seen and all(one.lowered == times for one in seen):
         assert min(one.lasted for one in seen if one.kind is not LACKS) < HOUR
+    elif decided.step is Step.STAY:
+        assert seconds < 3_600
     assert bool(decided.why) == (decided.step is Step.GIVE_UP)
     assert decided.wait >= timedelta(seconds=30)

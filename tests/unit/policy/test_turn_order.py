@@ -1,7 +1,8 @@
-"""policy.turn_order: turns by weight, nobody starves, a lull saves nothing up."""
+"""policy.turn_order: entries by weight, nobody starves, a lull saves nothing up."""
 
 from collections import Counter
-from itertools import pairwise
+from fractions import Fraction
+from itertools import combinations, pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,3 +57,94 @@ def test_who_had_no_work_has_saved_nothing_up():
     served({"a": 1}, 50, turns)
 
     assert Counter(served({"a": 1, "b": 1}, 10, turns)) == {"a": 5, "b": 5}
+
+
+batches = st.integers(1, 1_000)
+
+
+@given(weights_of, st.data())
+def test_what_two_have_had_by_their_weights_differs_by_no_more_than_a_batch_of_each(weights, data):
+    """However many entries each lease brings, and however these come out for one of them."""
+    most = {one: data.draw(batches) for one in weights}
+    turns: Turns[str] = Turns()
+    had: Counter[str] = Counter()
+    for _ in range(60):
+        who = turns.order(weights)[0]
+        entries = data.draw(st.integers(1, most[who]))
+        turns.taken(who, weights, entries)
+        had[who] += entries
+        share = {one: Fraction(had[one], weights[one]) for one in weights}
+        batch = {one: Fraction(most[one], weights[one]) for one in weights}
+        for a, b in combinations(weights, 2):
+            assert abs(share[a] - share[b]) <= batch[a] + batch[b]
+
+
+@given(st.integers(1, 100), st.integers(1, 100), st.integers(1, 64))
+def test_one_entry_a_lease_beside_batches_is_no_smaller_share(slim, full, batch):
+    weights = {"slim": slim, "full": full}
+    turns: Turns[str] = Turns()
+    had: Counter[str] = Counter()
+    while had["full"] < 3 * batch:
+        who = turns.order(weights)[0]
+        entries = 1 if who == "slim" else batch
+        had[turns.taken(who, weights, entries)] += entries
+
+    ahead = Fraction(had["slim"], slim) - Fraction(had["full"], full)
+    assert abs(ahead) <= Fraction(1, slim) + Fraction(batch, full)
+
+
+@given(weights_of, batches, st.integers(0, 50), st.data())
+def test_who_was_away_has_at_most_a_batch_more_than_its_weight_when_it_comes(
+    weights, batch, away, data
+):
+    late = data.draw(st.sampled_from(sorted(weights)))
+    others = {one: weight for one, weight in weights.items() if one != late}
+    turns: Turns[str] = Turns()
+    for _ in range(away if others else 0):
+        turns.taken(turns.order(others)[0], others, batch)
+
+    had: Counter[str] = Counter()
+    for _ in range(40):
+        had[turns.taken(turns.order(weights)[0], weights, batch)] += batch
+        for one in others:
+            ahead = Fraction(had[late], weights[late]) - Fraction(had[one], weights[one])
+            assert ahead <= Fraction(2 * batch, weights[late]) + Fraction(2 * batch, weights[one])
+
+
+def test_pauses_between_batches_are_no_way_to_more_of_them():
+    """What it took is not forgotten while it has nothing: else it had every second lease."""
+    turns: Turns[str] = Turns()
+    both = {"coming and going": 1, "full": 3}
+    had: Counter[str] = Counter()
+    for _ in range(400):
+        who = turns.order(both)[0]
+        had[turns.taken(who, both, 32)] += 32
+        if who == "coming and going":
+            rest = {"full": 3}
+            had[turns.taken(turns.order(rest)[0], rest, 32)] += 32
+
+    assert abs(had["full"] - 3 * had["coming and going"]) <= 3 * 32
+
+
+def test_who_is_passed_over_as_it_has_nothing_is_charged_nothing_and_saves_nothing_up():
+    turns: Turns[str] = Turns()
+    both = {"a": 1, "b": 1}
+    for _ in range(20):
+        assert turns.order(both) == ["a", "b"]  # and nothing comes of a's
+        turns.taken("b", both, 32)
+
+    had: Counter[str] = Counter()
+    for _ in range(20):
+        had[turns.taken(turns.order(both)[0], both, 32)] += 1
+    assert abs(had["a"] - had["b"]) <= 2
+
+
+def test_when_nobody_had_anything_nobody_is_behind():
+    turns: Turns[str] = Turns()
+    both = {"a": 1, "b": 1}
+    turns.taken("a", both, 1_000)
+    assert turns.order(both) == ["b", "a"]
+
+    turns.lull()
+
+    assert turns.order(both) == ["a", "b"]

@@ -1,5 +1,9 @@
 """Jobs that no worker suited, as findings: one a biz, which says which and why."""
 
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
 from crawlfleet.finding_kinds import Kind
 from crawlfleet.model.incident import key_of
 from crawlfleet.model.sample import UnplacedJob
@@ -20,6 +24,14 @@ def test_each_biz_has_one_finding_that_names_some_of_its_jobs():
     assert docs.said.startswith("j0: it wants memory 9.0 GB; j1: ")
     assert docs.said.endswith("; and 2 more")
     assert (shop.value, shop.said) == (1, "s: it wants memory 9.0 GB")
+
+
+def test_of_a_job_that_waits_it_is_told_since_when():
+    june = replace(an_unplaced("june"), since=datetime(2026, 3, 1, 12, 30, tzinfo=UTC))
+
+    [docs] = unplaced_findings([june])
+
+    assert docs.said == "june waits since 2026-03-01 12:30 UTC: it wants memory 9.0 GB"
 
 
 def test_where_it_could_not_be_read_nothing_is_known_of_any_biz():

@@ -70,6 +70,7 @@ class Platform:
             "revision": "r1",
             "config_digest": "0123456789ab",
             "config_refused": False,
+            "tick": {"seconds_ago": 1.0, "took_seconds": 0.25, "faults": {}},
         }
         self.hosts: list[dict[str, Any]] = []
         self.fleet: dict[str, Any] = {}
@@ -101,6 +102,7 @@ class Platform:
             "revision": "r1",
             "config_refused": None,
             "workers": self.workers,
+            "pools": [],
             "totals": {
                 "bizs": 2,
                 "queued": 0,

@@ -3,6 +3,10 @@
 import json
 from typing import Any
 
+import msgspec
+
+from crawlfleet.edge.schedule_inputs import schedule_in, schedule_of
+from crawlfleet.edge.schedule_views import schedule_view
 from tests.unit.sdk.api_wire import Call
 
 
@@ -37,16 +41,12 @@ class ScheduleDesk:
         wrong = _wrong(document)
         if wrong:
             return wrong
-        spider_version = document.pop("version", None)
+        given = schedule_in(json.dumps(document).encode())
+        view = schedule_view(schedule_of(given, "acme", "news", name))
         self.kept[name] = {
-            "name": name,
-            "rule": None,
-            "urls": [],
-            **document,
-            "spider_version": spider_version,
+            **msgspec.to_builtins(view),
             "version": self.kept.get(name, {}).get("version", 0) + 1,
             "next_at": "2026-01-02T00:00:00Z",
-            "last_fired_at": None,
         }
         return 200, self.kept[name]
 

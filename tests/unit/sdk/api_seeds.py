@@ -28,7 +28,15 @@ class SeedDesk:
             "state": "ready",
             "url": url,
             "rule": "article",
+            "depth": 0,
+            "meta": {},
+            "headers": {},
+            "job": None,
+            "found_by": None,
+            "offered_at": "2026-03-01T00:00:00.000Z",
             "due_at": "2026-03-01T00:00:00.000Z",
+            "request_id": None,
+            "handed_at": None,
             "tries": 0,
             "why": None,
             **changes,
@@ -47,13 +55,26 @@ class SeedDesk:
                 "detail": "",
                 "errors": errors,
             }
-        return 200, {"seeds": answers}
+        rejected = sum("error" in answer for answer in answers)
+        accepted = sum(answer["accepted"] for answer in answers)
+        return 200, {
+            "accepted": accepted,
+            "duplicates": len(answers) - accepted - rejected,
+            "rejected": rejected,
+            "seeds": answers,
+        }
 
     def offer_one(self, index: int, entry: dict[str, Any]) -> dict[str, Any]:
         url = entry["url"]
         if not url.startswith("http"):
             error = {"field": f"seeds[{index}].url", "message": "must be an http or https URL"}
-            problem = {"title": "The request is not valid", "status": 400, "errors": [error]}
+            problem = {
+                "type": "urn:crawlfleet:problem:invalid-request",
+                "title": "The request is not valid",
+                "status": 400,
+                "detail": f"{error['field']}: {error['message']}",
+                "errors": [error],
+            }
             return {"accepted": False, "error": problem}
         name = seed_id(url)
         known = name in self.kept

@@ -5,10 +5,14 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import cache
 from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
+from crawlfleet.edge import openapi
+from tests.open_api import ApiDocument
+from tests.unit.sdk.api_defaults import BIZ, COVERAGE, RECORD, REQUEST, WORKER
 from tests.unit.sdk.api_findings import Findings
 from tests.unit.sdk.api_jobs import JobDesk
 from tests.unit.sdk.api_platform import Platform
@@ -19,8 +23,13 @@ from tests.unit.sdk.api_trials import Trials
 from tests.unit.sdk.api_wire import Call, Fault, Handler
 
 KEY = "k-3f9a61c27d-secret"
-BIZ = "news"
 FIRST_ID = 400_000_000_000_000_000
+
+
+@cache
+def the_document() -> ApiDocument:
+    """What the product's API says of itself."""
+    return ApiDocument(json.loads(openapi.document()))
 
 
 class _Server(ThreadingHTTPServer):
@@ -31,10 +40,17 @@ class _Server(ThreadingHTTPServer):
 
 
 class ApiServer:
-    """The API over dictionaries. ``faults`` are used up first, one per call that they fit."""
+    """The API over dictionaries. ``faults`` are used up first, one per call that they fit.
+
+    It is held to the product's OpenAPI document: what it answers, and what it takes, but for
+    faults. ``drifts`` are where it differs, and closing it fails where there is one.
+    """
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+        self.drifts: list[str] = []
+        #: Whether it is held: not where a test has it answer as another version would.
+        self.held = True
         self.faults: deque[Fault] = deque()
         self.requests: dict[str, dict[str, Any]] = {}
         self.records: list[dict[str, Any]] = []
@@ -72,6 +88,19 @@ class ApiServer:
         self.released.set()
         self._server.shutdown()
         self._server.server_close()
+        assert not self.drifts, "\n".join(self.drifts)
+
+    def hold(self, call: Call, status: int, kind: str, body: bytes) -> None:
+        """Note where an answer, or a call that was carried out, is none of the API's."""
+        if not self.held:
+            return
+        document = the_document()
+        try:
+            document.hold_answer(call.method, call.path, status, kind, body.decode())
+            if status < 300:
+                document.hold_call(call.method, call.path, call.params, call.body)
+        except AssertionError as error:
+            self.drifts.append(f"{call.method} {call.path}: {error}")
 
     def made(self, method: str) -> list[Call]:
         return [call for call in self.calls if call.method == method]
@@ -98,8 +127,9 @@ class ApiServer:
                 return self.list_requests(call.params)
             case ("GET", "requests", request_id):
                 self.read()
-                found = self.requests.get(request_id)
-                return (200, found) if found else (404, problem("not-found", 404, "no request"))
+                if request_id not in self.requests:
+                    return 404, problem("not-found", 404, "no request")
+                return 200, REQUEST | self.requests[request_id]
             case ("DELETE", "requests", request_id):
                 return self.cancel(request_id)
             case ("GET", "records"):
@@ -146,11 +176,11 @@ class ApiServer:
             case ("POST", "rules", "try"):
                 return self.trials.answer(call.body)
             case ("GET", "coverage"):
-                return 200, {"coverage": self.findings.coverage}
+                return 200, {"coverage": [COVERAGE | each for each in self.findings.coverage]}
             case ("GET", "hosts"):
                 return 200, {"hosts": self.platform.hosts}
             case ("GET", "workers"):
-                return 200, {"workers": self.findings.workers}
+                return 200, {"workers": [WORKER | each for each in self.findings.workers]}
         return 404, problem("not-found", 404, "no such path")
 
     def of_runs(self, rest: list[str], call: Call) -> tuple[int, Any]:
@@ -217,7 +247,7 @@ class ApiServer:
             return 204, None
         self.findings.replayed.append((rest[0], json.loads(call.body)["rule"]))
         self.requests[rest[0]] = {**letter, "state": "pending"}
-        return 200, self.requests[rest[0]]
+        return 200, REQUEST | self.requests[rest[0]]
 
     def post(self, document: dict[str, Any]) -> tuple[int, Any]:
         if "requests" not in document:
@@ -246,33 +276,17 @@ class ApiServer:
     def accept(self, entry: dict[str, Any]) -> dict[str, Any]:
         with self.lock:
             request_id = str(FIRST_ID + len(self.requests))
-            self.requests[request_id] = {
-                "id": request_id,
-                "biz": BIZ,
+            accepted = {
+                "at": "2026-01-01T00:00:00.000Z",
                 "state": "pending",
-                "flag": 0,
-                "queued_at": "2026-01-01T00:00:00.000Z",
-                "rule_version": "0123456789ab",
-                "method": "GET",
-                "headers": {},
-                "params": {},
-                "body": None,
-                "meta": {},
-                "rule": "article",
+                "by": "router",
+                "why": "accepted",
+            }
+            self.requests[request_id] = {
+                **REQUEST,
+                "id": request_id,
                 **entry,
-                "attempts": 0,
-                "worker": None,
-                "error": None,
-                "records": 0,
-                "due_at": None,
-                "timeline": [
-                    {
-                        "at": "2026-01-01T00:00:00.000Z",
-                        "state": "pending",
-                        "by": "router",
-                        "why": "accepted",
-                    }
-                ],
+                "timeline": [accepted],
             }
         return {"id": request_id, "state": "pending"}
 
@@ -293,7 +307,7 @@ class ApiServer:
         if found["state"] not in {"pending", "waiting"}:
             return 409, problem("conflict", 409, f"it is {found['state']}")
         found["state"] = "cancelled"
-        return 200, found
+        return 200, REQUEST | found
 
     def list_requests(self, params: dict[str, str]) -> tuple[int, Any]:
         if "cursor" not in params:
@@ -303,7 +317,7 @@ class ApiServer:
             for request in self.requests.values()
             if params.get("state") in {None, request["state"]}
         ]
-        items, cursor, more = self.cut(wanted, params)
+        items, cursor, more = self.cut([REQUEST | each for each in wanted], params)
         return 200, {"requests": items, "cursor": cursor, "more": more}
 
     def list_records(self, params: dict[str, str]) -> tuple[int, Any]:
@@ -312,7 +326,7 @@ class ApiServer:
             for record in self.records
             if params.get("request_id") in {None, record["request_id"]}
         ]
-        items, cursor, more = self.cut(wanted, params)
+        items, cursor, more = self.cut([RECORD | each for each in wanted], params)
         return 200, {"records": items, "cursor": cursor, "more": more}
 
     def cut(self, items: list[Any], params: dict[str, str]) -> tuple[list[Any], str, bool]:

@@ -12,6 +12,8 @@ TRIED: dict[str, Any] = {
     "record_count": 2,
     "rejected": [],
     "rejected_count": 0,
+    "left_out": [],
+    "left_out_count": 0,
     "coverage": [
         {"name": "name", "count": 2, "share": 1.0},
         {"name": "price", "count": 1, "share": 0.5},

@@ -59,7 +59,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         status, document = self.api.answer(call)
         body = b"" if document is None else json.dumps(document).encode()
-        kind = "application/json" if status < 400 else "application/problem+json"
+        is_problem = status >= 400 and "title" in document
+        kind = "application/problem+json" if is_problem else "application/json"
+        self.api.hold(call, status, kind, body)
         self.say(status, body, {"content-type": kind})
 
     def misbehave(self, call: Call, fault: Fault) -> None:

@@ -8,7 +8,9 @@ from tests.unit.sdk.api_server import BIZ
 
 @pytest.fixture
 def known(api):
-    amounts = {"memory": {"average": 5.0, "maximum": 9.0}, "cpu": {}, "bandwidth": {}}
+    nothing = {"average": 0.0, "maximum": 0.0}
+    memory = {"average": 5.0, "maximum": 9.0}
+    amounts = {"memory": memory, "cpu": nothing, "bandwidth": nothing}
     api.demands.extend(
         {"spider": name, "runs": 2, "measured_at": "2026-11-21T12:00:00.000Z", "usage": amounts}
         for name in ("a", "b", "c")
@@ -17,9 +19,16 @@ def known(api):
         "job": "nightly",
         "spider": "a",
         "usage": amounts,
+        "seconds": 4.0,
+        "workers": 1,
         "requests": 10,
+        "records": 9,
+        "errors": 1,
+        "bytes": 900,
         "counts": {"done": 9},
+        "started_at": "2026-11-21T12:00:00.000Z",
         "ended_at": None,
+        "learnt_at": None,
     }
     return api
 

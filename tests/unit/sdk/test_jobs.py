@@ -1,6 +1,7 @@
 """Jobs through the SDK: started once whatever happens on the way, followed, cancelled, retried."""
 
 import json
+import re
 
 import pytest
 
@@ -31,7 +32,8 @@ def test_a_job_of_a_spider_or_a_pattern_says_what_fills_its_places(client, api):
     start = {"pattern": "https://example.org/{n}", "values": {"n": {"last": 50}}}
     assert client.start_job(BIZ, start=start).size == 50
     client.start_job(BIZ, urls="https://example.org/")
-    assert json.loads(api.calls[-1].body) == {"urls": ["https://example.org/"]}
+    sent = json.loads(api.calls[-1].body)
+    assert (sent.pop("name")[:4], sent) == ("job-", {"urls": ["https://example.org/"]})
 
 
 def test_a_lost_answer_makes_no_second_job(client, api):
@@ -40,8 +42,24 @@ def test_a_lost_answer_makes_no_second_job(client, api):
     job = client.start_job(BIZ, urls=["https://example.org/1"])
 
     assert list(api.jobs.kept) == [job.name]
-    keys = {call.headers["idempotency-key"] for call in api.made("POST")}
-    assert (len(api.made("POST")), len(keys)) == (2, 1)
+    names = {json.loads(call.body)["name"] for call in api.made("POST")}
+    assert (len(api.made("POST")), names) == (2, {job.name})
+
+
+def test_a_job_that_nobody_named_says_what_it_is_a_run_of_in_a_name_the_api_takes(client, api):
+    pages = {"urls": ["https://example.org/1"]}
+    odd = "a." + "b" * 60
+    of = [
+        client.start_job(BIZ, **each).name for each in ({"spider": "shop"}, {"rule": odd} | pages)
+    ]
+
+    assert [re.fullmatch(r"(.{1,32})-\d{8}-\d{6}-[0-9a-f]{6}", name)[1] for name in of] == [
+        "shop",
+        "a-" + "b" * 30,
+    ]
+    with pytest.raises(InvalidRequestError) as caught:
+        client.start_job(BIZ, rule="_ä", **pages)
+    assert [problem.field for problem in caught.value.problems] == ["rule"]
 
 
 def test_a_key_of_ones_own_is_sent(client, api):

@@ -192,6 +192,7 @@ def test_many_requests_are_waited_for_through_the_list(client, api):
 
 
 def test_ids_that_carry_no_time_are_waited_for_one_by_one(client, api):
+    api.held = False  # no id of ours is odd
     api.requests = {str(n): {"id": str(n), "state": "done", "url": URL} for n in range(1, 41)} | {
         "odd": {"id": "odd", "state": "done", "url": URL}
     }
@@ -282,6 +283,7 @@ def test_a_wrong_cron_line_is_named(client):
 
 
 def test_a_schedule_that_comes_without_its_name_gets_it(client, api):
+    api.held = False
     api.schedules["x"] = {"cron": "* * * * *", "urls": [URL]}
 
     assert client.schedule(BIZ, "x").name == "x"

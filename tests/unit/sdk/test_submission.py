@@ -59,6 +59,7 @@ def test_many_are_cut_into_batches_of_a_thousand(client, api):
 
 
 def test_batches_keep_within_the_bytes_that_a_function_may_receive(client, api):
+    api.held = False  # such a body is too long, by itself
     big = "x" * 1_500_000
 
     results = client.submit(BIZ, [{"url": URL, "body": big} for _ in range(5)])

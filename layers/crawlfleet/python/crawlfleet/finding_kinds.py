@@ -215,11 +215,14 @@ ADVICE: Final[Mapping[Kind, Advice]] = MappingProxyType(
             looks=3,
         ),
         Kind.JOB_UNPLACED: Advice(
-            "no worker suits its jobs",
+            "its jobs get no worker",
             Severity.WARNING,
-            "`crawlfleet job list BIZ --state unplaced` says what each wanted and what was on"
-            " offer. Give a pool more memory or another network, pin the spider to a pool that"
-            " suits it, or ask less of its link; then start the job again.",
+            "`crawlfleet job list BIZ --state unplaced` says what each of those wanted that were"
+            " given up, and what was on offer. Give a pool more memory or another network, pin the"
+            " spider to a pool that suits it, or ask less of its link; then start the job again."
+            " Those of `--state placing` are not lost: where no worker has looked at them see"
+            " `crawlfleet fleet` and the consumer's log for why none starts; where those that suit"
+            " them are busy raise max_consumers of their pool.",
         ),
         Kind.SCHEDULER_FAULTS: Advice(
             "not all of its work is done",

@@ -108,6 +108,12 @@ class MachineReadings:
             self._measure()
             return Remaining(memory=self._memory(), cpu=self._cpu, bandwidth=self._bandwidth())
 
+    def at_rest(self) -> Remaining:
+        """See ports.readings.Readings.at_rest."""
+        with self._lock:
+            self._look()
+            return Remaining(memory=self._memory(), cpu=self._ghz * self._cores)
+
     def taken(self) -> Taken:
         """See ports.readings.Readings.taken."""
         with self._lock:

@@ -1,5 +1,6 @@
 """What an error means to somebody at a terminal: a sentence, the next step, an exit code."""
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -64,9 +65,37 @@ _ELSEWHERE: Final = (
 _IDS: Final = "An id is what `crawlfleet submit` printed; `crawlfleet requests BIZ` lists them."
 
 
-def tell(error: CrawlfleetError) -> int:
-    """Say on standard error what went wrong and what to do next; the exit code."""
-    code, hint = judge(error)
+_SPIDERS: Final = "`crawlfleet spider list BIZ` lists spiders"
+
+#: What to do next where it depends on what the command is about.
+_NEXT: Final[Mapping[tuple[str, type[CrawlfleetError]], str]] = {
+    ("spider", NotFoundError): f"{_SPIDERS}, `crawlfleet spider versions BIZ NAME` their versions.",
+    ("spider", ConflictError): "`crawlfleet schedule list BIZ` lists schedules with what they run.",
+    ("spider", QuotaExceededError): f"{_SPIDERS}; delete those that nobody starts any more.",
+    ("schedule", NotFoundError): f"`crawlfleet schedule list BIZ` lists schedules; {_SPIDERS}.",
+    ("schedule", ConflictError): (
+        "`crawlfleet job show BIZ JOB` shows how far that one is; wait for its end, or cancel it."
+    ),
+    ("job", NotFoundError): f"`crawlfleet job list BIZ` lists jobs; {_SPIDERS}.",
+    ("job", ConflictError): "`crawlfleet job show BIZ NAME` shows what has that name.",
+    ("job", KeyReusedError): "A key is for one job: give another one to start this one too.",
+    ("job", QuotaExceededError): (
+        "`crawlfleet job list BIZ` lists them, `crawlfleet job cancel BIZ NAME` ends one; "
+        "`open_jobs` in the biz's document says how many there may be."
+    ),
+    ("demands", NotFoundError): (
+        "`crawlfleet demands BIZ` lists what was learnt: a run is, about a minute after its job "
+        "has ended."
+    ),
+}
+
+
+def tell(error: CrawlfleetError, command: str = "") -> int:
+    """Say on standard error what went wrong and what to do next; the exit code.
+
+    ``command`` is the one that failed, by its first word.
+    """
+    code, hint = judge(error, command)
     from crawlfleet.cli.console import note
 
     problems = error.problems if isinstance(error, ConfigError | InvalidRequestError) else ()
@@ -80,7 +109,7 @@ def tell(error: CrawlfleetError) -> int:
     return code
 
 
-def judge(error: CrawlfleetError) -> tuple[Exit, str]:
+def judge(error: CrawlfleetError, command: str = "") -> tuple[Exit, str]:
     """The exit code and the next step for an error."""
     from crawlfleet.sdk.faults import (
         ApiError,
@@ -112,7 +141,12 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
         (
             WaitTimeoutError,
             Exit.TIME_OUT,
-            "Work on them goes on: see `crawlfleet stats BIZ`, or wait longer with --timeout.",
+            (
+                "Work on it goes on: see `crawlfleet job show BIZ NAME`, or wait longer with "
+                "--timeout."
+            )
+            if command == "job"
+            else "Work on them goes on: see `crawlfleet stats BIZ`, or wait longer with --timeout.",
         ),
         (
             UnknownJobError,
@@ -170,7 +204,11 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
             Exit.FAILED,
             "It takes more when its workers have caught up; with --file that is waited for.",
         ),
-        (QuotaExceededError, Exit.FAILED, "Try again later, or have the tenant's quota raised."),
+        (
+            QuotaExceededError,
+            Exit.FAILED,
+            "Wait until some jobs have ended, or delete what is no longer needed.",
+        ),
         (
             RobotsDeniedError,
             Exit.FAILED,
@@ -209,5 +247,5 @@ def judge(error: CrawlfleetError) -> tuple[Exit, str]:
         return Exit.BAD_INPUT, _IDS
     for kind, code, hint in meanings:
         if isinstance(error, kind):
-            return code, hint
+            return code, _NEXT.get((command, kind), hint)
     return Exit.FAILED, ""

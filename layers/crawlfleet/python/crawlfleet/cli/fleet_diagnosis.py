@@ -1,11 +1,12 @@
 """What `crawlfleet doctor` says of the work: workers, backlogs, bizs, hosts, ledgers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from crawlfleet.cli.console import counted, moment
 from crawlfleet.cli.diagnosis import Level, Saying
+from crawlfleet.model.tick import TickPart
 from crawlfleet.policy.spans import span
 from crawlfleet.policy.tick_findings import faults_in_words
 
@@ -65,11 +66,25 @@ def of_tick(tick: "Tick") -> list[Saying]:
                 "scheduler",
                 Level.LOOK,
                 f"of its last tick, {span(ago)} ago, failed: {faults_in_words(tick.faults)}",
-                "Its log says why. If it stays, what has failed is not done at all: schedules that "
-                "do not run, workers that nobody starts.",
+                f"Its log says why. {_what_is_not_done(tick.faults)}",
             )
         ]
     return [Saying("scheduler", Level.FINE, f"its last tick ended {span(ago)} ago")]
+
+
+def _what_is_not_done(faults: Mapping[str, int]) -> str:
+    said = []
+    if TickPart.STARTS in faults:
+        said.append(
+            "`starts` are events that a rule of yours sent and that started no spider, nor will: "
+            "mend the rule or keep the spider."
+        )
+    if faults.keys() - {TickPart.STARTS}:
+        said.append(
+            "If it stays, what has failed is not done at all: schedules that do not run, workers "
+            "that nobody starts."
+        )
+    return " ".join(said)
 
 
 def of_backlog(queued: int, count: "Headcount | None", where: str = "") -> list[Saying]:

@@ -16,6 +16,8 @@ from crawlfleet.cli.failures import Exit
 if TYPE_CHECKING:
     from crawlfleet.sdk import Client, Job
 
+#: URLs that a job takes at once; a pattern makes any number.
+_MOST_URLS = 10_000
 #: Jobs that the table shows unless told otherwise.
 _ROWS = 50
 _STATES = ("placing", "expanding", "running", "cancelling", "done", "cancelled", "unplaced")
@@ -81,6 +83,11 @@ def start(
     pages = [*urls, *(line for line in lines if line and not line.startswith("#"))]
     if bool(spider) + bool(pages) + bool(pattern) != 1:
         raise click.UsageError("a job is of a --spider, or of pages: --url, --file or --pattern")
+    if len(pages) > _MOST_URLS:
+        raise click.UsageError(
+            f"a job takes {_MOST_URLS:,} URLs, and these are {len(pages):,}: `crawlfleet submit "
+            f"{biz} --file FILE --job NAME` takes any number of them"
+        )
     given: dict[str, Any] = {"spider": spider, "version": version, "rule": rule}
     if pages:
         given["urls"] = pages

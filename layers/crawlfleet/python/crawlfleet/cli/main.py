@@ -68,6 +68,7 @@ COMMANDS: Final[Mapping[str, Place]] = {
     "spider": Place("spiders", "spider", "Keep spiders: a rule, what it crawls, what it needs."),
     "job": Place("jobs", "job", "Start jobs, follow them, cancel them, retry what failed."),
     "schedule": Place("schedules", "schedule", "Manage timed collections."),
+    "demands": Place("demands", "demands", "Show what the runs of spiders take of a worker."),
     "config": Place(
         "config", "config", "Check, push, pull and compare the configuration of a stage."
     ),
@@ -115,9 +116,10 @@ def program() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = program.main(
-            args=None if arguments is None else list(arguments),
+            args=given,
             prog_name="crawlfleet",
             standalone_mode=False,
         )
@@ -125,7 +127,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except CrawlfleetError as error:
-        return tell(error)
+        return tell(error, "".join(given[:1]))
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         return _INTERRUPTED

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from crawlfleet.cli.connection import speaks_to_api
-from crawlfleet.cli.console import draw, emit, moment, table
+from crawlfleet.cli.console import counted, draw, emit, moment, note, table
 from crawlfleet.cli.failures import Exit
 
 if TYPE_CHECKING:
@@ -219,7 +219,8 @@ def run(fleet: "Client", biz: str, name: str, idempotency_key: str | None, as_js
     if as_json:
         emit(started)
     else:
-        click.echo(f"{started.job} {started.state}, {started.size:,} requests")
+        click.echo(f"{started.job} {started.state}, {counted(started.size, 'task')}")
+        note(f"to follow it: crawlfleet job wait {biz} {started.job}")
     return Exit.FINE
 
 
@@ -321,7 +322,7 @@ def _what(found: "Schedule") -> str:
     if found.spider is not None:
         version = "" if found.spider_version is None else f" v{found.spider_version}"
         return f"spider {found.spider}{version}"
-    pages = "a pattern" if not found.urls else f"{len(found.urls):,} URLs"
+    pages = counted(len(found.urls), "URL") if found.urls else "a pattern"
     return f"{found.rule} on {pages}"
 
 

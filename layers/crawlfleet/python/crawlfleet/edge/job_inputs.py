@@ -39,7 +39,7 @@ class JobInput(
     spider: SpiderName | None = None
     version: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
     rule: RuleName | None = None
-    urls: Annotated[tuple[Url, ...], Meta(min_length=1, max_length=1000)] | None = None
+    urls: Annotated[tuple[Url, ...], Meta(min_length=1, max_length=10_000)] | None = None
     start: Start | None = None
     values: Annotated[dict[PlaceName, PlaceValue], Meta(max_length=16)] = {}
     priority: Priority | None = None

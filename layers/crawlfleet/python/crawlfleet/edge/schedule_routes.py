@@ -109,6 +109,6 @@ SCHEDULE_ROUTES: Final[tuple[Route, ...]] = (
         summary="Start a job of a schedule now; its fire times stay as they are.",
         headers=(_KEY,),
         answers={202: schedule_views.StartedView},
-        problems=(*ANY, 409),
+        problems=(*ANY, 409, 429),
     ),
 )

@@ -24,7 +24,7 @@ from crawlfleet.model.usage import JobDemand
 from crawlfleet.policy import declining
 from crawlfleet.policy.bidding import award
 from crawlfleet.policy.bidding import said as wanted_by
-from crawlfleet.policy.declining import Step
+from crawlfleet.policy.declining import Decided, Step
 from crawlfleet.ports import JobStore, Watch
 from crawlfleet.ports.board import JobBoard
 from crawlfleet.ports.demands import DemandStore
@@ -120,7 +120,8 @@ def _round(
     time_left: Callable[[], float],
     done: Awarded,
 ) -> None:
-    wait, pools = timedelta(seconds=terms.wait_seconds), {MAIN_POOL, *tree.further_pools}
+    # Not those that the stage document alone knows of: nobody would ever look for them.
+    wait, pools = timedelta(seconds=terms.wait_seconds), {MAIN_POOL, *tree.pools}
     for key, worker in ports.board.lapse(clock(), wait, JOBS_A_ROUND):
         done.lapsed += 1
         extra = {"job": "/".join(key), "worker": worker}
@@ -202,10 +203,10 @@ def _wait_on(
         return
     standing = found[0]
     times, notes = standing.offer.lowered, standing.why_not
-    waited = now - (standing.offer.since or job.created_at)
-    decided = declining.decide(notes, times, pools, waited, terms)
+    since = standing.offer.since or job.created_at
+    decided = declining.decide(notes, times, pools, since, now, terms)
     if decided.step is Step.GIVE_UP:
-        _give_up(ports, job, _said(ports, job, standing, decided.why), now, done)
+        _give_up(ports, job, _said(ports, job, standing, decided), now, done)
         return
     if decided.step is Step.LOWER:
         # First where it is the truth: a board that is filled again keeps it.
@@ -214,12 +215,12 @@ def _wait_on(
     else:
         stays = decided.step is Step.STAY
         ports.board.defer(key, times, now, decided.wait, stays=stays)
-    ports.jobs.look(job, now, declining.told(notes), now + decided.wait)
+    ports.jobs.look(job, now, declining.told(notes, decided.unheard), now + decided.wait)
 
 
-def _said(ports: AwardingPorts, job: Job, standing: Standing, why: str) -> str:
+def _said(ports: AwardingPorts, job: Job, standing: Standing, decided: Decided) -> str:
     """Why a job is given up, for people: with what it wants, unless its site is what keeps it."""
-    offered = declining.told(standing.why_not)
+    why, offered = decided.why, declining.told(standing.why_not, decided.unheard)
     if declining.is_unanswered(standing.why_not):
         return f"{why}: {offered}"
     wanted = _WANTED.decode(standing.offer.document)

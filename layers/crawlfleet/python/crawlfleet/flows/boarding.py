@@ -17,7 +17,7 @@ from crawlfleet.errors import CrawlfleetError, StoreUnavailableError, UnknownBiz
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.learning import spider_of
 from crawlfleet.model.bidding import BiddingTerms, Wanted
-from crawlfleet.model.biz import Tree
+from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.board import Offer, Offered
 from crawlfleet.model.job import Job, JobState
 from crawlfleet.policy.job_turns import after_trouble
@@ -43,8 +43,11 @@ class BoardingPorts:
     warn: Callable[[str, Exception], None]
 
 
-def offer_job(board: JobBoard, terms: BiddingTerms, job: Job, now: datetime) -> Offered:
-    """Put a job on the board that has all of its start; one that is there stays as it is."""
+def offer_job(board: JobBoard, terms: BiddingTerms, biz: Biz, job: Job, now: datetime) -> Offered:
+    """Put a job on the board that has all of its start; one that is there stays as it is.
+
+    Its biz's weight is what its award costs its tenant. Who runs the stage writes that, no tenant.
+    """
     url = job.link.test_url or url_at(job.start, 0)
     if len(url.encode()) > _LONGEST_URL:
         url = f"{origin_of(url)}/"
@@ -55,6 +58,7 @@ def offer_job(board: JobBoard, terms: BiddingTerms, job: Job, now: datetime) -> 
         job=job.name,
         document=msgspec.json.encode(wanted),
         priority=job.priority,
+        weight=biz.weight,
         lowered=job.lowered,
         since=job.created_at,
     )
@@ -105,11 +109,11 @@ def _offer(
     now: datetime,
 ) -> Offered | None:
     """Offer a job; None where it does not wait any more."""
-    biz_of(tree, key[0], key[1])
+    _, biz = biz_of(tree, key[0], key[1])
     job = ports.jobs.get(*key)
     if job is None or job.state is not JobState.PLACING:
         return None
-    return offer_job(ports.board, terms, job, now)
+    return offer_job(ports.board, terms, biz, job, now)
 
 
 def _trouble(error: Exception) -> str:

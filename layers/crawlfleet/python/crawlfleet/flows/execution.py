@@ -113,7 +113,7 @@ class Worker:
             ports.hosts, ports.config, self._robots, self._turns, worker, ports.clock
         )
         self._sower = Sower(ports.seeding, ports.clock, ports.warn)
-        self._placing = Placing(ports.workers, worker, ports.warn)
+        self._placing = Placing(ports.staffing, worker, ports.config)
         self._leasing = Leasing(
             ports,
             worker,

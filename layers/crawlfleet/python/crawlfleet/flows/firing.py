@@ -1,6 +1,8 @@
 """A fire of a schedule (SPEC.md B1, C2): its job is started, unless an earlier one is in the way.
 
-A fire time's job has a name of its own, so whoever fires it again, late or at once, finds it.
+A fire time's job has a name of its own, so whoever fires it again, late or at once, finds it. What
+is in its way is counted in one step with keeping it, and cancelled in the same step where the job
+takes its place: fires and runs by hand that meet come one after the other.
 """
 
 from dataclasses import dataclass
@@ -9,17 +11,17 @@ from typing import Final
 
 from crawlfleet.errors import ConflictError, NotFoundError, QuotaExceededError
 from crawlfleet.flows.configuration import biz_of
-from crawlfleet.flows.starting import StartingPorts, start_job
+from crawlfleet.flows.starting import Others, StartingPorts, in_the_way, start_job
 from crawlfleet.model.biz import Tree
-from crawlfleet.model.job import ENDED, Job, JobOrder, JobState
+from crawlfleet.model.job import Job, JobOrder
 from crawlfleet.model.schedule import Outcome, OutcomeKind, Overlap, Schedule
 from crawlfleet.model.start import Start
 from crawlfleet.policy.job_names import fire_name, run_now_name
 from crawlfleet.ports import ScheduleStore
 
-#: Jobs of one schedule that may be open at once, whatever its overlap policy.
+#: Jobs of one schedule that may be open at once, whatever its overlap policy. Where that is
+#: ``ALLOW``, those that are started at the same moment may each be one more.
 OPEN_JOBS: Final = 100
-_OPEN: Final = tuple(state for state in JobState if state not in ENDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,24 +47,19 @@ def fire(
         return Outcome(kind=kind, fire_at=fire_at, at=now, job=job, why=why)
 
     # How many are open comes first: one that is this fire's own is then found by its name.
-    count = ports.starting.jobs.count_open(schedule.tenant, schedule.biz, schedule.name)
+    others = _others(ports, schedule)
     job = ports.starting.jobs.get(schedule.tenant, schedule.biz, name)
     if job is None:
-        if count and schedule.overlap is Overlap.SKIP:
-            return outcome(OutcomeKind.SKIPPED, _in_the_way(ports, schedule))
-        if count >= (1 if schedule.overlap is Overlap.QUEUE else OPEN_JOBS):
-            return outcome(OutcomeKind.WAITING, _in_the_way(ports, schedule))
-        earlier = _replaced(ports, schedule, count)
         order = _order(schedule, name, "schedule", fire_at)
         try:
-            job = _start(ports, tree, schedule, order, now, replaces=bool(earlier))
+            job = _start(ports, tree, schedule, order, now, others)
+        except ConflictError as error:
+            skips = schedule.overlap is Overlap.SKIP
+            return outcome(OutcomeKind.SKIPPED if skips else OutcomeKind.WAITING, str(error))
         except QuotaExceededError as error:
             return outcome(OutcomeKind.WAITING, str(error))
-    else:
-        earlier = _before(_replaced(ports, schedule, count), job)
     if job.schedule != schedule.name:
         return outcome(OutcomeKind.SKIPPED, f"a job of others has its name, {name}")
-    _cancel(ports, earlier, job, now)
     return outcome(OutcomeKind.STARTED, job=name)
 
 
@@ -78,21 +75,23 @@ def run_now(
     """
     biz_of(tree, schedule.tenant, schedule.biz)
     name = run_now_name(schedule.name, key, now)
-    count = ports.starting.jobs.count_open(schedule.tenant, schedule.biz, schedule.name)
+    others = _others(ports, schedule)
     job = ports.starting.jobs.get(schedule.tenant, schedule.biz, name)
     if job is None:
-        alone = schedule.overlap in (Overlap.SKIP, Overlap.QUEUE)
-        if count >= (1 if alone else OPEN_JOBS):
-            raise ConflictError(_in_the_way(ports, schedule))
-        earlier = _replaced(ports, schedule, count)
         order = _order(schedule, name, "run_now", None)
-        job = _start(ports, tree, schedule, order, now, replaces=bool(earlier))
-    else:
-        earlier = _before(_replaced(ports, schedule, count), job)
+        job = _start(ports, tree, schedule, order, now, others)
     if job.schedule != schedule.name:
         raise ConflictError(f"a job of others has the name {name}")
-    _cancel(ports, earlier, job, now)
     return job
+
+
+def _others(ports: FiringPorts, schedule: Schedule) -> Others:
+    alone = schedule.overlap in (Overlap.SKIP, Overlap.QUEUE)
+    return Others(
+        open=ports.starting.jobs.count_open(schedule.tenant, schedule.biz, schedule.name),
+        most=1 if alone else OPEN_JOBS,
+        instead=schedule.overlap is Overlap.REPLACE,
+    )
 
 
 def _order(schedule: Schedule, name: str, by: str, fire_at: datetime | None) -> JobOrder:
@@ -118,52 +117,24 @@ def _start(
     schedule: Schedule,
     order: JobOrder,
     now: datetime,
-    *,
-    replaces: bool,
+    others: Others,
 ) -> Job:
+    """Start a job of a schedule, unless others are in its way.
+
+    They are counted once more when it is kept; ``ALLOW``, which leaves no job out for one that came
+    at the same moment, is spared that transaction.
+
+    Raises:
+        ConflictError: others are in its way.
+        CrawlfleetError: it cannot be started.
+    """
+    if others.open >= others.most:
+        key = schedule.tenant, schedule.biz, schedule.name
+        raise ConflictError(in_the_way(ports.starting.jobs, *key))
     if order.spider is not None:
         # A version that jobs name may outlive its spider; a schedule must not go on with it.
         newest = ports.starting.spiders.get(schedule.tenant, schedule.biz, order.spider)
         if newest is None:
             raise NotFoundError(f"this biz keeps no spider called {order.spider[:64]!r}")
-    return start_job(ports.starting, tree, order, now, replaces=replaces)
-
-
-def _open_jobs(ports: FiringPorts, schedule: Schedule, limit: int) -> list[Job]:
-    return ports.starting.jobs.of_biz(
-        schedule.tenant,
-        schedule.biz,
-        states=_OPEN,
-        spider=None,
-        schedule=schedule.name,
-        after=None,
-        limit=limit,
-    )
-
-
-def _in_the_way(ports: FiringPorts, schedule: Schedule) -> str:
-    names = [job.name for job in _open_jobs(ports, schedule, 1)]
-    return f"{names[0] if names else 'an earlier job'} has not ended"
-
-
-def _replaced(ports: FiringPorts, schedule: Schedule, count: int) -> list[Job]:
-    """The open jobs whose place a new one takes."""
-    if not count or schedule.overlap is not Overlap.REPLACE:
-        return []
-    return _open_jobs(ports, schedule, OPEN_JOBS + 1)
-
-
-def _before(jobs: list[Job], mine: Job) -> list[Job]:
-    return [job for job in jobs if job.created_at < mine.created_at]
-
-
-def _cancel(ports: FiringPorts, jobs: list[Job], mine: Job, now: datetime) -> None:
-    """Have jobs cancelled whose place one has taken that stands, but for those of later fires.
-
-    That one stands first: if it could not, the others would be lost with it. Whoever dies in
-    between has it done by the next who finds the job standing.
-    """
-    for job in jobs:
-        later = bool(mine.fire_at and job.fire_at and job.fire_at >= mine.fire_at)
-        if job.state is not JobState.CANCELLING and not later:
-            ports.starting.jobs.cancel(job.tenant, job.biz, job.name, now)
+    counts = schedule.overlap is not Overlap.ALLOW
+    return start_job(ports.starting, tree, order, now, others=others if counts else None)

@@ -168,7 +168,8 @@ def retry_failed(
     """Have the dead letters of a job worked on again (SPEC.md D4); a job that was done runs again.
 
     Whoever repeats it after a failure brings both to their end: letters are replayed first, and the
-    job runs as long as its ledger has anything open.
+    job runs as long as its ledger has anything open. Its schedule's overlap policy is about fires:
+    it runs beside a later job of that schedule, and fires then wait for, or skip, or replace both.
 
     Raises:
         NotFoundError: there is no such job.

@@ -138,10 +138,11 @@ class Leasing:
                 self.rest(lane)
                 raise
             if taken.entries:
-                self._turns.taken(lane, weights)
+                self._turns.taken(lane, weights, taken.entries)
                 return taken
             del weights[lane]
             started = time.perf_counter()
+        self._turns.lull()
         return NOTHING
 
     def _safely(self, more: Callable[[], Taken], lane: Lane) -> Taken:
@@ -176,7 +177,7 @@ class Leasing:
         started = time.perf_counter()
         now, until = self._term()
         parked = self._ports.queue.parked(lane, now, self._limits.batch)
-        parked = self._placing.choose(parked, now)
+        parked = self._placing.choose(lane, parked, now)
         if not parked:
             return NOTHING
         each = max(1, self._limits.batch // len(parked))

@@ -8,13 +8,17 @@ from crawlfleet.ports.readings import Readings
 
 
 class Leftover:
-    """The readings of one worker, less what it has won and they do not show yet."""
+    """The readings of one worker, less what it has won and they do not show yet.
+
+    To be made before the worker begins to work: what it has when it does nothing is read then, and
+    not when the first job is to be judged, by when it may have been at work for long.
+    """
 
     def __init__(self, readings: Readings) -> None:
         self._readings = readings
         self._recent: list[tuple[datetime, Usage]] = []
         #: The most that it was seen to have left: what it has when it does nothing else.
-        self.most = Remaining()
+        self.most = readings.at_rest()
 
     def won(self, now: datetime, usage: Usage) -> None:
         """It has begun a job whose runs take so much."""

@@ -1,14 +1,17 @@
-"""Which hosts are a worker's own (SPEC.md D3), by who lives; asked anew every few seconds."""
+"""Which hosts are a worker's own (SPEC.md D3), by who works; asked anew every few seconds."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
 from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.flows.staffing import StaffingPorts
+from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import Parked
 from crawlfleet.model.times import to_ms
 from crawlfleet.policy.affinity import chosen, owner, salt
-from crawlfleet.ports import Workers
+from crawlfleet.policy.pools import shares_work
+from crawlfleet.ports import ConfigCentre
 
 #: Hosts of which it is remembered whose they are.
 REMEMBERED: Final = 20_000
@@ -17,49 +20,72 @@ REMEMBERED: Final = 20_000
 MOST_WORKERS: Final = 1_000
 
 
-class Placing:
-    """What one worker knows of that. Threads of it may ask at the same time.
+class _Owners:
+    """Those among whom hosts are shared out, as one of them sees it."""
 
-    Args:
-        workers: Who lives.
-        worker: Who asks.
-        warn: Is told what is wrong but not fatal.
-    """
-
-    def __init__(
-        self, workers: Workers, worker: str, warn: Callable[[str, Exception], None]
-    ) -> None:
-        self._workers = workers
+    def __init__(self, worker: str) -> None:
         self._id = worker
-        self._warn = warn
-        self._live: frozenset[str] = frozenset()
-        self._salts: list[tuple[int, str]] = []
+        self._names: frozenset[str] = frozenset()
         self._mine: dict[str, bool] = {}
+        self.salts: list[tuple[int, str]] = []
 
-    def look(self, now: datetime) -> None:
-        """Learn who lives. While nobody says so everything stays as it was."""
-        try:
-            live = frozenset(self._workers.live(now))
-        except StoreUnavailableError as error:
-            self._warn("who else works is not known", error)
-            return
-        if live != self._live:
-            self._live = live
-            alone = len(live | {self._id}) == 1 or len(live) > MOST_WORKERS
-            self._salts = [] if alone else [(salt(name), name) for name in live | {self._id}]
+    def are(self, names: Iterable[str]) -> None:
+        """They are these, and this worker, whether or not it is known yet."""
+        now = frozenset({*names, self._id})
+        if now != self._names:
+            self._names = now
+            chooses = 1 < len(now) <= MOST_WORKERS
+            self.salts = [(salt(name), name) for name in now] if chooses else []
             self._mine = {}
 
-    def choose(self, parked: Sequence[Parked], now: datetime) -> list[Parked]:
-        """Of hosts whose time has come, those that this worker looks at."""
-        if not self._salts:
-            return list(parked)
-        return chosen(parked, self._is_mine, to_ms(now))
-
-    def _is_mine(self, host: str) -> bool:
-        mine, salts = self._mine, self._salts
+    def is_mine(self, host: str) -> bool:
+        """Whether the host is this worker's."""
+        mine, salts = self._mine, self.salts
         known = mine.get(host)
         if known is None:
             if len(mine) >= REMEMBERED:
                 mine.clear()
             known = mine[host] = owner(host, salts) == self._id
         return known
+
+
+class Placing:
+    """What one worker knows of that. Threads of it may ask at the same time.
+
+    What is bound for a pool is shared out among its workers; what is bound for none, among those of
+    every pool that takes it, so that a host has one owner there and not one in each pool.
+
+    Args:
+        staffing: Who works in the worker's pool, and in the others.
+        worker: Who asks.
+        config: Says which pools take what is bound for none.
+    """
+
+    def __init__(self, staffing: StaffingPorts, worker: str, config: ConfigCentre) -> None:
+        self._staffing = staffing
+        self._config = config
+        self._bound = _Owners(worker)
+        self._unbound = _Owners(worker)
+
+    def look(self, now: datetime) -> None:
+        """Learn who works. While nobody says so everything stays as it was."""
+        stage, staffing = self._config.current().stage, self._staffing
+        beside: list[str] = []
+        try:
+            own = staffing.workers.staying(now)
+            if shares_work(stage, staffing.pool):
+                for pool, other in staffing.elsewhere.items():
+                    if shares_work(stage, pool):
+                        beside += other.workers.staying(now)
+        except StoreUnavailableError as error:
+            staffing.warn("who else works is not known", error)
+            return
+        self._bound.are(own)
+        self._unbound.are([*own, *beside])
+
+    def choose(self, lane: Lane, parked: Sequence[Parked], now: datetime) -> list[Parked]:
+        """Of a lane's hosts whose time has come, those that this worker looks at."""
+        owners = self._unbound if lane.pool is None else self._bound
+        if not owners.salts:
+            return list(parked)
+        return chosen(parked, owners.is_mine, to_ms(now))

@@ -20,6 +20,7 @@ import msgspec
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.gathering import Gathered, Sharing, gather, in_words
 from crawlfleet.model.alarms import Thresholds, own_or
+from crawlfleet.model.bidding import BiddingTerms
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.ledger import Ledger
@@ -87,7 +88,7 @@ class SamplingPorts:
 
     ``decided`` tells the decision on workers that is in force, if one is; ``strays`` how many
     items and requests wait for bizs that there are not; ``ticked`` the scheduler's latest tick.
-    ``unplaced`` tells the jobs that no worker suited, of late.
+    ``unplaced`` tells the jobs that no worker suited, of late, or that wait for one too long.
     ``workers`` and ``decided`` are of the usual pool, ``pools`` tells the same of the others.
     """
 
@@ -104,7 +105,7 @@ class SamplingPorts:
     ticked: Callable[[], Ticked]
     warn: Callable[[str, Exception], None]
     pools: Callable[[], Sequence[PoolState]] = tuple
-    unplaced: Callable[[datetime], Sequence[UnplacedJob]] = lambda _: ()
+    unplaced: Callable[[datetime, BiddingTerms], Sequence[UnplacedJob]] = lambda *_: ()
 
 
 class _Queue(msgspec.Struct, frozen=True):
@@ -238,7 +239,7 @@ def _calls(ports: SamplingPorts, tree: Tree, now: datetime) -> dict[Asked, Calla
         _TICKS: ports.ticked,
     }
     if tree.stage.bidding is not None:
-        calls[_UNPLACED] = partial(ports.unplaced, now)
+        calls[_UNPLACED] = partial(ports.unplaced, now, tree.stage.bidding)
     beside: defaultdict[frozenset[str], list[Lane]] = defaultdict(list)
     for lane in tree.lanes():
         beside[_nodes(tree, lane)].append(lane)

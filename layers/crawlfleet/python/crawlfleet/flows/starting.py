@@ -7,8 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from crawlfleet.errors import (
+    ConflictError,
     InvalidRequestError,
     NotFoundError,
     Problem,
@@ -20,7 +22,7 @@ from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.submission import wake_if_idle
 from crawlfleet.model.bidding import BiddingTerms
 from crawlfleet.model.biz import Biz, Tree
-from crawlfleet.model.job import Job, JobOrder, JobState
+from crawlfleet.model.job import ENDED, Job, JobOrder, JobState
 from crawlfleet.model.plan import DEFAULT_PRIORITY, KeptSpider, LinkNeeds
 from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.start import Start
@@ -29,6 +31,8 @@ from crawlfleet.policy.job_names import job_name
 from crawlfleet.policy.start_admission import refused
 from crawlfleet.policy.starting import bind, problems_with, size
 from crawlfleet.ports import JobBoard, JobStore, RuleStore, SpiderStore, Waker, Workers
+
+_OPEN: Final = tuple(state for state in JobState if state not in ENDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +48,36 @@ class StartingPorts:
     board: JobBoard | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Others:
+    """The open jobs of a schedule, beside which, or ``instead`` of which, another is started.
+
+    So many were ``open`` a moment ago; ``most`` may be, the new one among them.
+    """
+
+    open: int
+    most: int
+    instead: bool = False
+
+
 def start_job(
-    ports: StartingPorts, tree: Tree, order: JobOrder, now: datetime, *, replaces: bool = False
+    ports: StartingPorts,
+    tree: Tree,
+    order: JobOrder,
+    now: datetime,
+    *,
+    others: Others | None = None,
 ) -> Job:
     """Keep a job as ordered, or return the one that was started under its name before.
 
-    One that ``replaces`` another, which is cancelled once this one stands, may be one too many.
+    With ``others`` those of its schedule are counted in one step with keeping it, and cancelled in
+    that step where it is instead of them: it may then be one too many for the biz.
+
+    The biz's jobs are counted before: of those that are started at the same moment each may be one
+    too many, so a biz has as many open jobs as it may and as calls that met, less one, at most.
 
     Raises:
+        ConflictError: as many others are open as may be.
         UnknownBizError: the tenant has no such biz.
         QuotaExceededError: the biz has as many open jobs as it may.
         NotFoundError: the biz keeps no such spider, or not that version of it.
@@ -62,6 +88,7 @@ def start_job(
         standing = ports.jobs.get(order.tenant, order.biz, order.name)
         if standing is not None:
             return standing
+    replaces = others is not None and others.instead and others.open > 0
     _must_have_room(ports.jobs, biz, order, spare=1 if replaces else 0)
     kept = _spider(ports.spiders, order)
     rule, start, problems = _what(order, kept, biz)
@@ -80,17 +107,33 @@ def start_job(
     if kept is not None:
         ports.spiders.hold(kept, now)
     waits = tree.stage.bidding is not None
-    job = ports.jobs.create(_job(order, kept, rule, reader.version, start, now, waits=waits))
+    made = _job(order, kept, rule, reader.version, start, now, waits=waits)
+    job = ports.jobs.create(made) if others is None else _beside(ports.jobs, made, others)
     if ports.board is not None and tree.stage.bidding is not None:
-        _offer(ports.board, tree.stage.bidding, job, now)
+        _offer(ports.board, tree.stage.bidding, biz, job, now)
     return job
 
 
-def _offer(board: JobBoard, terms: BiddingTerms, job: Job, now: datetime) -> None:
+def _beside(jobs: JobStore, made: Job, others: Others) -> Job:
+    job = jobs.create_in_turn(made, others.most, instead=others.instead)
+    if job is None:
+        raise ConflictError(in_the_way(jobs, made.tenant, made.biz, made.schedule))
+    return job
+
+
+def in_the_way(jobs: JobStore, tenant: str, biz: str, schedule: str | None) -> str:
+    """Why another job of a schedule is not started, for people."""
+    found = jobs.of_biz(
+        tenant, biz, states=_OPEN, spider=None, schedule=schedule, after=None, limit=1
+    )
+    return f"{found[0].name if found else 'an earlier job'} has not ended"
+
+
+def _offer(board: JobBoard, terms: BiddingTerms, biz: Biz, job: Job, now: datetime) -> None:
     """Put a job on the board that waits for a worker. It is kept: what fails here is made good."""
     if job.state is JobState.PLACING:
         with suppress(StoreUnavailableError):
-            offer_job(board, terms, job, now)
+            offer_job(board, terms, biz, job, now)
 
 
 def wake_for(

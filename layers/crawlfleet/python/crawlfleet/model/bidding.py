@@ -31,13 +31,17 @@ class BiddingTerms(Document, frozen=True, kw_only=True):
         margin: By so much of a demand a worker may miss it and still apply.
         weights: What counts among those that are left.
         slower_seconds: Who needs so much longer for the first byte than the best is dropped.
-        slower_times: Who is so many times slower in bytes than the best of the others is dropped,
-            unless its way carries what runs of the job's spider take.
+        slower_times: Who is so many times slower in bytes than the best of the others is dropped.
+            Who has a way that carries what runs of the job's spider take is never dropped for it.
+            SPEC.md B5 has tens of times as its example; the default is 2, chosen on 14 seeds of
+            the simulation (benchmarks/assignment.py): with more, jobs went to ways that carried as
+            little as 8 % of what was wanted, and one of those ended last of all.
         probe_seconds: A way that was looked at is not looked at again for so long.
         lag_seconds: For so long a job that was won may not show in its winner's readings.
         patience_seconds: For so long workers have to have seen that a job's site gives no answer
-            before it is given up, or that those that suit it are busy before it is lowered; and for
-            so long a job keeps its place while a pool has not come to look at it.
+            before it is given up, or that those that suit it are busy before it is lowered. For so
+            long a job keeps its place while a pool has not come to look at it; then those that have
+            decide, and where none has people are told that it waits.
         applicants: A job that so many have applied for is passed over by whoever reads on. Were
             there no such bound, all would apply for the first job, and one be awarded a window.
     """

@@ -134,7 +134,8 @@ class Biz(Document, frozen=True, kw_only=True):
     will take longer than ``planned_seconds`` at the present rate is reported as late.
     ``thresholds`` are those of the stage that this biz has its own of.
 
-    Of the bizs that have work, each is turned to in proportion to its ``weight``.
+    Of the bizs that have work, each has requests taken in proportion to its ``weight``; where jobs
+    wait for a worker, an award of one moves its tenant on by so much less.
 
     A request names one of the ``rules`` or ``spiders``, whose names differ from each other.
     ``open_jobs`` is how many jobs may be started and not ended at once.

@@ -22,7 +22,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         document: What workers have to know of it to apply.
         priority: Its job's, 0 to 10.
-        weight: Its tenant's: one of 2 gets twice as many jobs awarded as one of 1.
+        weight: Its biz's, as it was when this was offered: a tenant whose jobs are of 2 gets twice
+            as many awarded as one whose are of 1.
         pool: The pool whose workers alone may have it; None is any.
         lowered: How often its demand was lowered.
         since: When the job came: a board that is filled again has the order that it had. None is

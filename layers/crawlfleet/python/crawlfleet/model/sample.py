@@ -205,12 +205,16 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnplacedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that no worker suited, given up lately; ``why`` is its trouble."""
+    """A job that got no worker; ``why`` is its trouble.
+
+    ``since`` is when it came, where it waits still; None where it was given up lately.
+    """
 
     tenant: str
     biz: str
     job: str
     why: str
+    since: datetime | None = None
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,8 +237,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         stray_items: Items that wait for bizs that there are not; None where that was not read.
         stray_requests: Requests likewise.
         ticked: The scheduler's latest tick; None where that was not read.
-        unplaced: Jobs given up lately as no worker suits them, the newest first; None where that
-            was not read.
+        unplaced: Jobs given up lately as no worker suits them, the newest first, then those that
+            wait for one for longer than the stage has patience; None where that was not read.
         unread: What could not be looked at.
     """
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.board import Decline, JobKey, Note, Offer
+from crawlfleet.model.board import Decline, JobKey, Note, Offer, WhyNot
 from crawlfleet.model.times import to_ms
 
 #: 2020: ranks are below that by what priorities are worth, and never below 0.
@@ -45,6 +45,9 @@ WHY_CHARACTERS: Final = 200
 MOST_WHYS: Final = 100
 #: Pools of which a job keeps a reason; of more, the latest.
 MOST_NOTES: Final = 33
+#: For so long after a worker of a pool was found that suits a job, and is busy, its pool counts as
+#: one that does, whatever others of it lack.
+SUITS: Final = timedelta(seconds=60)
 #: Jobs that are read in one call, and how far from the head.
 MOST_READ: Final = 100
 DEEPEST: Final = 200
@@ -154,9 +157,16 @@ def why(text: str) -> str:
 
 
 def noted(said: Decline, before: Note | None, now: datetime) -> Note:
-    """What is kept of a decline, with since when its pool says the same."""
+    """What is kept of a decline, with since when its pool says the same.
+
+    A pool suits a job where any worker of it does: that others lack what one has takes no effect
+    while that one is heard of.
+    """
     since = now
     if before is not None:
+        is_less = (before.kind, said.kind) == (WhyNot.BUSY, WhyNot.LACKS)
+        if is_less and before.lowered == said.lowered and now - before.at < SUITS:
+            return before
         is_same = (before.kind, before.lowered) == (said.kind, said.lowered)
         if is_same or (before.kind.is_unanswered and said.kind.is_unanswered):
             since = before.since

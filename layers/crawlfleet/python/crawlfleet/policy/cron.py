@@ -18,6 +18,8 @@ from msgspec.structs import replace
 from crawlfleet.errors import Problem
 from crawlfleet.model.schedule import Missed, Overlap, Run, Schedule
 
+_FIELDS: Final = ("minute", "hour", "day of the month", "month", "day of the week")
+
 #: Fire times that wait for the ones before them under ``overlap: queue``; the latest ones do.
 QUEUED_FIRES: Final = 60
 #: How far back the latest fire times are looked for, step by step: each step costs at most some
@@ -48,6 +50,11 @@ def problems_with(cron: str, time_zone: str, now: datetime) -> list[Problem]:
         zone = ZoneInfo(time_zone)
     else:
         found.append(Problem("time_zone", f"no IANA time zone is called {time_zone[:64]!r}"))
+    if len(cron.split()) != len(_FIELDS):
+        # The library takes seconds before them, EventBridge a year behind: each would misread one
+        # of the other's.
+        wanted = f"it has five fields: {', '.join(_FIELDS)}"
+        return [*found, Problem("cron", f"{cron[:64]!r} is no cron expression: {wanted}")]
     try:
         next(CronSim(cron, now.astimezone(zone or UTC)))
     except (CronSimError, StopIteration, ValueError) as error:

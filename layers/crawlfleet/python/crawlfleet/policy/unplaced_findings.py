@@ -1,4 +1,8 @@
-"""Jobs that were given up, as no worker suits them (SPEC.md B6): an administrator is told."""
+"""Jobs that got no worker (SPEC.md B6): an administrator is told.
+
+They were given up, as none suits them; or they wait for longer than the stage has patience: no
+worker has looked at them, or those that suit them are busy.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -20,7 +24,7 @@ def unplaced_findings(jobs: Sequence[UnplacedJob]) -> Iterator[Finding]:
     of_biz = sorted(jobs, key=lambda job: (job.tenant, job.biz))
     for (tenant, biz), each in groupby(of_biz, key=lambda job: (job.tenant, job.biz)):
         found = list(each)
-        words = [f"{one_line(job.job, 160)}: {plain(job.why, _QUOTED)}" for job in found[:_NAMED]]
+        words = [_said(job) for job in found[:_NAMED]]
         more = [f"and {len(found) - _NAMED:,} more"] if len(found) > _NAMED else []
         yield Finding(
             kind=Kind.JOB_UNPLACED,
@@ -29,6 +33,11 @@ def unplaced_findings(jobs: Sequence[UnplacedJob]) -> Iterator[Finding]:
             threshold=0,
             said="; ".join([*words, *more]),
         )
+
+
+def _said(job: UnplacedJob) -> str:
+    waits = "" if job.since is None else f" waits since {job.since:%Y-%m-%d %H:%M} UTC"
+    return f"{one_line(job.job, 160)}{waits}: {plain(job.why, _QUOTED)}"
 
 
 def unknown_of_unplaced(tree: Tree) -> Iterator[str]:

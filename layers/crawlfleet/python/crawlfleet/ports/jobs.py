@@ -82,6 +82,18 @@ class JobStore(Protocol):
         """Keep a new job; where one of its name stands, nothing is done and that one returned."""
         ...
 
+    def create_in_turn(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
+        """Keep a new job of a schedule, unless ``most`` jobs of that schedule are open: then None.
+
+        To count and to keep it are one step: of several at once each counts what those before it
+        have kept this way. Where one of its name stands, nothing is done and that one returned.
+
+        ``instead`` of the open ones: in the same step they are cancelled, at the time at which this
+        one was created. Where one of a later fire time is among them it is this one that comes too
+        late: None.
+        """
+        ...
+
     def get(self, tenant: str, biz: str, name: str) -> Job | None:
         """One job, or None."""
         ...
@@ -135,6 +147,13 @@ class JobStore(Protocol):
         """Jobs that wait for a worker, tenants in turns, each one's longest due first.
 
         With ``now`` only what is due by then.
+        """
+        ...
+
+    def waiting(self, before: datetime, limit: int) -> list[Job]:
+        """Jobs that wait for a worker and came by then, tenants in turns, each one's oldest first.
+
+        For people: nothing of them is put off, whatever they are.
         """
         ...
 

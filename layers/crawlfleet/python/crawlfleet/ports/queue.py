@@ -177,6 +177,13 @@ class Workers(Protocol):
         """
         ...
 
+    def staying(self, now: datetime) -> list[str]:
+        """Ids of the workers that live and go on taking work.
+
+        Wake-ups are nobody yet, and those that are told to leave take no more.
+        """
+        ...
+
     def reserve_wake(self, now: datetime | None, wanted: int, most: int | None = None) -> int:
         """How many workers the caller shall start so that ``wanted`` live; atomic over callers.
 

@@ -32,6 +32,14 @@ class Readings(Protocol):
         """What is left of memory, CPU and bandwidth; None is what the machine does not tell."""
         ...
 
+    def at_rest(self) -> Remaining:
+        """What is left while this process does nothing; to be asked before it does anything.
+
+        Memory as it is left then, and all of the CPU that it may have, as what is idle of that
+        takes a while to see. Bandwidth is None: what it could move is not known.
+        """
+        ...
+
     def taken(self) -> Taken:
         """What the process itself has taken."""
         ...

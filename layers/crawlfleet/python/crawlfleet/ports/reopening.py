@@ -20,7 +20,8 @@ class JobReopening(Protocol):
     def reopen(self, tenant: str, biz: str, name: str, now: datetime) -> Job | None:
         """Have a job that is done run again, as if it had not ended.
 
-        One in any other state stays as it is. Returns the job as it stands then, None if none.
+        It does so beside whatever else is open of its schedule, whose next jobs it is in the way
+        of. One in any other state stays as it is. Returns the job as it stands then, None if none.
         """
         ...
 

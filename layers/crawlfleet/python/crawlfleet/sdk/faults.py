@@ -225,6 +225,15 @@ def error_of(
     return ApiError(status, problem)
 
 
+def is_passing(status: int, problem: ProblemDocument) -> bool:
+    """Whether the same call may succeed in a moment; a quota lasts until something is ended.
+
+    >>> is_passing(503, ProblemDocument()), is_passing(429, ProblemDocument(type="quota-exceeded"))
+    (True, False)
+    """
+    return status in LATER and _slug(problem.type) != "quota-exceeded"
+
+
 def _slug(problem_type: str) -> str:
     """``https://x/problems/unknown-biz``, ``urn:x:UnknownBizError`` -> ``unknown-biz``."""
     last = re.split(r"[/:#]", problem_type)[-1].removesuffix("Error")

@@ -1,9 +1,10 @@
 """Jobs: start one, follow it, cancel it, have what failed worked on again."""
 
+import re
+import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
-from uuid import uuid4
 
 import msgspec
 
@@ -144,7 +145,7 @@ class JobCalls(Calls):
         newest ``version`` of the spider runs unless another is named. Workers of the ``pool`` alone
         do it, of the spider's own unless another is named. It is started once, however often the
         call has to be repeated; give a ``name`` or an ``idempotency_key`` of your own to be able to
-        repeat it later.
+        repeat it later. With neither it gets a name that says what it is a run of, and when.
 
         Raises:
             InvalidRequestError: a field is wrong; each is named.
@@ -153,6 +154,8 @@ class JobCalls(Calls):
             KeyReusedError: the key stands for another job.
             QuotaExceededError: the biz has as many open jobs as it may.
         """
+        if name is None and idempotency_key is None:
+            name = _name_of(spider or rule or "job")
         given = {
             "spider": spider,
             "version": version,
@@ -169,7 +172,7 @@ class JobCalls(Calls):
             "POST",
             path_of(biz, "jobs"),
             body=msgspec.json.encode(document),
-            headers={"Idempotency-Key": idempotency_key or uuid4().hex},
+            headers={} if idempotency_key is None else {"Idempotency-Key": idempotency_key},
         )
         return self._read(answer, Job)
 
@@ -263,3 +266,9 @@ class JobCalls(Calls):
             if not pauses.pause():
                 pace = job.progress or JobProgress(tasks=job.size)
                 raise WaitTimeoutError(timeout or 0.0, max(0, pace.tasks - pace.ended))
+
+
+def _name_of(what: str) -> str:
+    """A new name of a run of this, by which it is one job: ``shop-20261121-030000-4f2a91``."""
+    short = re.sub(r"[^A-Za-z0-9_-]+", "-", what)[:32].lstrip("-_") or "job"
+    return f"{short}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"

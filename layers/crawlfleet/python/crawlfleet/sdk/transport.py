@@ -4,7 +4,8 @@ What is tried again:
 
 * *never sent* (no connection could be made): every call;
 * *429 or 503*: every call, because these answers say that nothing was done. ``Retry-After`` is
-  honoured as long as it is within :attr:`Retries.patience_seconds`;
+  honoured as long as it is within :attr:`Retries.patience_seconds`. A quota that is used up is told
+  at once: somebody has to end or delete something first;
 * *sent, but no whole answer* (time-out while reading, connection reset, 502, 504): every call too.
   Reading and deleting may be repeated; a submission carries a key under which it is one.
 
@@ -30,7 +31,7 @@ from requests.adapters import HTTPAdapter
 from requests.auth import AuthBase
 
 from crawlfleet.sdk.address import Address
-from crawlfleet.sdk.faults import LATER, UnreachableError, error_of, read_problem
+from crawlfleet.sdk.faults import LATER, UnreachableError, error_of, is_passing, read_problem
 
 _log = logging.getLogger("crawlfleet.sdk")
 
@@ -217,7 +218,8 @@ class Transport:
                     self._clock.sleep(pause)
                     continue
                 too_long = (retry_after or 0.0) > self._retries.patience_seconds
-                if status not in LATER or too_long or attempt >= self._retries.attempts:
+                passes = is_passing(status, problem) and not too_long
+                if not passes or attempt >= self._retries.attempts:
                     raise error_of(status, problem, retry_after)
             pause = self._retries.pause(attempt, retry_after)
             _log.info("%s %s: %s; trying again in %.2f s", method, path, why, pause)

@@ -14,13 +14,16 @@ from crawlfleet.errors import CrawlfleetError
 from crawlfleet.flows.sampling import SamplingPorts
 from crawlfleet.flows.staffing import decided
 from crawlfleet.flows.strays import count_strays, lanes_by_tenant
+from crawlfleet.model.bidding import BiddingTerms
 from crawlfleet.model.biz import Tree
 from crawlfleet.model.sample import PoolState, UnplacedJob
+from crawlfleet.ports import JobStore
 from crawlfleet.wiring.parts import Parts
 
-#: A job that no worker suited is told of for so long; so many at most.
+#: A job that no worker suited is told of for so long; so many at most, and as many that wait.
 UNPLACED_FOR: Final = timedelta(minutes=15)
 MOST_UNPLACED: Final = 200
+_NOT_SAID: Final = "nobody has looked after it yet"
 
 
 def configuration(parts: Parts) -> tuple[Tree | None, str | None]:
@@ -63,17 +66,40 @@ def sampling_ports(parts: Parts) -> SamplingPorts:
         ticked=RedisTicks(parts.redis).last,
         warn=parts.warn,
         pools=lambda: pool_states(parts),
-        unplaced=lambda now: unplaced_jobs(parts, now),
+        unplaced=lambda now, terms: unplaced_jobs(_jobs(parts), now, terms),
     )
 
 
-def unplaced_jobs(parts: Parts, now: datetime) -> list[UnplacedJob]:
-    """Jobs given up of late, as no worker suits them."""
+def _jobs(parts: Parts) -> JobStore:
+    """The jobs; what reads them is imported where a stage has bidding alone."""
     from crawlfleet.adapters.mongo.jobs import MongoJobs
 
+    return MongoJobs(parts.nodes)
+
+
+def unplaced_jobs(jobs: JobStore, now: datetime, terms: BiddingTerms) -> list[UnplacedJob]:
+    """Jobs given up of late as no worker suits them, and those that wait beyond the patience.
+
+    Raises:
+        StoreUnavailableError: the home node does not answer.
+    """
+    given_up = jobs.unplaced(now - UNPLACED_FOR, MOST_UNPLACED)
+    waiting = jobs.waiting(now - timedelta(seconds=terms.patience_seconds), MOST_UNPLACED)
     return [
-        UnplacedJob(tenant=job.tenant, biz=job.biz, job=job.name, why=job.trouble or "")
-        for job in MongoJobs(parts.nodes).unplaced(now - UNPLACED_FOR, MOST_UNPLACED)
+        *(
+            UnplacedJob(tenant=job.tenant, biz=job.biz, job=job.name, why=job.trouble or "")
+            for job in given_up
+        ),
+        *(
+            UnplacedJob(
+                tenant=job.tenant,
+                biz=job.biz,
+                job=job.name,
+                why=job.trouble or _NOT_SAID,
+                since=job.created_at,
+            )
+            for job in waiting
+        ),
     ]
 
 

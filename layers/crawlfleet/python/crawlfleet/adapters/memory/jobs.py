@@ -37,6 +37,26 @@ class MemoryJobs:
         with self._lock:
             return self._jobs.setdefault(job.key, job.as_created())
 
+    def create_in_turn(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
+        """See ports.JobStore.create_in_turn."""
+        fresh = job.as_created()
+        with self._lock:
+            if fresh.key in self._jobs:
+                return self._jobs[fresh.key]
+            mine = (fresh.tenant, fresh.biz, fresh.schedule)
+            others = [
+                other
+                for other in self._jobs.values()
+                if (other.tenant, other.biz, other.schedule) == mine and other.state not in ENDED
+            ]
+            going = [other for other in others if other.state is not JobState.CANCELLING]
+            if len(others) >= most or (instead and any(_is_later(one, fresh) for one in going)):
+                return None
+            for other in going if instead else ():
+                self._jobs[other.key] = _cancelled(other, fresh.created_at)
+            self._jobs[fresh.key] = fresh
+            return fresh
+
     def get(self, tenant: str, biz: str, name: str) -> Job | None:
         """See ports.JobStore.get."""
         with self._lock:
@@ -105,6 +125,15 @@ class MemoryJobs:
     def placing(self, limit: int, now: datetime | None = None) -> list[Job]:
         """See ports.JobStore.placing."""
         return self._in_turns(lambda job: job.state in PLACEABLE, limit, now)
+
+    def waiting(self, before: datetime, limit: int) -> list[Job]:
+        """See ports.JobStore.waiting."""
+        return self._in_turns(
+            lambda job: job.state in PLACEABLE and job.created_at <= before,
+            limit,
+            None,
+            lambda job: job.created_at,
+        )
 
     def place(
         self, job: Job, pool: str | None, worker: str | None, number: int | None, now: datetime
@@ -249,11 +278,7 @@ class MemoryJobs:
             found = self._jobs.get((tenant, biz, name))
             if found is None or found.state in ENDED or found.state is JobState.CANCELLING:
                 return found
-            at = _ms(now)
-            found = replace(
-                found, state=JobState.CANCELLING, cancelled_at=at, sweep_at=at, due_at=at
-            )
-            self._jobs[found.key] = found
+            found = self._jobs[found.key] = _cancelled(found, _ms(now))
             return found
 
     def look(
@@ -305,6 +330,14 @@ def _makes_tasks(job: Job) -> bool:
     if job.state in EXPANDABLE:
         return True
     return job.state is JobState.CANCELLING and job.batch is not None
+
+
+def _cancelled(job: Job, at: datetime) -> Job:
+    return replace(job, state=JobState.CANCELLING, cancelled_at=at, sweep_at=at, due_at=at)
+
+
+def _is_later(job: Job, than: Job) -> bool:
+    return bool(job.fire_at and than.fire_at and job.fire_at > than.fire_at)
 
 
 def _is_cancelled_as(job: Job, found: Job) -> bool:

@@ -19,6 +19,10 @@ class MemoryReadings:
         """See ports.Readings.remaining."""
         return self.left
 
+    def at_rest(self) -> Remaining:
+        """See ports.Readings.at_rest."""
+        return Remaining(memory=self.left.memory, cpu=self.left.cpu)
+
     def taken(self) -> Taken:
         """See ports.Readings.taken."""
         self.read += 1

@@ -123,6 +123,12 @@ class MemoryWorkers:
                 *_later(self._wakes, presence.wakes_after_ms),
             ]
 
+    def staying(self, now: datetime) -> list[str]:
+        """Ids of the workers that live and are not told to leave; wake-ups are nobody yet."""
+        with self._lock:
+            live = _later(self._beats, Presence.at(now, self._liveness).live_after_ms)
+            return [worker for worker in live if worker not in self._leaving]
+
     def reserve_wake(self, now: datetime | None, wanted: int, most: int | None = None) -> int:
         """How many workers the caller shall start so that ``wanted`` live; atomic over callers."""
         with self._lock:

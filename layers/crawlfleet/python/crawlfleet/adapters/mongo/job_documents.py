@@ -45,6 +45,23 @@ def document_of(job: Job) -> Document:
     }
 
 
+def cancellation(now: datetime) -> list[Document]:
+    """The change of a job that is to be cancelled."""
+    return [
+        {
+            "$set": {
+                "state": JobState.CANCELLING.value,
+                "cancelled_at": now,
+                "sweep_at": now,
+                "due_at": now,
+                "making": {"$ne": [{"$type": "$batch"}, "missing"]},
+                "watched": True,
+                "placing": False,
+            }
+        }
+    ]
+
+
 def job_of(document: Document, start: Start | None = None) -> Job:
     """The job of a document; ``start`` where its own was not read."""
     found = dict(document)

@@ -31,13 +31,21 @@ from crawlfleet.adapters.mongo.documents import clean
 from crawlfleet.adapters.mongo.job_documents import (
     BRIEF,
     WITHOUT_START,
+    cancellation,
     document_of,
     job_of,
     plain,
 )
 from crawlfleet.adapters.mongo.job_lists import JobLists
+from crawlfleet.adapters.mongo.job_overlap import JobOverlap
 from crawlfleet.adapters.mongo.job_placing import JobPlacing
-from crawlfleet.adapters.mongo.jobs_collection import MAKING, PLACING, SWEEPABLE, WATCHED
+from crawlfleet.adapters.mongo.jobs_collection import (
+    MAKING,
+    PLACING,
+    SWEEPABLE,
+    WAITING,
+    WATCHED,
+)
 from crawlfleet.model.job import (
     ENDED,
     LONGEST_REFUSAL,
@@ -62,7 +70,7 @@ _UNREADABLE: Final = (
 _OPEN_STATES: Final = [state.value for state in JobState if state not in ENDED]
 
 
-class MongoJobs(JobLists, JobPlacing):
+class MongoJobs(JobLists, JobPlacing, JobOverlap):
     """ports.JobStore."""
 
     def create(self, job: Job) -> Job:
@@ -116,6 +124,11 @@ class MongoJobs(JobLists, JobPlacing):
     def placing(self, limit: int, now: datetime | None = None) -> list[Job]:
         """See ports.JobStore.placing."""
         return self._in_turns(PLACING, limit, now, {PLACING: True})
+
+    def waiting(self, before: datetime, limit: int) -> list[Job]:
+        """See ports.JobStore.waiting."""
+        came = {PLACING: True, "created_at": {"$lte": before}}
+        return self._in_turns(WAITING, limit, None, came, "created_at")
 
     def _in_turns(
         self, index: str, limit: int, now: datetime | None, match: Document, due: str = "due_at"
@@ -226,26 +239,13 @@ class MongoJobs(JobLists, JobPlacing):
 
     def cancel(self, tenant: str, biz: str, name: str, now: datetime) -> Job | None:
         """See ports.JobStore.cancel."""
-        cancelling = JobState.CANCELLING.value
+        cancelled = JobState.CANCELLING.value
         match: Document = {
             "_id": f"{tenant}/{biz}/{name}",
-            "state": {"$in": [state for state in _OPEN_STATES if state != cancelling]},
+            "state": {"$in": [state for state in _OPEN_STATES if state != cancelled]},
         }
-        change: list[Document] = [
-            {
-                "$set": {
-                    "state": cancelling,
-                    "cancelled_at": now,
-                    "sweep_at": now,
-                    "due_at": now,
-                    "making": {"$ne": [{"$type": "$batch"}, "missing"]},
-                    "watched": True,
-                    "placing": False,
-                }
-            }
-        ]
         with border():
-            self._jobs().update_one(match, change)
+            self._jobs().update_one(match, cancellation(now))
         return self.get(tenant, biz, name)
 
     def look(

@@ -12,6 +12,7 @@ from crawlfleet.model.ledger import JOB_LIFE
 MAKING: Final = "making"
 WATCHED: Final = "watched"
 PLACING: Final = "placing"
+WAITING: Final = "waiting"
 SWEEPABLE: Final = "sweepable"
 UNPLACED: Final = "unplaced"
 OPEN: Final = "open"
@@ -40,6 +41,11 @@ _INDEXES: Final = [
     IndexModel(
         [("tenant", ASCENDING), ("due_at", ASCENDING), ("_id", ASCENDING)],
         name=PLACING,
+        partialFilterExpression={"placing": True},
+    ),
+    IndexModel(
+        [("tenant", ASCENDING), ("created_at", ASCENDING), ("_id", ASCENDING)],
+        name=WAITING,
         partialFilterExpression={"placing": True},
     ),
     IndexModel(

@@ -157,7 +157,8 @@ class RedisBoard:
         for job, said in list(why.items())[: bounds.MOST_WHYS]:
             told += (bounds.name_of(job), f"{said.kind} {said.lowered}", bounds.why(said.why))
         if told:
-            told = [pool, str(bounds.MOST_NOTES), str(to_ms(now)), *told]
+            suits = bounds.SUITS // timedelta(milliseconds=1)
+            told = [pool, str(bounds.MOST_NOTES), str(to_ms(now)), str(suits), *told]
             whole(self._redis.again(_DECLINE, self._keys, *told))
 
     # ---- awards

@@ -96,6 +96,18 @@ class RedisWorkers:
         with self._redis.translated():
             return [text(name).decode() for name in (*several(workers), *several(wakes))]
 
+    def staying(self, now: datetime) -> list[str]:
+        """Ids of the workers that live and are not told to leave; wake-ups are nobody yet."""
+        live_after_ms = Presence.at(now, self._liveness).live_after_ms
+        answers = self._redis.together(
+            ("ZRANGEBYSCORE", self._keys.leaving, "-inf", "+inf"),
+            ("ZRANGEBYSCORE", self._keys.workers, f"({live_after_ms}", "+inf"),
+        )
+        leaving, workers = several(answers, 2)
+        with self._redis.translated():
+            going = {text(name) for name in several(leaving)}
+            return [text(name).decode() for name in several(workers) if text(name) not in going]
+
     def reserve_wake(self, now: datetime | None, wanted: int, most: int | None = None) -> int:
         """How many workers the caller shall start so that ``wanted`` live; atomic over callers.
 

@@ -1,0 +1,27 @@
+"""The program of the command line, in this process."""
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from crawlfleet.cli.main import run
+
+
+def program(captured: Any) -> Callable[..., SimpleNamespace]:
+    """What runs it and tells what it wrote, and its exit code; ``captured``: pytest's, of bytes."""
+
+    def call(*arguments: str) -> SimpleNamespace:
+        captured.readouterr()
+        code = run(arguments)
+        out, err = (each.decode() for each in captured.readouterr())
+        return SimpleNamespace(
+            code=code,
+            out=out,
+            err=err,
+            lines=out.splitlines(),
+            json=lambda: json.loads(out),
+            rows=lambda: [json.loads(line) for line in out.splitlines()],
+        )
+
+    return call

@@ -1,0 +1,95 @@
+"""A process that makes the tasks of a job, to be killed at any moment.
+
+``python expand_process.py REDIS MONGO CONTROL TENANT NUMBER``: before each call of a port it tells
+on standard output which, and goes on once it has read a line, or the end, of standard input. It
+ends when the job has all its tasks.
+"""
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from crawlfleet.adapters.mongo.jobs import MongoJobs
+from crawlfleet.adapters.mongo.ledgers import MongoLedgers
+from crawlfleet.adapters.mongo.rules import MongoRules
+from crawlfleet.adapters.mongo.store import MongoRequestStore
+from crawlfleet.adapters.mongo.submission_keys import MongoSubmissionKeys
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.intake import RedisIntake
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.adapters.redis_queue.workers import RedisWorkers
+from crawlfleet.flows import expanding
+from crawlfleet.flows.expanding import ExpandingPorts, expand
+from crawlfleet.flows.submission import SubmissionPorts
+from crawlfleet.model.biz import Stage, Tenant, Tree
+from crawlfleet.model.lane import Lane
+from tests.contract.job_cases import OwnControl
+from tests.contract.seed_process import BIZ, Ids, wake
+
+#: Tasks of a batch.
+BATCH = 50
+
+
+def tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def warn(message: str, error: Exception) -> None:
+    tell(f"warning {message}: {error!r}")
+
+
+class Told:
+    """A port whose calls are told, and waited with, before they are made."""
+
+    def __init__(self, name: str, port: object) -> None:
+        self._name, self._port = name, port
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        call = getattr(self._port, name)
+
+        def told(*arguments: object, **named: object) -> object:
+            tell(f"{self._name}.{name}")
+            sys.stdin.readline()
+            return call(*arguments, **named)
+
+        return told
+
+
+def ports(redis: RedisConnection, nodes: OwnControl, tenant: str, number: int) -> ExpandingPorts:
+    waker = type("Waker", (), {"wake": staticmethod(wake)})()
+    submission = {
+        "ids": Ids(number),
+        "store": MongoRequestStore(nodes),
+        "queue": RedisQueue(redis),
+        "rules": MongoRules(nodes),
+        "keys": MongoSubmissionKeys(nodes),
+        "intake": RedisIntake(redis),
+        "workers": RedisWorkers(redis, fleet=tenant),
+        "waker": waker,
+    }
+    told = {name: Told(name, port) for name, port in submission.items()}
+    return ExpandingPorts(
+        jobs=Told("jobs", MongoJobs(nodes)),
+        ledgers=Told("ledgers", MongoLedgers(nodes)),
+        submission=SubmissionPorts(**told, warn=warn),
+    )
+
+
+def main() -> None:
+    redis_url, mongo_uri, control, tenant, number = sys.argv[1:]
+    expanding.BATCH_LIMIT = BATCH
+    lane = Lane(tenant, "docs", "main")
+    bizs = {tenant: {lane.biz: BIZ}}
+    tree = Tree(revision="1", stage=Stage(), tenants={tenant: Tenant()}, bizs=bizs)
+    nodes = OwnControl(mongo_uri)
+    nodes.name = control
+    with RedisConnection(redis_url) as redis:
+        expander = ports(redis, nodes, tenant, int(number))
+        done = expand(expander, tree, lambda: datetime.now(UTC), lambda: 60.0)
+    nodes.close()
+    tell(f"done {done.batches}")
+
+
+if __name__ == "__main__":
+    main()

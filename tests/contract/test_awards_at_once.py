@@ -1,0 +1,110 @@
+"""Rounds of awards that run at once, over all boards: each job has one winner, each winner one job.
+
+A turn keeps rounds apart to spare work; what is decided must not depend on it, so nobody keeps to
+any here.
+"""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from threading import Barrier
+from typing import Any
+
+import msgspec
+import pytest
+
+from crawlfleet.adapters.memory.board import MemoryBoard
+from crawlfleet.adapters.memory.demands import MemoryDemands
+from crawlfleet.adapters.memory.jobs import MemoryJobs
+from crawlfleet.adapters.redis_queue.board import RedisBoard
+from crawlfleet.flows.awarding import Awarded, AwardingPorts, award_jobs
+from crawlfleet.flows.boarding import offer_job
+from crawlfleet.model.bidding import Application, BiddingTerms
+from crawlfleet.model.biz import Stage, Tree
+from crawlfleet.model.board import Applied, Offered, OfferState
+from crawlfleet.model.job import JobState
+from crawlfleet.model.usage import Probe, Remaining
+from crawlfleet.ports.board import JobBoard
+from tests.contract.conftest import over_all
+from tests.contract.job_cases import a_job
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+TERMS = BiddingTerms(window_seconds=1.0)
+AFTER = NOW + timedelta(seconds=2)
+JOBS = 20
+APPLICANTS = 4
+ROUNDS = 4
+
+
+class Turnless:
+    """A watch in which it is everybody's turn."""
+
+    def take_turn(self, *_: object) -> bool:
+        return True
+
+    def end_turn(self, *_: object) -> None:
+        pass
+
+
+@over_all
+def board(request: pytest.FixtureRequest, tenant: str) -> JobBoard:
+    if request.param == "memory":
+        return MemoryBoard()
+    return RedisBoard(request.getfixturevalue(f"{request.param}_connection"), fleet=tenant)
+
+
+def an_application(worker: str, memory: float) -> bytes:
+    said = Application(
+        worker=worker,
+        pool="main",
+        remaining=Remaining(memory=memory),
+        probe=Probe(at=NOW, seconds=0.1, bytes_per_second=1e6),
+        at=NOW,
+    )
+    return msgspec.json.encode(said)
+
+
+def test_rounds_at_once_award_each_job_once_and_each_worker_has_one_at_most(
+    board: JobBoard,
+) -> None:
+    jobs, window = MemoryJobs(), timedelta(seconds=TERMS.window_seconds)
+    best: dict[str, str] = {}
+    for n in range(JOBS):
+        job = jobs.create(a_job(f"t{n % 3}", f"j{n}", state=JobState.PLACING, created_at=NOW))
+        assert offer_job(board, TERMS, job, NOW) is Offered.OFFERED
+        for at in range(APPLICANTS):
+            worker = f"w{n}.{at}"
+            said = an_application(worker, memory=1e9 * (1 + (at + n) % APPLICANTS))
+            assert board.apply(worker, job.key, said, NOW, window) is Applied.APPLIED
+        best[job.name] = f"w{n}.{(APPLICANTS - 1 - n) % APPLICANTS}"
+    tree = Tree(revision="1", stage=Stage(bidding=TERMS), tenants={}, bizs={})
+    together, said = Barrier(ROUNDS), []
+    warnings: list[Any] = []
+    ports = AwardingPorts(
+        jobs=jobs,
+        board=board,
+        demands=MemoryDemands(),
+        watch=Turnless(),  # type: ignore[arg-type]
+        warn=lambda message, error: warnings.append((message, error)),
+        say=lambda message, extra: said.append((message, extra["job"])),
+    )
+
+    def award(number: int) -> Awarded:
+        together.wait(30)
+        return award_jobs(ports, tree, f"a{number}", lambda: AFTER, lambda: 60.0)
+
+    with ThreadPoolExecutor(ROUNDS) as threads:
+        done = list(threads.map(award, range(ROUNDS)))
+
+    assert warnings == []
+    assert sum(one.awarded for one in done) == JOBS
+    assert Counter(message for message, _ in said) == {"a job is awarded": JOBS}
+    assert len({job for _, job in said}) == JOBS
+    stands = [one for n in range(3) for one in board.stands(f"t{n}", None, None, JOBS)]
+    assert {one.state for one in stands} == {OfferState.AWARDED}
+    assert {one.offer.job: one.worker for one in stands} == best
+    # Whoever has lost is free.
+    held = [board.held(f"w{n}.{at}") for n in range(JOBS) for at in range(APPLICANTS)]
+    assert sum(one is not None for one in held) == JOBS
+    numbers = [one.number for one in stands]
+    assert len(set(numbers)) == JOBS

@@ -1,0 +1,98 @@
+"""Workers in a world with bidding, moved round by round."""
+
+import asyncio
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from crawlfleet.adapters.memory.readings import MemoryReadings
+from crawlfleet.flows.applying import Applying
+from crawlfleet.flows.awarding import Awarded, award_jobs
+from crawlfleet.flows.starting import StartingPorts, start_job
+from crawlfleet.model.bidding import BiddingTerms
+from crawlfleet.model.job import Job, JobOrder
+from crawlfleet.model.start import Start
+from crawlfleet.model.usage import JobDemand, Probe, Remaining, Usage
+from tests.unit.flows.job_world import NoSpiders
+from tests.unit.flows.world import START, World
+
+URL = "https://example.org/1"
+GOOD = Probe(at=START, seconds=0.1, bytes_per_second=1e6)
+SLOW = Probe(at=START, seconds=2.0, bytes_per_second=1e6)
+GB = 1e9
+TERMS = BiddingTerms(window_seconds=1.0, wait_seconds=30.0, acknowledge_seconds=10.0)
+KEY = ("default", "docs", "june")
+
+
+async def threaded(function, *args, **kwargs):
+    return function(*args, **kwargs)
+
+
+class Fleet:
+    """A world with bidding, and workers in it that are moved round by round."""
+
+    def __init__(self, terms=TERMS):
+        self.world = World()
+        self.bid(terms)
+
+    def bid(self, terms):
+        tree = self.world.tree
+        self.world.tree = replace(tree, stage=replace(tree.stage, bidding=terms))
+
+    def pools(self, *names):
+        self.world.tree = replace(self.world.tree, pools=frozenset(names))
+
+    def start(self, name="june", *, board=True, url=URL, link=None, pool=None) -> Job:
+        ports = StartingPorts(
+            jobs=self.world.jobs,
+            spiders=NoSpiders(),
+            rules=self.world.rules,
+            board=self.world.board if board else None,
+        )
+        start = Start(urls=(url,))
+        order = JobOrder(tenant="default", biz="docs", by="api", name=name, start=start, pool=pool)
+        job = start_job(ports, self.world.tree, order, self.world.now)
+        if link is not None:
+            self.world.jobs._jobs[job.key] = replace(job, link=link)
+            self.world.board.withdraw(job.key)
+            self.pass_time(0)
+        return job
+
+    def learn(self, memory, bandwidth=0.0):
+        usage = Usage(memory=memory, memory_max=memory, bandwidth=bandwidth)
+        demand = JobDemand(tenant="default", biz="docs", spider="page", runs=3, usage=usage)
+        self.world.demands._demands[("default", "docs", "page")] = demand
+
+    def worker(self, name, pool="main", *, way=GOOD, memory=8 * GB, **changes) -> Applying:
+        readings = MemoryReadings()
+        readings.left = Remaining(memory=memory)
+        ways = way if isinstance(way, dict) else {URL: way}
+        ports = self.world.applying(ways, readings=readings, **changes)
+        return Applying(ports, pool, name, threaded, lambda: 600.0)
+
+    def look(self, *workers):
+        async def all_of_them():
+            for worker in workers:
+                await worker.round()
+                for task in list(worker._ways._tasks.values()):
+                    await asyncio.wait([task])
+
+        asyncio.run(all_of_them())
+
+    def award(self, by="w0", **changes) -> Awarded:
+        world = self.world
+        return award_jobs(world.awarding(**changes), world.tree, by, world.clock, lambda: 60.0)
+
+    def pass_time(self, seconds, **changes) -> Awarded:
+        self.world.now += timedelta(seconds=seconds)
+        # The turn is kept by the watch's own clock.
+        self.world.watch._turns.clear()
+        return self.award(**changes)
+
+    def job(self, name="june") -> Job:
+        return self.world.jobs.get("default", "docs", name)
+
+    @property
+    def standing(self):
+        found = self.world.board.read(KEY)
+        return None if found is None else found[0]

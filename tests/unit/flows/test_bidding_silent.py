@@ -1,0 +1,161 @@
+"""Jobs that wait for pools from which nobody hears; and rounds of awards that meet."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from crawlfleet.finding_kinds import Kind
+from crawlfleet.flows.awarding import EVERY, TURN
+from crawlfleet.model.biz import PoolLimits
+from crawlfleet.model.job import JobState
+from crawlfleet.policy.findings import judge
+from crawlfleet.wiring.sampling import unplaced_jobs
+from tests.unit.flows.bidders import GB, TERMS, Fleet
+from tests.unit.flows.sampled import look
+
+PATIENCE = TERMS.patience_seconds
+
+
+@pytest.fixture
+def fleet():
+    return Fleet()
+
+
+def looked_until(fleet, *workers, seconds):
+    """Have workers look and awards be made, a wait at a time; how often a job was lowered."""
+    lowered = 0
+    for _ in range(int(seconds // 31) + 1):
+        fleet.look(*workers)
+        lowered += fleet.pass_time(31).lowered
+    return lowered
+
+
+def test_a_pool_that_the_stage_names_and_nobody_has_deployed_is_not_waited_for(fleet):
+    fleet.learn(10.5 * GB)
+    tree = fleet.world.tree
+    misspelt = replace(tree.stage, pools={"lrage": PoolLimits()})
+    fleet.world.tree = replace(tree, stage=misspelt)
+    fleet.start()
+    worker = fleet.worker("w1")
+
+    fleet.look(worker)
+    assert fleet.pass_time(31).lowered == 1
+
+    assert "lrage" not in fleet.job().trouble
+
+
+def test_a_pool_that_cannot_start_is_waited_for_no_longer_than_the_stage_has_patience(fleet):
+    fleet.pools("far")
+    fleet.learn(100 * GB)
+    fleet.start()
+    worker = fleet.worker("w1")
+
+    assert looked_until(fleet, worker, seconds=PATIENCE - 31) == 0
+    assert fleet.job().trouble == (
+        "main: at 100 % of its demand: memory: 8.0 GB left, 100.0 GB wanted; "
+        "no worker of far has looked at it lately"
+    )
+    lowered = looked_until(fleet, worker, seconds=40 * 60)
+
+    assert (lowered, fleet.job().state) == (6, JobState.UNPLACED)
+    assert "no worker suits it: it wants memory 100.0 GB; on offer were main: " in (
+        fleet.job().trouble
+    )
+    assert fleet.job().trouble.endswith("; no worker of far has looked at it lately")
+
+
+def test_a_pool_whose_only_worker_was_busy_and_vanished_keeps_no_job_for_ever(fleet):
+    fleet.pools("far")
+    fleet.learn(10 * GB)
+    fleet.start()
+    far, main = fleet.worker("f1", "far", memory=20 * GB), fleet.worker("w1")
+    far._left._readings.left = replace(far._left._readings.left, memory=1 * GB)
+    looked_until(fleet, far, main, seconds=300)
+    assert fleet.standing.offer.lowered == 0
+
+    assert looked_until(fleet, main, seconds=PATIENCE - 60) == 0
+    looked_until(fleet, main, seconds=600)
+
+    # As long after it was last heard of as the stage has patience the other pool decides.
+    assert (fleet.job().state, fleet.job().worker) == (JobState.EXPANDING, "w1")
+    assert fleet.job().lowered == 2
+
+
+def test_after_an_outage_the_first_pool_to_look_does_not_decide_alone(fleet):
+    fleet.pools("far")
+    fleet.learn(10.5 * GB)
+    fleet.start()
+    fleet.pass_time(2 * PATIENCE)
+    small, far = fleet.worker("w1"), fleet.worker("f1", "far", memory=20 * GB)
+
+    assert looked_until(fleet, small, seconds=60) == 0
+    fleet.look(far)
+    fleet.pass_time(2)
+    fleet.look(far)
+
+    assert (fleet.job().state, fleet.job().worker) == (JobState.EXPANDING, "f1")
+    assert fleet.job().lowered == 0
+
+
+def test_where_no_pool_looks_a_job_stays_in_line_and_people_are_told(fleet):
+    fleet.pools("far")
+    job = fleet.start()
+
+    assert looked_until(fleet, seconds=PATIENCE - 60) == 0
+    assert found(fleet) == []
+    looked_until(fleet, seconds=30 * PATIENCE)
+
+    assert (fleet.job().state, fleet.job().lowered) == (JobState.PLACING, 0)
+    [finding] = found(fleet)
+    assert (finding.kind, str(finding.place)) == (Kind.JOB_UNPLACED, "biz default/docs")
+    assert finding.said == (
+        f"june waits since {job.created_at:%Y-%m-%d %H:%M} UTC: no worker has looked at it yet"
+    )
+    worker = fleet.worker("w1")
+    fleet.look(worker)
+    fleet.pass_time(2)
+    fleet.look(worker)
+    assert fleet.job().state is JobState.EXPANDING
+    assert found(fleet) == []
+
+
+def found(fleet):
+    """What the monitor finds of jobs."""
+    world = fleet.world
+    seen = look(world, unplaced=lambda now, terms: unplaced_jobs(world.jobs, now, terms))
+    every = judge(seen, None, world.tree).findings
+    return [finding for finding in every if finding.kind is Kind.JOB_UNPLACED]
+
+
+def test_of_two_rounds_that_follow_at_once_the_second_is_nobodys(fleet):
+    fleet.start()
+    fleet.look(fleet.worker("w1"))
+    fleet.world.now += timedelta(seconds=2)
+
+    first, second = fleet.award("w0"), fleet.award("w1")
+
+    assert (first.mine, first.awarded) == (True, 1)
+    assert (second.mine, second.awarded) == (False, 0)
+    fleet.world.now += EVERY
+    assert fleet.award("w1").mine
+
+
+def test_a_round_in_the_middle_of_anothers_is_nobodys(fleet):
+    fleet.start()
+    fleet.look(fleet.worker("w1"))
+    fleet.world.now += timedelta(seconds=2)
+    board, others = fleet.world.board, []
+
+    class Slow:
+        def __getattr__(self, name):
+            if name == "due_windows":
+                # However long it takes: the turn is held.
+                fleet.world.now += 3 * EVERY
+                others.append(fleet.award("w1"))
+            return getattr(board, name)
+
+    assert fleet.award("w0", board=Slow()).awarded == 1
+
+    assert [one.mine for one in others] == [False]
+    assert fleet.world.watch._turns[TURN][2] == "w0"

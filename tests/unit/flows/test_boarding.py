@@ -1,0 +1,111 @@
+"""Jobs come to the board with the weight of their biz, and are awarded by it, tenant by tenant."""
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from crawlfleet.flows.boarding import offer_missing
+from crawlfleet.flows.starting import StartingPorts, start_job
+from crawlfleet.model.bidding import BiddingTerms
+from crawlfleet.model.job import JobOrder
+from crawlfleet.model.start import Start
+from tests.unit.flows.job_world import NoSpiders
+from tests.unit.flows.world import World
+
+TERMS = BiddingTerms(window_seconds=1.0, wait_seconds=30.0, acknowledge_seconds=10.0)
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def world() -> World:
+    """Two tenants: the bizs of one weigh 1 and 4, that of the other 3."""
+    made = World()
+    light, middle, heavy = (replace(made.biz, weight=weight) for weight in (1, 3, 4))
+    bizs = {"acme": {"light": light, "heavy": heavy}, "bolt": {"docs": middle}}
+    stage = replace(made.tree.stage, bidding=TERMS)
+    tenants = dict.fromkeys(bizs, made.tree.tenants["default"])
+    made.tree = replace(made.tree, stage=stage, tenants=tenants, bizs=bizs)
+    return made
+
+
+def start(world: World, tenant: str, biz: str, count: int, *, board: bool = True) -> None:
+    ports = StartingPorts(
+        jobs=world.jobs,
+        spiders=NoSpiders(),  # type: ignore[arg-type]
+        rules=world.rules,
+        board=world.board if board else None,
+    )
+    for n in range(count):
+        pages = Start(urls=("https://example.org/",))
+        order = JobOrder(tenant=tenant, biz=biz, by="api", name=f"{biz}{n:02}", start=pages)
+        start_job(ports, world.tree, order, world.now)
+
+
+def fill(world: World) -> int:
+    ports = world.awarding().boarding
+    return offer_missing(ports, world.tree, TERMS, world.clock, lambda: 60.0)
+
+
+def award(world: World, count: int) -> Counter[str]:
+    """Have the first job awarded and begun, so often; whose they were."""
+    had: Counter[str] = Counter()
+    for n in range(count):
+        (first,) = world.board.head("main", 1)
+        worker = f"w{n}"
+        world.board.apply(worker, first.key, b"", world.now, SECOND)
+        standing, _ = world.board.read(first.key)
+        won = world.board.award(first.key, standing.version, worker, world.now + SECOND)
+        assert world.board.acknowledge(worker, first.key, won.number, world.now)
+        had[first.tenant] += 1
+    return had
+
+
+@pytest.mark.parametrize("board", [True, False])
+def test_a_job_is_offered_with_its_bizs_weight_at_once_and_when_the_board_was_lost(world, board):
+    start(world, "acme", "light", 1, board=board)
+    start(world, "acme", "heavy", 1, board=board)
+    start(world, "bolt", "docs", 1, board=board)
+
+    assert fill(world) == (0 if board else 3)
+
+    found = {one.job: one.weight for one in world.board.head("main", 9)}
+    assert found == {"light00": 1, "heavy00": 4, "docs00": 3}
+
+
+@pytest.mark.parametrize(("biz", "share"), [("light", 10), ("heavy", 23)])
+def test_tenants_have_jobs_awarded_by_the_weight_of_their_bizs(world, biz, share):
+    """1 beside 3 has ten of forty, 4 beside 3 has 23, however many each offers."""
+    start(world, "acme", biz, 60)
+    start(world, "bolt", "docs", 40)
+
+    had = award(world, 40)
+
+    assert abs(had["acme"] - share) <= 1
+    assert sum(had.values()) == 40
+
+
+def test_a_tenant_is_moved_on_by_what_each_of_its_bizs_weighs(world):
+    """Its light jobs cost it as much as four heavy ones: many of those are no way round that."""
+    for n in range(20):
+        start(world, "acme", "light", n + 1)
+        start(world, "acme", "heavy", n + 1)
+        world.now += SECOND
+    start(world, "bolt", "docs", 60)
+
+    had = award(world, 50)
+
+    # A pair of acme's costs 5/4 of a turn, in which bolt has 15/4 awards.
+    assert abs(had["bolt"] - 50 * (15 / 4) / (2 + 15 / 4)) <= 4
+
+
+def test_a_weight_that_was_changed_is_that_of_jobs_offered_later(world):
+    start(world, "bolt", "docs", 1)
+    world.tree.bizs["bolt"]["docs"] = replace(world.tree.bizs["bolt"]["docs"], weight=7)
+    start(world, "bolt", "docs", 2)
+
+    assert {one.job: one.weight for one in world.board.head("main", 9)} == {
+        "docs00": 3,
+        "docs01": 7,
+    }

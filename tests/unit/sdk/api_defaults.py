@@ -1,0 +1,38 @@
+"""What the server of ``api_server`` says of a thing where a test says no other."""
+
+from typing import Any
+
+BIZ = "news"
+
+REQUEST: dict[str, Any] = {
+    "biz": BIZ,
+    "state": "pending",
+    "flag": 0,
+    "queued_at": "2026-01-01T00:00:00.000Z",
+    "rule": "article",
+    "rule_version": "0123456789ab",
+    "method": "GET",
+    "headers": {},
+    "params": {},
+    "body": None,
+    "meta": {},
+    "attempts": 0,
+    "worker": None,
+    "error": None,
+    "records": 0,
+    "due_at": None,
+    "timeline": [],
+}
+RECORD: dict[str, Any] = {
+    "rule": "article",
+    "rule_version": "0123456789ab",
+    "stored_at": "2026-01-01T00:00:01.500Z",
+}
+WORKER: dict[str, Any] = {"since": None, "pool": "main", "done": 0, "failed": 0}
+COVERAGE: dict[str, Any] = {
+    "current": False,
+    "pages": 0,
+    "records": 0,
+    "rejected": 0,
+    "fields": [],
+}
