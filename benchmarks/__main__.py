@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from benchmarks import (
     ageing,
-    assignment,
+    assignment_rounds,
     crawl,
     dedupe,
     expansion,
@@ -53,7 +53,7 @@ BENCHMARKS: Final[dict[str, Callable[[Bench], Found]]] = {
     "expansion": expansion.run,
     "recovery": recovery.run_recovery,
     "scaling": scaling.run,
-    "assignment": assignment.run,
+    "assignment": assignment_rounds.run,
 }
 #: Where a run leaves what it found.
 OUT: Final = Path(__file__).resolve().parent / "out"
@@ -92,7 +92,7 @@ def main() -> int:
         return 3
     show(Console(), found.figures)
     for said in found.notes:
-        console.print(said, markup=False)
+        console.print(said, markup=False, soft_wrap=True)
     name = "quick.json" if arguments.quick else "latest.json"
     path = keep(arguments.out, name, found.figures, found.details)
     console.print(f"kept in {path.parent.name}/{path.name}")
@@ -144,11 +144,13 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
         "crawl": scale.crawl_rounds * (2 + 2 * more),
         "workers": scale.crawl_rounds * 4,
         "politeness": 2,
-        "ageing": 5,
+        "ageing": ageing.STEPS,
         "placement": scale.placement_rounds * 2,
         "recovery": scale.halvings + 1,
         "scaling": scaling.STEPS,
-        "assignment": len(assignment.TRACES) * len(assignment.POLICIES) * scale.assignment_seeds,
+        "assignment": len(assignment_rounds.TRACES)
+        * len(assignment_rounds.POLICIES)
+        * scale.assignment_seeds,
         "lookup": -(-scale.stored_requests // lookup.BATCH),
     }[name]
 

@@ -2,8 +2,8 @@
 
 A simulation, as a hundred workers are not to be had here. Workers, links and sites are made up; who
 may apply, who gets a job, what is learnt of a run and how demands are lowered is decided by the
-product's own policy (policy.bidding, policy.demand). The same jobs, on the same workers, under each
-policy; medians over seeds.
+product's own policy (policy.bidding, policy.demand, policy.declining). The same jobs, on the same
+workers, under each policy; benchmarks/assignment_rounds.py plays and compares them.
 
 How a worker slows down: its jobs want processor (GHz) and bandwidth. Where they want more than it
 has of one, each gets that part of what it wants; a job advances by the least of its parts, and of
@@ -12,29 +12,35 @@ times its requests over its connections. Where its jobs come to more memory than
 killed: it is back after RESTART_SECONDS, and its jobs are placed anew with what they had done, less
 what was under way (LOST_PART).
 
+Memory kills under every policy alike. Under bidding it does so where a job is not known yet, or
+takes more than its spider's runs did; the others are killed by it often only because they never
+look at what a job takes or what a worker has left. All are told each machine's true size: bidding
+as a reading, the others as the number of jobs that it takes at once.
+
 Bidding only knows what it has learnt: each spider's first runs come with no demand. Readings are
 late: a job shows in them READ_SECONDS after its begin. A worker reads so many jobs from the head.
 The others know nothing of jobs and links. Each worker takes so many jobs at once for its memory as
-an operator would set who has tried every number of SLOTS_PER_GB on these very jobs, and keeps what
-has the shortest mean; with too many, workers are killed faster than they end jobs. Least-loaded
-sees how full workers are at this moment, which no real one does.
+an operator would set who has tried every number of SLOTS_PER_GB on these very jobs, each with those
+that were killed placed first or last, and keeps what leaves fewest undone and has the shortest
+mean; with too many, workers are killed faster than they end jobs. Least-loaded sees how full
+workers are at this moment, which no real one does.
+
+What counts as waste is told in benchmarks/assignment_waste.py.
 """
 
 import heapq
 import math
-import os
 import random
 import statistics
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-import msgspec
-
-from benchmarks.assignment_scene import MB, Machine, Scene, Task, a_scene
-from benchmarks.bench import Bench, BenchError, Found
+from benchmarks.assignment_policies import chooser
+from benchmarks.assignment_scene import MB, Due, Machine, Outcome, Scene, Task
+from benchmarks.assignment_waste import Waste
+from benchmarks.bench import BenchError
 from crawlfleet.model.bidding import Application, BiddingTerms
 from crawlfleet.model.board import Decline, WhyNot
 from crawlfleet.model.usage import JobDemand, Probe, Remaining, Usage
@@ -43,58 +49,27 @@ from crawlfleet.policy.board import noted
 from crawlfleet.policy.declining import Step, decide
 from crawlfleet.policy.demand import learn
 
-WORKERS: Final = 100
 READ_SECONDS: Final = 5.0
 RESTART_SECONDS: Final = 5.0
 LOST_PART: Final = 0.05
 LATEST_SECONDS: Final = 3_600.0
-CONNECTIONS: Final = 16
-SLOTS_PER_GB: Final = (2, 3, 4)
-#: A try that takes so many times as long as the best one before it is given up.
-PATIENCE: Final = 1.5
+#: The likeliest first; with five, workers are killed faster than they end jobs.
+SLOTS_PER_GB: Final = (3.0, 3.5, 4.0, 2.5, 2.0, 1.5, 1.0, 4.5, 5.0)
 #: Jobs that a worker reads from the head before it comes again.
 READ_AHEAD: Final = 20
 TERMS: Final = BiddingTerms()
-TRACES: Final = ("steady", "bursts", "day")
-POLICIES: Final = ("bidding", "least-loaded", "round-robin", "random")
+BIDDING: Final = "bidding"
+#: Moments at which it is noted how many wait lie so far apart, at least.
+NOTED_SECONDS: Final = 30.0
 _EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class _Due(msgspec.Struct, frozen=True):
-    """A worker's first job is done, unless its jobs are others by then."""
-
-    machine: Machine
-    version: int
-
-
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one run of a policy.
-
-    Attributes:
-        makespan: Seconds from the first arrival to the last end.
-        mean: Seconds from a job's arrival to its end; ``p95`` of one in twenty it is longer.
-        unused: Part of all processors that waiting jobs wanted, and nobody had.
-        slowdown: Seconds on workers over seconds at full speed.
-        killed: Workers that ran out of memory.
-        misplaced: Jobs whose way to the site was not what they need.
-        unplaced: Jobs that nobody applied for until they were out.
-        unfinished: Jobs that had not ended LATEST_SECONDS after the last one came.
-    """
-
-    makespan: float
-    mean: float
-    p95: float
-    unused: float
-    slowdown: float
-    killed: int
-    misplaced: int
-    unplaced: int
-    unfinished: int = 0
-    waiting: list[list[float]] = []
-
-
 class Simulation:
-    """One policy over one scene; ``slots`` are those for a GB of a worker, where it has any."""
+    """One policy over one scene.
+
+    ``slots`` are those for a GB of a worker, where it has any; ``killed_last`` places the jobs of a
+    worker that was killed after all others, not before them.
+    """
 
     def __init__(
         self,
@@ -102,7 +77,9 @@ class Simulation:
         policy: str,
         seed: int,
         terms: BiddingTerms,
-        slots: int = SLOTS_PER_GB[0],
+        slots: float = SLOTS_PER_GB[0],
+        *,
+        killed_last: bool = False,
     ) -> None:
         self._scene = scene
         for machine in scene.machines:
@@ -113,36 +90,37 @@ class Simulation:
         self._events: list[tuple[float, int, str, object]] = []
         self._count = 0
         self._queue: deque[Task] = deque()
-        self._wanted = 0.0  # the processors of all that wait
-        self._next = 0
         self._demands: dict[str, JobDemand] = {}
         self._ended: list[Task] = []
         self._unplaced = 0
         self._killed = self._misplaced = 0
+        self._killed_last = killed_last
         self._on_workers = 0.0
-        self._idle_seconds = self._busy = 0.0
-        self._capacity = sum(machine.cpu for machine in scene.machines)
+        self._waste = Waste(scene)
+        # Those that have come and not ended: how many, and the sum of when they came; and the sum
+        # of the seconds of those that have ended.
+        self._under_way, self._came, self._seconds = 0, 0.0, 0.0
         self._measured_at = 0.0
-        self._place: Callable[[], None] = {
-            "bidding": self._bid,
-            "round-robin": lambda: self._push(self._round_robin),
-            "random": lambda: self._push(self._random),
-            "least-loaded": lambda: self._push(self._least_loaded),
-        }[policy]
-        self._bids = policy == "bidding"
+        self._bids = policy == BIDDING
+        if not self._bids:
+            self._choose = chooser(policy, len(scene.machines), self._rng)
         self._round_comes = False
         self.waiting: list[list[float]] = []
 
-    def run(self, longest: float = math.inf) -> Outcome:
-        """Until every job has ended, or is out; for so many seconds at most."""
+    def run(self, mean: float = math.inf, most_killed: float = math.inf) -> Outcome:
+        """Until every job has ended, or is out; or it is sure to have a longer mean than that.
+
+        Or until more workers than that are killed.
+        """
         tasks = self._scene.tasks
         for task in tasks:
             self._at(task.at, "comes", task)
-        latest = min(tasks[-1].at + LATEST_SECONDS, tasks[0].at + longest)
+        latest = tasks[-1].at + LATEST_SECONDS
         while len(self._ended) + self._unplaced < len(tasks):
             if not self._events:
                 raise BenchError("assignment: jobs were lost")
-            if self._now > latest:
+            least = self._seconds + self._under_way * self._now - self._came
+            if self._now > latest or self._killed > most_killed or least > mean * len(tasks):
                 break
             at, _, what, whom = heapq.heappop(self._events)
             self._account(at)
@@ -156,14 +134,20 @@ class Simulation:
         late = late if len(over) + self._unplaced < len(self._scene.tasks) else []
         # What has not ended by now counts as if it did: that is too good for whoever has such.
         flows = [task.ended - task.at for task in self._ended]
-        flows = sorted(flows + [self._now - task.at for task in late])
+        flows = sorted(flows + [max(0.0, self._now - task.at) for task in late])
         end = self._now if late else max(task.ended for task in self._ended)
+        for task in (task for machine in self._scene.machines for task in machine.tasks):
+            self._waste.on_worker(task, end - task.began)
+        full = sum(task.full for task in self._ended)
+        self.waiting.append([end, len(self._queue)])
         return Outcome(
             makespan=end - self._scene.tasks[0].at,
             mean=statistics.fmean(flows),
             p95=flows[int(0.95 * (len(flows) - 1))],
-            unused=self._idle_seconds / (self._capacity * end),
-            slowdown=self._on_workers / sum(task.full for task in self._ended),
+            waste=self._waste.held + self._waste.free,
+            thrown_away=self._waste.thrown_away,
+            free=self._waste.free,
+            slowdown=self._on_workers / full if full else math.inf,
             killed=self._killed,
             misplaced=self._misplaced,
             unplaced=self._unplaced,
@@ -176,10 +160,8 @@ class Simulation:
         heapq.heappush(self._events, (at, self._count, what, whom))
 
     def _account(self, until: float) -> None:
-        if self._queue and until > self._now:
-            idle = self._capacity - self._busy
-            self._idle_seconds += max(0.0, min(idle, self._wanted)) * (until - self._now)
-        if until - self._measured_at >= 30.0:
+        self._waste.pass_time(self._queue, until)
+        if until - self._measured_at >= NOTED_SECONDS:
             self._measured_at = until
             self.waiting.append([until, len(self._queue)])
 
@@ -188,11 +170,12 @@ class Simulation:
     def _comes(self, task: object) -> None:
         assert isinstance(task, Task)
         task.waits_since = self._now
+        self._under_way += 1
+        self._came += task.at
         self._wait(task)
         self._place_soon()
 
     def _wait(self, task: Task, *, first: bool = False) -> None:
-        self._wanted += task.cpu
         if first:
             self._queue.appendleft(task)
         else:
@@ -200,18 +183,17 @@ class Simulation:
 
     def _waits_no_more(self, task: Task) -> None:
         self._queue.remove(task)
-        self._wanted = self._wanted - task.cpu if self._queue else 0.0
 
     def _place_soon(self) -> None:
         if not self._bids:
-            self._place()
+            self._push()
         elif not self._round_comes:
             self._round_comes = True
             self._at(self._now + self._terms.window_seconds, "round", None)
 
     def _round(self, _: object) -> None:
         self._round_comes = False
-        self._place()
+        self._bid()
         if self._queue:
             self._place_soon()
 
@@ -219,7 +201,7 @@ class Simulation:
         self._place_soon()
 
     def _done(self, due: object) -> None:
-        assert isinstance(due, _Due)
+        assert isinstance(due, Due)
         machine = due.machine
         if machine.version != due.version:
             return
@@ -232,7 +214,11 @@ class Simulation:
 
     def _end(self, task: Task) -> None:
         task.ended = self._now
-        self._on_workers += self._now - task.began
+        self._under_way -= 1
+        self._came -= task.at
+        self._seconds += self._now - task.at
+        self._leaves(task)
+        self._waste.ended(task)
         self._ended.append(task)
         seconds = max(1.0, self._now - task.began)
         part = task.full / seconds  # how much of what it wanted it had, on average
@@ -246,6 +232,11 @@ class Simulation:
             bandwidth_max=task.bandwidth,
         )
         self._demands[name] = learn(self._demand(task), run)
+
+    def _leaves(self, task: Task) -> None:
+        """It is no longer on its worker."""
+        self._on_workers += self._now - task.began
+        self._waste.on_worker(task, self._now - task.began)
 
     def _demand(self, task: Task) -> JobDemand:
         name = task.spider.name
@@ -264,23 +255,12 @@ class Simulation:
     def _plan(self, machine: Machine) -> None:
         """Rates from now on, and when the first of its jobs is done at those."""
         machine.version += 1
-        cpu = sum(task.cpu for task in machine.tasks)
-        bandwidth = sum(task.bandwidth for task in machine.tasks)
-        by_cpu = min(1.0, machine.cpu / cpu) if cpu else 1.0
-        by_network = min(1.0, machine.bandwidth / bandwidth) if bandwidth else 1.0
         first = math.inf
-        for task in machine.tasks:
-            link = self._scene.links[machine.region][task.spider.site]
-            by_link = min(1.0, link.speed / task.bandwidth)
-            spider = task.spider
-            waits = spider.requests * link.seconds / CONNECTIONS / spider.seconds
-            task.rate = min(by_cpu, by_network, by_link, 1.0 / max(1.0, waits))
-            first = min(first, max(0.0, task.left) / task.rate)
-        busy = sum(task.cpu * task.rate for task in machine.tasks)
-        self._busy += busy - machine.busy
-        machine.busy = busy
+        for task, rate in self._scene.rates(machine):
+            task.rate = rate
+            first = min(first, max(0.0, task.left) / rate)
         if machine.tasks:
-            self._at(self._now + first, "done", _Due(machine, machine.version))
+            self._at(self._now + first, "done", Due(machine, machine.version))
 
     def _give(self, task: Task, machine: Machine) -> None:
         link = self._scene.links[machine.region][task.spider.site]
@@ -300,37 +280,25 @@ class Simulation:
         machine.won.clear()
         gone, machine.tasks = machine.tasks, []
         for task in reversed(gone):
-            self._on_workers += self._now - task.began
-            task.left = min(task.full, max(task.left, 0.0) + LOST_PART * task.full)
+            self._leaves(task)
+            left = min(task.full, max(task.left, 0.0) + LOST_PART * task.full)
+            self._waste.lost(task, left - max(task.left, 0.0))
+            task.left = left
             task.waits_since = self._now
-            self._wait(task, first=True)
+            self._wait(task, first=not self._killed_last)
         self._at(machine.down_until, "up", machine)
 
     # ---- policies ------------------------------------------------------------------------------
 
-    def _push(self, choose: Callable[[Sequence[Machine]], Machine]) -> None:
+    def _push(self) -> None:
         now, machines = self._now, self._scene.machines
         while self._queue:
             free = [m for m in machines if m.down_until <= now and len(m.tasks) < m.slots]
             if not free:
                 return
-            task, machine = self._queue[0], choose(free)
+            task, machine = self._queue[0], self._choose(free)
             self._waits_no_more(task)
             self._give(task, machine)
-
-    def _round_robin(self, free: Sequence[Machine]) -> Machine:
-        self._next += 1
-        names = [int(one.name[1:]) for one in free]
-        turn = self._next % len(self._scene.machines)
-        at = next((place for place, number in enumerate(names) if number >= turn), 0)
-        self._next = names[at]
-        return free[at]
-
-    def _random(self, free: Sequence[Machine]) -> Machine:
-        return self._rng.choice(free)
-
-    def _least_loaded(self, free: Sequence[Machine]) -> Machine:
-        return min(free, key=lambda one: (one.fullness(), one.name))
 
     def _bid(self) -> None:
         """One window: whoever is free applies for the first job that fits it; then the awards."""
@@ -425,91 +393,8 @@ class Simulation:
         self._waits_no_more(task)
         if decided.step is Step.GIVE_UP:
             self._unplaced += 1
+            self._under_way -= 1
+            self._came -= task.at
             return
         task.times += decided.step is Step.LOWER
         self._wait(task)
-
-
-# ---- the benchmark -----------------------------------------------------------------------------
-
-
-def title_of(trace: str) -> str:
-    """How the rounds of a trace are called among a run's details."""
-    return f"assignment, seconds from arrival to end, {trace}"
-
-
-def one_run(asked: tuple[str, str, int, int]) -> Outcome:
-    """Trace, policy, jobs, seed: in a process of its own, as nothing is shared."""
-    trace, policy, jobs, seed = asked
-    if policy == "bidding":
-        return Simulation(a_scene(trace, jobs, WORKERS, seed), policy, seed, TERMS).run()
-    return tuned(lambda: a_scene(trace, jobs, WORKERS, seed), policy, seed)
-
-
-def tuned(scene: Callable[[], Scene], policy: str, seed: int) -> Outcome:
-    """A policy with the number of slots that suits it best, by the mean of its jobs."""
-    first, *others = SLOTS_PER_GB
-    best = Simulation(scene(), policy, seed, TERMS, first).run()
-    for slots in others:
-        longest = math.inf if best.unfinished else PATIENCE * best.makespan
-        found = Simulation(scene(), policy, seed, TERMS, slots).run(longest)
-        best = min(best, found, key=lambda one: (one.unfinished, one.mean))
-    return best
-
-
-def run(bench: Bench) -> Found:
-    """Every policy on every trace, seed by seed; a table, ratios to the best of the others."""
-    jobs, seeds = bench.scale.assignment_jobs, range(1, bench.scale.assignment_seeds + 1)
-    asked = [(t, p, jobs, seed) for t in TRACES for p in POLICIES for seed in seeds]
-    found: dict[tuple[str, str], list[Outcome]] = {}
-    with ProcessPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        for (trace, policy, _, _), outcome in zip(asked, pool.map(one_run, asked), strict=True):
-            found.setdefault((trace, policy), []).append(outcome)
-            bench.tick(f"assignment, {trace}, {policy}")
-    figures = {
-        f"assignment_{name}_vs_best": max(_ratio(found, trace, name) for trace in TRACES)
-        for name in ("mean", "p95", "makespan")
-    }
-    details: dict[str, object] = {
-        title_of(trace): {
-            policy: [round(one.mean, 3) for one in found[trace, policy]] for policy in POLICIES
-        }
-        for trace in TRACES
-    }
-    details["assignment, all figures"] = {
-        f"{trace}, {policy}": [msgspec.to_builtins(one) for one in outcomes]
-        for (trace, policy), outcomes in found.items()
-    }
-    return Found(figures=figures, details=details, notes=[table(found, jobs)])
-
-
-def _ratio(found: Mapping[tuple[str, str], Sequence[Outcome]], trace: str, name: str) -> float:
-    """Bidding beside whichever of the others is best at this on the trace."""
-    ours, *others = (_median(found[trace, policy], name) for policy in POLICIES)
-    return ours / min(others)
-
-
-def _median(outcomes: Sequence[Outcome], name: str) -> float:
-    return statistics.median(float(getattr(one, name)) for one in outcomes)
-
-
-def table(found: Mapping[tuple[str, str], Sequence[Outcome]], jobs: int) -> str:
-    """Medians over the seeds, a line for each trace and policy."""
-    names = (
-        "makespan",
-        "mean",
-        "p95",
-        "slowdown",
-        "unused",
-        "killed",
-        "misplaced",
-        "unplaced",
-        "unfinished",
-    )
-    lines = [f"assignment: {jobs:,} jobs on {WORKERS} workers, medians over seeds"]
-    lines.append(f"{'trace':8}{'policy':14}" + "".join(f"{name:>11}" for name in names))
-    for (trace, policy), outcomes in found.items():
-        values = (_median(outcomes, name) for name in names)
-        cells = "".join(f"{value:>11.3g}" if value < 10 else f"{value:>11,.0f}" for value in values)
-        lines.append(f"{trace:8}{policy:14}{cells}")
-    return "\n".join(lines)

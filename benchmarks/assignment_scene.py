@@ -1,9 +1,9 @@
-"""What benchmarks/assignment.py is played on: workers, ways to sites, and jobs with their times."""
+"""What benchmarks/assignment.py is played on: workers, links, jobs; and what comes of it."""
 
 import math
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,6 +16,8 @@ from crawlfleet.model.usage import Remaining, Usage
 REGIONS: Final = 4
 SITES: Final = 24
 SPIDERS: Final = 60
+#: Of a job, to its site.
+CONNECTIONS: Final = 16
 #: Jobs a second that come on average, over the whole of a trace.
 JOBS_PER_SECOND: Final = 8.0
 MB: Final = 1_000_000.0
@@ -76,7 +78,6 @@ class Machine:
     version: int = 0
     down_until: float = 0.0
     won: deque[tuple[float, Usage]] = field(default_factory=deque)
-    busy: float = 0.0
     #: What it has left, until when and as of which version that holds; and which jobs it has
     #: declined on that, each with what was known of it.
     left: Remaining = field(default_factory=Remaining)
@@ -96,6 +97,13 @@ class Machine:
         return max(memory, cpu, bandwidth)
 
 
+class Due(msgspec.Struct, frozen=True):
+    """A worker's first job is done, unless its jobs are others by then."""
+
+    machine: Machine
+    version: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Scene:
     """The workers, the links, the jobs with their times: the same for every policy."""
@@ -103,6 +111,50 @@ class Scene:
     machines: list[Machine]
     links: list[list[Link]]
     tasks: list[Task]
+
+    def rates(self, machine: Machine) -> Iterator[tuple[Task, float]]:
+        """How fast each of a worker's jobs advances, over its full speed."""
+        cpu = sum(task.cpu for task in machine.tasks)
+        bandwidth = sum(task.bandwidth for task in machine.tasks)
+        by_cpu = min(1.0, machine.cpu / cpu) if cpu else 1.0
+        by_network = min(1.0, machine.bandwidth / bandwidth) if bandwidth else 1.0
+        for task in machine.tasks:
+            link = self.links[machine.region][task.spider.site]
+            by_link = min(1.0, link.speed / task.bandwidth)
+            spider = task.spider
+            waits = spider.requests * link.seconds / CONNECTIONS / spider.seconds
+            yield task, min(by_cpu, by_network, by_link, 1.0 / max(1.0, waits))
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one run of a policy.
+
+    Attributes:
+        makespan: Seconds from the first arrival to the last end.
+        mean: Seconds from a job's arrival to its end; ``p95`` of one in twenty it is longer.
+        waste: Memory over time that was held and not needed, or free and wanted, over what all jobs
+            need of it (benchmarks/assignment_waste.py); ``free`` is the latter alone, and
+            ``thrown_away`` is of the former what lost progress had taken.
+        slowdown: Seconds on workers over seconds at full speed.
+        killed: Workers that ran out of memory.
+        misplaced: Jobs whose way to the site was not what they need.
+        unplaced: Jobs that nobody applied for until they were out.
+        unfinished: Jobs that had not ended LATEST_SECONDS after the last one came.
+        waiting: At some moments, seconds and how many jobs waited for a worker.
+    """
+
+    makespan: float
+    mean: float
+    p95: float
+    waste: float
+    thrown_away: float
+    free: float
+    slowdown: float
+    killed: int
+    misplaced: int
+    unplaced: int
+    unfinished: int = 0
+    waiting: list[list[float]] = []
 
 
 def a_scene(trace: str, jobs: int, workers: int, seed: int) -> Scene:

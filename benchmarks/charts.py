@@ -28,6 +28,10 @@ BARS: Final = (
 POLITENESS: Final = "politeness, requests done"
 SCALING: Final = "scaling, a burst"
 AGEING: Final = "ageing, longest wait by time"
+#: How many jobs wait, at moments of each of these.
+WAITING: Final = tuple(
+    f"assignment, jobs that wait for a worker, {trace}" for trace in ("steady", "bursts", "day")
+)
 #: Moments of a trace that are shown.
 MOMENTS: Final = 24
 #: Of the curves, so many moments are shown.
@@ -98,7 +102,7 @@ def traces(burst: Mapping[str, Any]) -> Iterator[str]:
 
 
 def waiting(title: str, orders: Mapping[str, Curve]) -> str:
-    """A line for each order of service over all of its time."""
+    """A line for each order of service, or policy, over all of its time."""
     last = max(points[-1][0] for points in orders.values())
     moments = [last * n / MOMENTS for n in range(MOMENTS + 1)]
     found = {
@@ -127,6 +131,7 @@ def charts(found: Mapping[str, Any]) -> Iterator[str]:
     if AGEING in found:
         title = "how long the lowest priority's task served then had waited, in seconds"
         yield waiting(title, found[AGEING])
+    yield from (waiting(title, found[title]) for title in WAITING if title in found)
 
 
 def _chart(title: str, axes: str, series: Sequence[str]) -> str:

@@ -115,6 +115,31 @@ FIGURES: Final = (
         most=0,
     ),
     Figure(
+        key="ageing_returns_beyond_bound",
+        meaning="the same where one in ten comes back with its old time, as retries do",
+        most=0,
+    ),
+    Figure(
+        key="ageing_strict_beyond_bound",
+        meaning="part of the tasks that strict order keeps waiting beyond that bound",
+        above=0,
+    ),
+    Figure(
+        key="ageing_sources_beyond_bound",
+        meaning="part of the tasks that the sources' order keeps waiting beyond it: it starves",
+        above=0,
+    ),
+    Figure(
+        key="ageing_endless",
+        meaning="tasks served with a priority beyond every number of 64 bits, of the simulation",
+        most=0,
+    ),
+    Figure(
+        key="ageing_sources_endless",
+        meaning="part of the tasks in the sources' order, with 1 for 0: it explodes",
+        above=0,
+    ),
+    Figure(
         key="ageing_worst_vs_strict",
         meaning="longest wait of the lowest priority: strict order / ageing",
         above=1,
@@ -237,6 +262,22 @@ FIGURES: Final = (
     Figure(
         key="assignment_makespan_vs_best",
         meaning="the same of the end of all jobs",
+        most=1,
+    ),
+    Figure(
+        key="assignment_waste_vs_best",
+        meaning="the same of memory held and not needed, or free while jobs wait that suit it",
+        below=1,
+    ),
+    Figure(
+        key="assignment_killed_vs_best",
+        meaning="the same of workers that run out of memory",
+        below=1,
+    ),
+    Figure(
+        key="assignment_unfinished",
+        meaning="jobs that bidding gave up, or that had not ended an hour after the last one came",
+        most=0,
     ),
 )
 KEYS: Final = tuple(figure.key for figure in FIGURES)

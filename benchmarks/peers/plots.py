@@ -27,6 +27,13 @@ TITLES = (
 RECOVERY = "recovery, requests outstanding"
 #: The key of the curves of benchmarks/politeness.py.
 POLITENESS = "politeness, requests done"
+#: Curves over time by side: how the value is called, and ours.
+CURVES = {
+    "ageing, longest wait by time": ("seconds that priority 0 had waited", "ageing"),
+    "assignment, jobs that wait for a worker, steady": ("jobs, median of seeds", "bidding"),
+    "assignment, jobs that wait for a worker, bursts": ("jobs, median of seeds", "bidding"),
+    "assignment, jobs that wait for a worker, day": ("jobs, median of seeds", "bidding"),
+}
 
 
 def draw(title: str, sides: dict[str, list[float]], folder: Path) -> None:
@@ -100,6 +107,23 @@ def draw_politeness(ways: dict[str, dict[str, list[list[float]]]], folder: Path)
     plt.close(figure)
 
 
+def draw_curves(title: str, sides: dict[str, list[list[float]]], folder: Path) -> None:
+    """A line for each side over the simulation's time."""
+    value, ours = CURVES[title]
+    figure, axes = plt.subplots(figsize=(7, 3.5))
+    for name, points in sides.items():
+        moments, values = zip(*points, strict=True)
+        width, front = (2.5, 3) if name == ours else (1.3, 2)
+        axes.plot(moments, values, linewidth=width, zorder=front, label=name)
+    axes.set_xlabel("seconds (simulated)")
+    axes.set_ylabel(value)
+    axes.set_title(title)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(folder / f"{re.sub(r'[^a-z]+', '-', title.lower())}.png", dpi=120)
+    plt.close(figure)
+
+
 found = json.loads(Path(sys.argv[1]).read_text())
 for wanted in TITLES:
     if wanted in found:
@@ -108,5 +132,8 @@ if RECOVERY in found:
     draw_recovery(found[RECOVERY], Path(sys.argv[2]))
 if POLITENESS in found:
     draw_politeness(found[POLITENESS], Path(sys.argv[2]))
-everything = (*TITLES, RECOVERY, POLITENESS)
+for wanted in CURVES:
+    if wanted in found:
+        draw_curves(wanted, found[wanted], Path(sys.argv[2]))
+everything = (*TITLES, RECOVERY, POLITENESS, *CURVES)
 print(json.dumps({"drawn": [wanted for wanted in everything if wanted in found]}))

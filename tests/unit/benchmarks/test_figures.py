@@ -24,6 +24,11 @@ def test_the_flat_object_has_exactly_the_agreed_keys():
         "politeness_vs_fifo",
         "politeness_large_host",
         "ageing_tasks_beyond_bound",
+        "ageing_returns_beyond_bound",
+        "ageing_strict_beyond_bound",
+        "ageing_sources_beyond_bound",
+        "ageing_endless",
+        "ageing_sources_endless",
         "ageing_worst_vs_strict",
         "ageing_worst_vs_sources",
         "ageing_urgent_vs_fifo",
@@ -67,6 +72,9 @@ def test_the_flat_object_has_exactly_the_agreed_keys():
         "assignment_mean_vs_best",
         "assignment_p95_vs_best",
         "assignment_makespan_vs_best",
+        "assignment_waste_vs_best",
+        "assignment_killed_vs_best",
+        "assignment_unfinished",
     ]
 
     found = flat(dict.fromkeys([*agreed, "another"], 1.0), {"older": 2.0})

@@ -11,29 +11,42 @@ often somebody pops; by ticks it depends on time alone. Of two weights the large
 first; of two that are equal the older task, then the one of the higher priority.
 
 No task is rewritten: a tick is kept as its time and the oldest ``created`` then, and what a task
-weighs follows from the ticks after its creation. Inside one priority the oldest weighs at least as
-much as any other, since each of its terms is at least as large, so only the head of each priority's
-list is ever judged: a pop costs eleven of these, however long the lists are. Between two pops the
-oldest task stays the same, so ticks that nobody has noted are made up for at the next one. Weights
-are kept as their logarithms to base 2: sums that every machine computes alike.
+weighs follows from the ticks after its creation. Inside one priority what came first is served
+first, and an older task weighs at least as much as a younger one, since each of its terms is at
+least as large; so only the head of each priority's list is ever judged: a pop costs eleven of
+these, however long the lists are. Ticks that nobody has noted are made up for at the next pop.
+Weights are kept as their logarithms to base 2: sums that every machine computes alike.
 
-**How long a task waits.** Let T have been created at c, when the oldest task was of the age D, and
-let nothing older than the oldest come back meanwhile.
+**How long a task waits.** Let T be put into the queue at b: when it comes, or when it comes back
+with its old time, as its retry is due, its lease has ended or it was given back. What comes back is
+served next of its priority, so it may stand before older ones. Let D be the age at b of the oldest
+task that is not done by then: one that is queued, in somebody's hands, to come back, or lost and to
+be recovered. Whatever comes back after b is one of those, or was created later, so nothing that is
+queued from then on was created before ``b - D``.
 
-1. alpha of T grows with time and passes beta when T has waited ``beta / (1 - beta) * D`` (at once
-   if T is the oldest, whose alpha is 1), for then ``t - c > beta * (t - c + D)``.
-2. From there on each tick adds more than beta to its logarithm. After
-   ``k = ceil(log2(11) / beta)`` ticks it has gained ``log2(11)``: 7 with a beta of a half. The
-   oldest task of all gains 1 a tick, and is there after 4.
-3. Let U be created after that, of any priority. At each later tick alpha of T is at least that of
-   U, which is younger. So T stays ahead of U by what it had gained, which is no less than the most
-   that priorities differ by; where both come to the clamp the older one, T, is first. That ticks
-   are forgotten does not change it: :func:`kept` of them lift T to the clamp by themselves.
+1. What stands before T in its list was created by b, and so was all that comes to stand there: to
+   come back it must have been served before, and what is created after b stands behind T. So the
+   list's head H, T or another, is of the age ``t - b`` at least at a tick t, and of the oldest
+   ``t - b + D`` is the most. Its alpha is more than beta from ``beta / (1 - beta) * D`` after b on
+   (at once if D is 0).
+2. From there on each tick adds more than beta to the logarithm of whatever is H. After
+   ``k = ceil(log2(11) / beta)`` ticks that is ``log2(11)``: 7 with a beta of a half. The oldest
+   task of all gains 1 a tick, and is there after 4.
+3. Let U be created after that, of any priority. At each later tick alpha of H is at least that of
+   U, which is younger. So H stays ahead of U by what it had gained, which is no less than the most
+   that priorities differ by; where both come to the clamp the older one, H, is first. That ticks
+   are forgotten does not change it: :func:`kept` of them lift H to the clamp by themselves.
 
-So at most ``beta / (1 - beta) * D`` and k + 1 intervals after it was queued T stands before
-whatever comes (:func:`longest_wait`), and those that have come so far are served in the order of
-their age among themselves. No more tasks are served before T than were queued when it came and came
-within that time: nothing starves as long as anything is served.
+So from ``beta / (1 - beta) * D`` and k + 1 intervals after it was queued on (:func:`longest_wait`),
+whatever is created is not served before T. Before T are served no more than were not done when it
+was queued, and came within that time, each as often as it comes back: nothing starves as long as
+anything is served and what is tried again is tried a limited number of times.
+
+**What that leaves out.** A dead letter that is replayed has its old time, though it had been done
+with. Where it is older than ``b - D``, T may gain less than beta at each tick at which it waits:
+such ticks come on top. The oldest of all rises first, and is at the clamp at once where ticks are
+remembered, so these are the ticks that serving what is replayed takes. What a host keeps waiting is
+in no such queue, and what holds of it is told in policy.parking.
 """
 
 from collections.abc import Sequence
@@ -60,7 +73,9 @@ def ticks_to_pass(beta: float, low: int = 0, high: int = LEVELS - 1) -> int:
 def longest_wait(interval: float, beta: float, oldest_age: float = 0.0) -> float:
     """After how long nothing that comes is served before a task, in the unit of both times.
 
-    ``oldest_age`` is what the oldest task had waited when this one was queued.
+    ``oldest_age`` is the age that the oldest task which was not done had when this one was queued:
+    not of those in the queue alone, since what is in somebody's hands, or is to be tried again,
+    comes back with its old time.
 
     >>> longest_wait(300.0, 0.5), longest_wait(300.0, 0.5, 3600.0)
     (2400.0, 6000.0)
