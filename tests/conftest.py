@@ -45,6 +45,9 @@ _MEASURED = (
     "tests/unit/policy/",
 )
 
+#: Of a contract's tests those over the twin in memory are enough to trace.
+_ON_SERVERS = ("[mongo", "[redis", "[cluster")
+
 # How long an example may take is no property of what it tries: machines are busy.
 settings.register_profile("crawlfleet", deadline=None)
 settings.load_profile("crawlfleet")
@@ -61,7 +64,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    tracer = None if item.nodeid.startswith(_MEASURED) else Coverage.current()
+    name = item.nodeid
+    is_measured = name.startswith(_MEASURED) and not any(one in name for one in _ON_SERVERS)
+    tracer = None if is_measured else Coverage.current()
     if tracer is None:
         return (yield)
     tracer.stop()

@@ -27,6 +27,7 @@ from crawlfleet.model.usage import Probe, Remaining
 from crawlfleet.ports.board import JobBoard
 from tests.contract.conftest import over_all
 from tests.contract.job_cases import a_job
+from tests.contract.store_cases import a_biz
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TERMS = BiddingTerms(window_seconds=1.0)
@@ -71,7 +72,7 @@ def test_rounds_at_once_award_each_job_once_and_each_worker_has_one_at_most(
     best: dict[str, str] = {}
     for n in range(JOBS):
         job = jobs.create(a_job(f"t{n % 3}", f"j{n}", state=JobState.PLACING, created_at=NOW))
-        assert offer_job(board, TERMS, job, NOW) is Offered.OFFERED
+        assert offer_job(board, TERMS, a_biz(), job, NOW) is Offered.OFFERED
         for at in range(APPLICANTS):
             worker = f"w{n}.{at}"
             said = an_application(worker, memory=1e9 * (1 + (at + n) % APPLICANTS))

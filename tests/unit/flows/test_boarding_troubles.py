@@ -1,0 +1,154 @@
+"""Filling the board again: what is wrong with one job is its own, and is told."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from crawlfleet.errors import RejectedError, StoreUnavailableError
+from crawlfleet.flows import boarding
+from crawlfleet.flows.boarding import BoardingPorts, offer_missing
+from crawlfleet.model.board import Offered
+from crawlfleet.model.job import JobState
+from tests.unit.flows.test_boarding import TERMS, start
+from tests.unit.flows.world import World
+
+
+class Board:
+    """The world's board; ``offer`` answers otherwise for the jobs that ``fate`` names."""
+
+    def __init__(self, world, **fate):
+        self._board, self._fate = world.board, fate
+        self.tried = []
+
+    def __getattr__(self, name):
+        return getattr(self._board, name)
+
+    def offer(self, offer, now, wait):
+        self.tried.append(offer.job)
+        fate = self._fate.get(offer.job)
+        if isinstance(fate, Exception):
+            raise fate
+        return fate or self._board.offer(offer, now, wait)
+
+
+@pytest.fixture
+def world() -> World:
+    made = World()
+    made.tree = replace(made.tree, stage=replace(made.tree.stage, bidding=TERMS))
+    return made
+
+
+def fill(world, board, time_left=lambda: 60.0):
+    told = []
+    ports = BoardingPorts(
+        jobs=world.jobs, board=board, warn=lambda message, error: told.append((message, error))
+    )
+    offered = offer_missing(ports, world.tree, TERMS, world.clock, time_left)
+    return offered, told
+
+
+def job(world, number):
+    return world.jobs.get("default", "docs", f"docs{number:02}")
+
+
+def wait_of(world, number):
+    return job(world, number).due_at - world.now
+
+
+def test_where_as_many_wait_as_may_a_job_says_so_until_it_is_offered(world):
+    start(world, "default", "docs", 2, board=False)
+
+    assert fill(world, Board(world, docs00=Offered.FULL)) == (1, [])
+
+    assert "as many jobs wait for a worker as may" in job(world, 0).trouble
+    assert (job(world, 1).trouble, wait_of(world, 1)) == (None, boarding.AGAIN)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RejectedError("no such thing"), "it cannot wait for a worker now (RejectedError)"),
+        (ValueError("secret"), "for a reason that nobody foresaw"),
+    ],
+)
+def test_what_is_wrong_with_one_job_keeps_no_other_from_being_offered(world, error, said):
+    start(world, "default", "docs", 3, board=False)
+    board = Board(world, docs01=error)
+
+    offered, [(message, told)] = fill(world, board)
+
+    assert (offered, message, told) == (
+        2,
+        "job default/docs/docs01 cannot wait for a worker",
+        error,
+    )
+    assert said in job(world, 1).trouble
+    assert "secret" not in job(world, 1).trouble
+    # It has waited its time, and longer each time that it fails.
+    waited = [wait_of(world, 1)]
+    for _ in range(6):
+        world.now = job(world, 1).due_at
+        fill(world, board)
+        waited.append(wait_of(world, 1))
+    assert waited == sorted(waited)
+    assert waited[-1] > waited[0] >= boarding.AGAIN
+
+
+def test_a_job_whose_biz_is_gone_is_told_which(world):
+    start(world, "default", "docs", 1, board=False)
+    world.tree = replace(world.tree, bizs={"default": {}})
+
+    offered, [_] = fill(world, Board(world))
+
+    assert offered == 0
+    assert "docs" in job(world, 0).trouble
+
+
+def test_a_store_that_is_away_ends_the_round(world):
+    start(world, "default", "docs", 2, board=False)
+
+    with pytest.raises(StoreUnavailableError):
+        fill(world, Board(world, docs00=StoreUnavailableError("redis", "away")))
+
+
+def test_who_has_no_time_any_more_leaves_the_rest_to_the_next(world):
+    start(world, "default", "docs", 3, board=False)
+    left = iter([9.0, 9.0, 0.0])
+
+    assert fill(world, Board(world), lambda: next(left, 0.0)) == (1, [])
+    assert fill(world, Board(world)) == (2, [])
+
+
+def test_many_jobs_are_looked_up_in_rounds(world, monkeypatch):
+    monkeypatch.setattr(boarding, "JOBS_A_ROUND", 2)
+    start(world, "default", "docs", 5, board=False)
+
+    assert fill(world, Board(world)) == (5, [])
+
+
+def test_a_job_that_is_cancelled_between_the_two_looks_is_not_offered(world):
+    start(world, "default", "docs", 1, board=False)
+
+    class Jobs:
+        def __getattr__(self, name):
+            return getattr(world.jobs, name)
+
+        def get(self, *key):
+            return replace(world.jobs.get(*key), state=JobState.CANCELLED)
+
+    ports = BoardingPorts(jobs=Jobs(), board=world.board, warn=lambda *_: None)
+
+    assert offer_missing(ports, world.tree, TERMS, world.clock, lambda: 60.0) == 0
+    assert list(world.board.head("main", 1)) == []
+
+
+def test_a_link_that_is_too_long_to_try_is_the_sites_own_page(world):
+    start(world, "default", "docs", 1, board=False)
+    found = job(world, 0)
+    long = replace(found, link=replace(found.link, test_url="https://example.org/" + "a" * 5_000))
+
+    boarding.offer_job(world.board, TERMS, world.biz, long, world.now + timedelta(seconds=1))
+
+    (offer,) = world.board.head("main", 1)
+    assert b'"url":"https://example.org/"' in offer.document
