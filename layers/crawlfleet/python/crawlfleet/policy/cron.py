@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from crawlfleet.errors import Problem
 from crawlfleet.model.schedule import Missed, Overlap, Run, Schedule
 
+#: What a line says, in this order.
 _FIELDS: Final = ("minute", "hour", "day of the month", "month", "day of the week")
 
 #: Fire times that wait for the ones before them under ``overlap: queue``; the latest ones do.
