@@ -10,7 +10,7 @@ _PAUSE_SECONDS = 0.02
 
 
 def eventually(
-    holds: Callable[[], object], seconds: float = 30.0, what: str = "did not come true in time"
+    holds: Callable[[], object], seconds: float = 60.0, what: str = "did not come true in time"
 ) -> float:
     """Return once ``holds``, after how many seconds; fail with ``what`` at the deadline."""
     started = time.monotonic()

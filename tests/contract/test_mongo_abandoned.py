@@ -26,7 +26,7 @@ def test_one_that_was_left_is_ended_and_its_documents_are_free(client, tenant):
     documents.update_one({"_id": 1}, {"$set": {"by": "the dead"}}, session=left)
 
     began = time.monotonic()
-    eventually(lambda: end_abandoned(client) >= 1, 10, "it is found")
+    eventually(lambda: end_abandoned(client) >= 1, what="it is found")
     assert time.monotonic() - began >= LEFT_ALONE.total_seconds() / 2, "not before its time"
 
     assert documents.update_one({"_id": 1}, {"$set": {"by": "another"}}).modified_count == 1
@@ -50,7 +50,7 @@ def test_one_whose_client_was_only_frozen_is_done_again(client, tenant):
     worker = threading.Thread(target=in_transaction, args=(client, write))
     worker.start()
     frozen.wait(10)
-    eventually(lambda: end_abandoned(client) >= 1, 10, "it is taken for left")
+    eventually(lambda: end_abandoned(client) >= 1, what="it is taken for left")
     go_on.set()
     worker.join(20)
 
@@ -59,4 +59,4 @@ def test_one_whose_client_was_only_frozen_is_done_again(client, tenant):
 
 
 def test_where_there_is_none_nothing_is_ended(client):
-    eventually(lambda: end_abandoned(client) == 0, 10, "none of an earlier test is left")
+    eventually(lambda: end_abandoned(client) == 0, what="none of an earlier test is left")

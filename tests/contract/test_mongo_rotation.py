@@ -296,7 +296,7 @@ def test_who_reads_the_secret_in_time_moves_without_being_refused(
         administrator.command("createUser", f"{user}-next", pwd="new", roles=RIGHTS)
         secret.put(f"{user}-next", "new")
 
-        eventually(lambda: nodes.client("home") is not before, 10, "it stays with the old user")
+        eventually(lambda: nodes.client("home") is not before, what="it stays with the old user")
         go_on.set()
         slow.result(20)
         administrator.command("dropUser", user)
@@ -331,7 +331,7 @@ def test_a_node_that_has_moved_is_followed_once_its_old_address_is_dead(
     try:
         assert outcomes(nodes, 1) == ["refused"]
         secret.uri = there
-        eventually(lambda: outcomes(nodes, 1) == ["done"], 10, "the old address is kept")
+        eventually(lambda: outcomes(nodes, 1) == ["done"], what="the old address is kept")
     finally:
         nodes.close()
 
@@ -367,7 +367,7 @@ def test_a_transaction_whose_password_changes_is_done_or_undone_and_locks_nothin
             return True
 
         # The server's own limit is a minute, and it looks every half of one.
-        eventually(is_free, 25, "what the transaction has touched is locked")
+        eventually(is_free, what="what the transaction has touched is locked")
         assert settled(nodes.client("home"), user) == [1 + added] * 2
 
 
@@ -404,8 +404,7 @@ def test_what_is_under_way_with_the_old_client_is_let_end(
         slow = crew.submit(lambda: list(things.find({"$where": "sleep(5000); return true"})))
         eventually(
             lambda: administrator.command("currentOp", {"command.find": user})["inprog"],
-            10,
-            "the slow look did not begin",
+            what="the slow look did not begin",
         )
         administrator.command("createUser", f"{user}-next", pwd="new", roles=RIGHTS)
         secret.put(f"{user}-next", "new")

@@ -133,8 +133,7 @@ def test_a_lost_member_and_a_lost_primary_are_seen():
         server.members[others[0]].kill()
         eventually(
             lambda: look_at(server.uri).figures.get(names.MEMBERS_UNWELL) == 1,
-            60,
-            "the lost member was not noticed",
+            what="the lost member was not noticed",
         )
         server.members[others[1]].kill()
 
@@ -142,7 +141,7 @@ def test_a_lost_member_and_a_lost_primary_are_seen():
             left = look_at(server.uri)
             return not left.up or names.LAG_SECONDS in left.missing
 
-        eventually(has_no_primary, 60, "the lost majority was not noticed")
+        eventually(has_no_primary, what="the lost majority was not noticed")
 
 
 def members(*given: tuple[int, float]) -> dict:
@@ -332,8 +331,7 @@ def test_a_primary_counts_its_replicas(own_redis):
             replica.client.replicaof(where["host"], where["port"])
             eventually(
                 lambda: redis_look(connection).figures[names.REPLICAS] == 1,
-                30,
-                "the replica did not join",
+                what="the replica did not join",
             )
 
 

@@ -50,7 +50,7 @@ def cluster() -> Iterator[RedisCluster]:
 
 @pytest.fixture
 def own(cluster: RedisCluster) -> Iterator[RedisConnection]:
-    eventually(cluster.is_well, 30, "the cluster is whole again")
+    eventually(cluster.is_well, what="the cluster is whole again")
     with RedisConnection(cluster.url) as connection:
         yield connection
 
@@ -126,7 +126,7 @@ def test_a_node_that_dies_takes_its_own_lanes_along_and_no_other(
     finally:
         dead.restart()
 
-    eventually(lambda: takes(queue, lanes[2]), 20, "the node is found again")
+    eventually(lambda: takes(queue, lanes[2]), what="the node is found again")
     # It has come back empty: its queues are filled again from MongoDB.
     assert RedisFilling(own).mark(lanes[2]).server != mark.server
     assert queue.depth(lanes[2]).queued == 5
@@ -180,7 +180,7 @@ def test_a_replica_takes_over_and_is_found_without_a_new_connection(cluster, own
         first.restart()
 
     # The old one comes back as a replica, which sends on whoever still asks it.
-    eventually(cluster.is_well, 30, "the old master follows the new one")
+    eventually(cluster.is_well, what="the old master follows the new one")
     with RedisConnection(cluster.url) as newcomer:
         assert RedisQueue(newcomer).depth(lanes[0]).queued == 10
     assert len(queue.lease(lanes[0], "w", 99, NOW, UNTIL)) == 5
@@ -206,7 +206,7 @@ def test_a_node_that_hangs_holds_the_others_up_once_and_not_again(cluster, own, 
     assert first == [False, True, False]
     assert ANSWER_SECONDS <= waited < ANSWER_SECONDS + 2
     assert again < 1.0
-    eventually(lambda: takes(queue, lanes[1]), 20, "it answers again")
+    eventually(lambda: takes(queue, lanes[1]), what="it answers again")
     eventually(
         lambda: not any(depth.away for depth in queue.depths(lanes)),
         nodes.SILENT_SECONDS + 5,

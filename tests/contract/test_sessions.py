@@ -58,7 +58,7 @@ def test_cookies_are_forgotten_after_their_life(made, lane):
     sessions.save(lane, "june", b"x")
 
     assert sessions.load(lane, "june") == b"x"
-    eventually(lambda: sessions.load(lane, "june") is None, 10, "they are still there")
+    eventually(lambda: sessions.load(lane, "june") is None, what="they are still there")
 
 
 def test_a_jar_that_is_too_long_is_not_saved(made, lane):

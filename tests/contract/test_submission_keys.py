@@ -187,7 +187,6 @@ def test_mongodb_removes_a_key_when_its_life_has_ended(mongo_uri: str, lane: Lan
 
         eventually(
             lambda: ended.name not in keys.find(lane, [ended.name]),
-            seconds=15,
             what="the key's removal",
         )
         assert lives.name in keys.find(lane, [lives.name])

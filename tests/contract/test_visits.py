@@ -260,7 +260,6 @@ def test_mongodb_forgets_a_page_when_its_time_has_come(mongo_uri: str, lane: Lan
 
         eventually(
             lambda: old.key not in visits.known(lane, biz, [old.key]),
-            seconds=15,
             what="the page's removal",
         )
         assert visits.known(lane, biz, [young.key]) == {young.key: young}

@@ -98,12 +98,12 @@ def test_a_job_of_2_000_slow_pages_stops_within_seconds_and_its_ledger_is_exact(
     worker = Thread(target=lambda: reports.append(world.call(names.CONSUMER, {}, Context(90))))
     worker.start()
     try:
-        eventually(lambda: len(site.asked) == 50, 30, "fifty downloads are under way")
+        eventually(lambda: len(site.asked) == 50, what="fifty downloads are under way")
 
         cancelled_at = time.monotonic()
         answer = ask(world, "POST", "/v1/docs/jobs/june/cancel")
         assert answer.status == 200
-        eventually(lambda: not worker.is_alive(), 20, "the worker has let all of it go")
+        eventually(lambda: not worker.is_alive(), what="the worker has let all of it go")
         ended_at = time.monotonic()
     finally:
         site.go.set()

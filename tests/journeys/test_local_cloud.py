@@ -167,7 +167,7 @@ def test_work_of_a_killed_worker_is_done_by_another_one(cloud, client, site):
         tick(cloud)
         return client.get(BIZ, answer.id).final
 
-    eventually(finished, 60)
+    eventually(finished)
     status = client.get(BIZ, answer.id)
     assert status.state == "done"
     assert status.attempts == 2
@@ -176,7 +176,7 @@ def test_work_of_a_killed_worker_is_done_by_another_one(cloud, client, site):
 
 
 def test_what_redis_loses_is_queued_again_by_the_tick(cloud, client, site):
-    eventually(lambda: consumers(cloud)["busy"] == 0, 60)
+    eventually(lambda: consumers(cloud)["busy"] == 0)
     url = f"{site.url}/lost"
     with redis.Redis.from_url(cloud.redis_url) as store:
         answers = client.submit(BIZ, [f"{url}-{number}" for number in range(200)], rule="page")
@@ -186,7 +186,7 @@ def test_what_redis_loses_is_queued_again_by_the_tick(cloud, client, site):
         tick(cloud)
         return all(client.get(BIZ, answer.id).final for answer in answers[-3:])
 
-    eventually(finished, 60)
+    eventually(finished)
     assert {status.state for status in client.wait(BIZ, answers, timeout=60)} == {"done"}
     records = {r.url for r in client.records(BIZ) if r.url.startswith(url)}
     assert len(records) == 200

@@ -216,7 +216,7 @@ def test_no_job_that_is_bound_by_latency_is_placed_behind_the_slow_network(cloud
     for name in called[:5]:
         start(client, "near", name)
     # Workers of all pools look at jobs, and have found out what their way is like.
-    eventually(lambda: "slow: at " in (client.job(BIZ, "nowhere").trouble or ""), 60)
+    eventually(lambda: "slow: at " in (client.job(BIZ, "nowhere").trouble or ""))
     for name in called[5:]:
         start(client, "near", name)
 
@@ -245,7 +245,7 @@ def test_a_job_that_is_not_bound_by_latency_is_won_by_the_slow_network(client, s
         assert job.state == "done"
         return job.pool == "slow" and site.peers(f"/any/{name}/") == {FAR}
 
-    eventually(is_placed_there, 60, "the most memory does not win")
+    eventually(is_placed_there, what="the most memory does not win")
 
 
 def test_a_job_whose_winner_is_killed_is_finished_by_another_and_its_ledger_is_exact(
@@ -256,16 +256,16 @@ def test_a_job_whose_winner_is_killed_is_finished_by_another_and_its_ledger_is_e
     def is_won_by_the_slow_network():
         name = f"held-{next(NUMBERS)}"
         start(client, "held", name)
-        eventually(lambda: client.job(BIZ, name).worker, 30)
+        eventually(lambda: client.job(BIZ, name).worker)
         if client.job(BIZ, name).pool == "slow":
             return True
         client.cancel_job(BIZ, name)
         return False
 
-    eventually(is_won_by_the_slow_network, 60)
+    eventually(is_won_by_the_slow_network)
     name = next(job.name for job in client.jobs(BIZ, spider="held") if job.state != "cancelled")
-    eventually(lambda: len(site.pages(f"/held/{name}/")) == HELD_PAGES, 60, "all are under way")
-    eventually(lambda: client.job(BIZ, name).ledger.done == OPEN_PAGES, 60, "none is done yet")
+    eventually(lambda: len(site.pages(f"/held/{name}/")) == HELD_PAGES, what="all are under way")
+    eventually(lambda: client.job(BIZ, name).ledger.done == OPEN_PAGES, what="none is done yet")
     winner = client.job(BIZ, name).worker
     function = names.function_name(STAGE, names.consumer("slow"))
     running = cloud.status()["functions"][function]["running"]
@@ -280,7 +280,7 @@ def test_a_job_whose_winner_is_killed_is_finished_by_another_and_its_ledger_is_e
         "nobody came in its place",
     )
     site.open.set()
-    eventually(lambda: tick(cloud) or client.job(BIZ, name).ended, 60, "it was not finished")
+    eventually(lambda: tick(cloud) or client.job(BIZ, name).ended, what="it was not finished")
 
     job = client.job(BIZ, name)
     assert job.state == "done"
@@ -308,7 +308,7 @@ def test_jobs_whose_spider_has_taken_much_memory_are_placed_where_there_is_as_mu
         tick(cloud)
         return [one for one in client.demands(BIZ) if one.spider == "heavy"]
 
-    eventually(learnt_of, 60, "nothing was learnt")
+    eventually(learnt_of, what="nothing was learnt")
     [learnt] = learnt_of()
     memory, cpu = learnt.usage.memory, learnt.usage.cpu
     # More than the small ones have, if only half of it were wanted.
@@ -339,7 +339,7 @@ def test_a_job_that_no_worker_suits_is_given_up_and_people_are_told_why(cloud, c
         cloud.fire("monitor-tick")
         return [one for one in client.incidents() if one.kind == "job_unplaced"]
 
-    eventually(incidents, 30, "nobody is told")
+    eventually(incidents, what="nobody is told")
     [incident] = incidents()
     assert incident.biz == BIZ
     assert "nowhere: no worker suits it" in incident.said

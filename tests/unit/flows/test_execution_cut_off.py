@@ -207,7 +207,7 @@ def test_a_worker_that_thaws_begins_nothing_that_was_taken_from_it(world, monkey
                 world.store.claim(DOCS, world.biz, entries, "other", world.now, until, "other.a.1")
                 world.watch.bury("w")
                 # The whole process stands still, as under SIGSTOP.
-                eventually(self._until, 10, "the frozen process thaws")
+                eventually(self._until, what="the frozen process thaws")
             return await super().fetch(body, limits, passage, errand)
 
     fetcher = Freezing(world, lambda: bool(world.watch.pulses()))
@@ -277,7 +277,7 @@ def test_nobody_passes_while_a_worker_that_thawed_looks_what_is_left(world, monk
                 world.store.claim(DOCS, world.biz, entries, "other", world.now, until, "other.a.1")
                 world.watch.bury("w")
                 # The whole process stands still.
-                eventually(world.watch.pulses, 10, "its heart beats anew")
+                eventually(world.watch.pulses, what="its heart beats anew")
                 return await super().fetch(body, limits)
             page = await super().fetch(body, limits, passage, errand)
             self.sent += 1

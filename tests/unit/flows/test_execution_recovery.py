@@ -89,5 +89,5 @@ def test_a_worker_that_ends_in_the_middle_of_a_round_leaves_it_to_others(world, 
     assert report.done == 1
     assert is_free(world)
     slow.ends.set()
-    eventually(lambda: not parts_at_work(), 10, "the round goes on")
+    eventually(lambda: not parts_at_work(), what="the round goes on")
     assert len(slow.asked) == 1, "no lane is begun by a worker that has ended"

@@ -57,7 +57,7 @@ class Freezing(MemoryFetcher):
         if self.begun == 1:
             self._meanwhile()
             self._world.watch.bury("w")
-            eventually(lambda: bool(self._world.watch.pulses()), 10, "its heart beats anew")
+            eventually(lambda: bool(self._world.watch.pulses()), what="its heart beats anew")
         return await super().fetch(body, limits, passage)
 
 
@@ -128,7 +128,7 @@ def test_a_lease_that_is_over_is_looked_up_before_its_page_is_asked_for(world):
             if not self.asked:
                 taken_by_another(world)
                 over = time.monotonic() + 0.1
-                eventually(lambda: time.monotonic() > over, 5, "the leases are over")
+                eventually(lambda: time.monotonic() > over, what="the leases are over")
             return await super().fetch(body, limits, passage)
 
     fetcher = Slow(PAGES)
