@@ -27,6 +27,7 @@ from infra.local.mongo_server import MongoServer
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
 from tests.order import place
+from tests.steady_loop import steady_loops
 
 _servers = pytest.StashKey[ExitStack]()
 _addresses = pytest.StashKey[dict[str, str]]()
@@ -150,6 +151,13 @@ def _shared_logs() -> None:
         log.propagate = True
         if log.level > logging.WARNING:
             log.setLevel(logging.WARNING)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _steady_loops() -> Iterator[None]:
+    """A machine that stands still for a moment lets no time-out of an event loop pass."""
+    with steady_loops():
+        yield
 
 
 class NetworkClosedError(AssertionError):

@@ -45,14 +45,14 @@ def test_one_whose_client_was_only_frozen_is_done_again(client, tenant):
         documents.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=session)
         if len(tries) == 1:
             frozen.set()
-            go_on.wait(30)
+            go_on.wait(60)
 
     worker = threading.Thread(target=in_transaction, args=(client, write))
     worker.start()
-    frozen.wait(10)
+    frozen.wait(60)
     eventually(lambda: end_abandoned(client) >= 1, what="it is taken for left")
     go_on.set()
-    worker.join(20)
+    worker.join(60)
 
     assert len(tries) == 2
     assert documents.find_one({"_id": 1})["n"] == 1

@@ -98,7 +98,7 @@ def settle(client: Any, name: str, begun: Event | None = None, go_on: Event | No
             things.update_one({"_id": number}, {"$inc": {"n": 1}}, upsert=True, session=session)
             if number == 1 and begun is not None and go_on is not None and not begun.is_set():
                 begun.set()
-                go_on.wait(10)
+                go_on.wait(60)
 
     with border():
         in_transaction(client, write)
@@ -292,13 +292,13 @@ def test_who_reads_the_secret_in_time_moves_without_being_refused(
     with in_use(secret) as nodes, ThreadPoolExecutor(1) as crew:
         before = nodes.client("home")
         slow = crew.submit(settle, before, user, begun, go_on)
-        assert begun.wait(10)
+        assert begun.wait(60)
         administrator.command("createUser", f"{user}-next", pwd="new", roles=RIGHTS)
         secret.put(f"{user}-next", "new")
 
         eventually(lambda: nodes.client("home") is not before, what="it stays with the old user")
         go_on.set()
-        slow.result(20)
+        slow.result(60)
         administrator.command("dropUser", user)
 
         assert outcomes(nodes, 5) == ["done"] * 5
@@ -344,7 +344,7 @@ def test_a_transaction_whose_password_changes_is_done_or_undone_and_locks_nothin
     with in_use(secret) as nodes, ThreadPoolExecutor(1) as crew:
         before = nodes.client("home")
         slow = crew.submit(settle, before, user, begun, go_on)
-        assert begun.wait(10)
+        assert begun.wait(60)
         administrator.command("updateUser", user, pwd="new")
         secret.put(user, "new")
         # What is open goes on; it is the next connection that is refused.
@@ -416,7 +416,7 @@ def test_what_is_under_way_with_the_old_client_is_let_end(
         kept = nodes.collection("home", "t", "d", "c")
         assert kept.database.client is nodes.client("home")
         assert not slow.done()
-        assert [one["n"] for one in slow.result(20)] == [1]
+        assert [one["n"] for one in slow.result(60)] == [1]
 
 
 def test_a_function_reads_its_secret_again_from_the_secret_store(

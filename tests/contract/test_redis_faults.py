@@ -458,7 +458,7 @@ def test_a_demoted_redis_is_unavailable_until_another_is_found(own):
 
 def test_a_redis_busy_with_a_script_is_unavailable(own, own_server):
     own.client.config_set("lua-time-limit", 1)
-    blocker = redis.Redis.from_url(own_server, socket_timeout=30)
+    blocker = redis.Redis.from_url(own_server, socket_timeout=60)
 
     def block() -> None:
         with contextlib.suppress(redis.ResponseError):
@@ -525,7 +525,7 @@ assert len(set(mine)) == 1 and it.client.ping()
         env={"PYTHONPATH": ":".join(sys.path)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
 

@@ -37,7 +37,7 @@ class SlowSite(ThreadingHTTPServer):
             def do_GET(self) -> None:
                 with site.lock:
                     site.asked.append(time.monotonic())
-                site.go.wait(30)
+                site.go.wait(60)
                 body = b"<title>late</title>"
                 try:
                     self.send_response(200)

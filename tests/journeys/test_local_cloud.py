@@ -157,7 +157,7 @@ def test_a_tick_creates_the_requests_of_a_due_schedule_once_per_fire_time(cloud,
 
 def test_work_of_a_killed_worker_is_done_by_another_one(cloud, client, site):
     answer = client.submit(BIZ, f"{site.url}/held", rule="page")
-    assert site.held.wait(30), "no worker asked for the page"
+    assert site.held.wait(60), "no worker asked for the page"
 
     for pid in consumers(cloud)["environments"]:
         os.kill(pid, signal.SIGKILL)

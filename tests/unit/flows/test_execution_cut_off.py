@@ -45,7 +45,7 @@ def submitted(world: World, count: int, tenant: str = "default") -> list[int]:
 
 def work(world: World, **changes: object):
     async def run():
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await Worker(world.work(PAGES, **changes), "w").run()
 
     return asyncio.run(run())

@@ -36,7 +36,7 @@ class Slow:
     def expire(self, lane, *args):
         self.asked.append(lane)
         self.begun.set()
-        if not self.ends.wait(20):
+        if not self.ends.wait(60):
             raise TimeoutError
         return self._store.expire(lane, *args)
 
@@ -65,7 +65,7 @@ def work(world: World, slow: Slow):
     )
 
     async def run():
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await Worker(ports, "w").run()
 
     return asyncio.run(run())

@@ -25,7 +25,7 @@ class Register:
 
     def beat(self, worker: str, now: datetime, card: Card) -> bool:
         self.waits = not self.gate.is_set()
-        self.gate.wait(10)
+        self.gate.wait(60)
         if self.away:
             raise StoreUnavailableError("redis", "no answer")
         first = not self.beats

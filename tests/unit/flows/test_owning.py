@@ -70,7 +70,7 @@ def taken_by_another(world: World) -> None:
 
 def work(world: World, **changes: object):
     async def run():
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await Worker(world.work(PAGES, **changes), "w").run()
 
     return asyncio.run(run())
