@@ -27,7 +27,7 @@ from infra.local.mongo_server import MongoServer
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
 from tests.order import place
-from tests.steady_loop import steady_loops
+from tests.steady import steady_loops
 
 _servers = pytest.StashKey[ExitStack]()
 _addresses = pytest.StashKey[dict[str, str]]()

@@ -31,9 +31,9 @@ def _quick(quick, monkeypatch):
     monkeypatch.setattr(execution, "KEEP_SECONDS", 0.002)
 
 
-def quick_tree(world: World, **fleet: object) -> Tree:
+def quick_tree(world: World, detached_seconds: float = 60.0, **fleet: object) -> Tree:
     tree = make_tree(world.biz, **fleet)
-    limits = DetectorLimits(beat_seconds=0.002, detached_seconds=0.05)
+    limits = DetectorLimits(beat_seconds=0.002, detached_seconds=detached_seconds)
     return replace(tree, stage=replace(tree.stage, detector=limits))
 
 
@@ -105,7 +105,7 @@ def test_cut_off_for_a_short_time_it_finishes_what_it_has(world):
 
 
 def test_cut_off_for_too_long_it_gives_back_what_it_has_not_begun(world):
-    world.tree = quick_tree(world, concurrency=2)
+    world.tree = quick_tree(world, detached_seconds=0.2, concurrency=2)
     ids = submitted(world, 6)
 
     def until_given_back() -> bool:
