@@ -20,6 +20,7 @@ from coverage import Coverage
 from hypothesis import settings
 from moto import mock_aws
 
+from crawlfleet.adapters.redis_queue.connection import ANSWER_SECONDS, RedisConnection
 from crawlfleet.names import PRODUCT
 from infra.fleet import FLEET
 from infra.local.aws_server import CREDENTIALS
@@ -151,6 +152,28 @@ def _shared_logs() -> None:
         log.propagate = True
         if log.level > logging.WARNING:
             log.setLevel(logging.WARNING)
+
+
+#: What a Redis may take to answer in tests that are not about that: as long as a machine may stand
+#: still, and half a minute is what nobody waits for who is well.
+_REDIS_ANSWER_SECONDS = 30.0
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _patient_with_redis() -> Iterator[None]:
+    """A machine that stands still for the product's two seconds is not a Redis that is away."""
+    with pytest.MonkeyPatch.context() as patch:
+        given = RedisConnection.__init__.__kwdefaults__
+        assert given["answer_seconds"] == ANSWER_SECONDS
+        patch.setitem(given, "answer_seconds", _REDIS_ANSWER_SECONDS)
+        yield
+
+
+@pytest.fixture
+def product_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Redis has the product's own time to answer, for tests of one that does not."""
+    given = RedisConnection.__init__.__kwdefaults__
+    monkeypatch.setitem(given, "answer_seconds", ANSWER_SECONDS)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import Final
+from typing import Final, Self
 
 #: So long is waited in one go at most, so that of a wait that was interrupted only so much is lost.
 SLICE_SECONDS: Final = 0.01
@@ -85,7 +85,7 @@ class SteadyClock:
         ticked_at, taken = self._state
         return ticked_at + min(_monotonic() - ticked_at, MOST_SECONDS) - taken
 
-    def __enter__(self) -> "SteadyClock":
+    def __enter__(self) -> Self:
         self._ticker.start()
         return self
 

@@ -31,6 +31,7 @@ from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts
 from infra.local.parts import free_port
 from tests.contract.restricted_mongo import ADMIN, asking_mongod
+from tests.steady import SteadyClock
 from tests.waiting import eventually
 
 RIGHTS = ["readWriteAnyDatabase"]
@@ -182,14 +183,14 @@ def test_a_secret_that_stays_wrong_is_refused_quickly_and_read_rarely(
         assert outcomes(nodes, 40) == ["refused"] * 40
 
         took = monotonic() - began
-        assert took < 15  # and not three seconds each, looking for a server
+        assert took < 60  # and not three seconds each, looking for a server: that were 120
         rereads = 1 + took // RENEWAL_SECONDS
         assert 2 <= secret.reads <= 1 + rereads
 
         administrator.command("createUser", user, pwd="new", roles=RIGHTS)
         secret.put(user, "new")
         eventually(
-            lambda: outcomes(nodes, 1) == ["done"], 3 * RENEWAL_SECONDS, "it was not read again"
+            lambda: outcomes(nodes, 1) == ["done"], 3 * LONGEST_SECONDS, "it was not read again"
         )
         assert secret.reads <= 3 + rereads
 
@@ -367,7 +368,7 @@ def test_a_transaction_whose_password_changes_is_done_or_undone_and_locks_nothin
             return True
 
         # The server's own limit is a minute, and it looks every half of one.
-        eventually(is_free, what="what the transaction has touched is locked")
+        eventually(is_free, 45, "what the transaction has touched is locked")
         assert settled(nodes.client("home"), user) == [1 + added] * 2
 
 
@@ -375,20 +376,23 @@ def test_users_of_a_node_that_says_nothing_do_not_wait_in_a_line(silent_port: in
     uri = f"mongodb://u:p@127.0.0.1:{silent_port}/?directConnection=true"
     nodes = MongoNodes(lambda _: uri, lambda: "home")
 
+    clock = SteadyClock()
+
     def waited(began: float) -> float:
         nodes.client("home")
-        return monotonic() - began
+        return clock() - began
 
     try:
         nodes.client("home")
         REFUSALS.note(OperationFailure("of another node", 13))
-        with ThreadPoolExecutor(8) as crew:
-            found = list(crew.map(waited, [monotonic()] * 8))
-        assert sorted(found)[6] < 1
-        assert max(found) < 8
+        with clock, ThreadPoolExecutor(8) as crew:
+            found = list(crew.map(waited, [clock()] * 8))
+            # One asks, for two seconds; in a line the last would wait for sixteen.
+            assert sorted(found)[6] < 1.9
+            assert max(found) < 8
 
-        REFUSALS.note(OperationFailure("of another node", 13))
-        assert waited(monotonic()) < 1
+            REFUSALS.note(OperationFailure("of another node", 13))
+            assert waited(clock()) < 1.9
     finally:
         nodes.close()
 
@@ -401,7 +405,7 @@ def test_what_is_under_way_with_the_old_client_is_let_end(
         before = nodes.client("home")
         things = before["cf_rotation"][user]
         things.insert_one({"n": 1})
-        slow = crew.submit(lambda: list(things.find({"$where": "sleep(5000); return true"})))
+        slow = crew.submit(lambda: list(things.find({"$where": "sleep(10000); return true"})))
         eventually(
             lambda: administrator.command("currentOp", {"command.find": user})["inprog"],
             what="the slow look did not begin",

@@ -57,11 +57,13 @@ def test_a_mark_lets_one_request_through_and_is_shared(part):
 
 
 def test_what_is_leased_is_nobody_elses_until_the_lease_ends(part):
-    one, two = part("a", lease_ms=150), part("b")
+    one, two = part("a", lease_ms=600_000), part("b")
     one.push(pushed("x", "y"))
-    assert names(one.lease(1)) == ["x"]
+    [held] = one.lease(1)[0]
+    assert held.content == b"x"
     assert names(two.lease(10)) == ["y"]
 
+    part("a", lease_ms=1).renew([held.id])
     found = []
     eventually(lambda: found or found.append(two.lease(10)) or found.pop()[1], what="it ends")
     assert one.finish(["000000000000001"]) == 0
@@ -218,11 +220,12 @@ def test_the_last_one_to_leave_forgets_as_it_is_told(part, forget, left, forgott
 
 
 def test_a_crawl_that_ended_beside_a_dead_process_is_forgotten_by_the_next(part):
-    part("dead", lease_ms=100).enter()
+    part("dead", lease_ms=600_000).enter()
     part("a").enter()
     part("a").push(marked("x"))
     part("a").finish(ids(part("a").lease(1)))
     assert not part("a").leave(Forget.FINISHED)
+    part("dead", lease_ms=1).renew([])
     eventually(lambda: part("a").load().others == 0, what="the dead one is taken to be gone")
 
     assert part("b").enter().flushed

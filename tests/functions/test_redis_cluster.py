@@ -17,7 +17,7 @@ from tests.waiting import eventually
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RedisCluster]:
-    with RedisCluster(node_timeout_ms=1_500) as running:
+    with RedisCluster(node_timeout_ms=6_000) as running:
         yield running
 
 

@@ -113,7 +113,7 @@ def test_a_worker_that_takes_more_memory_than_its_pool_has_is_ended_and_the_next
 def pools_of(cloud: LocalCloud) -> dict[str, dict[str, object]]:
     """The pools, as operators see them."""
     answer = requests.get(
-        f"{cloud.api_url}/v1/fleet", headers={"x-api-key": cloud.api_key}, timeout=30
+        f"{cloud.api_url}/v1/fleet", headers={"x-api-key": cloud.api_key}, timeout=60
     )
     return {pool["name"]: pool for pool in answer.json()["pools"]}
 

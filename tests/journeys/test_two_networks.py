@@ -30,8 +30,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc and 127.0
 
 BIZ = "bids"
 POOLS = ("slow:memory=4096,consumers=2,address=127.0.0.2,network=slow", "small:memory=256")
-#: A job that is bound by latency, for which the slow network is too slow by half a second.
-NEAR = {"seconds_below": 0.7}
+#: A job that is bound by latency, for which the slow network is too slow by half a second. Of the
+#: usual one that is three seconds more than it takes: a machine may stand still while it is tried.
+NEAR = {"seconds_below": 3.0}
 #: A way that nothing has.
 NOWHERE = {"bytes_per_second_above": 10**12}
 HEAVY_BYTES = 12_000_000
@@ -95,7 +96,7 @@ def cloud(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cloud")
     with a_cloud(folder / "state", seed=False, consumers=1, pools=POOLS) as cloud:
         push(cloud, folder / "config", CONFIGURATION, {BIZ: BIZ_DOCUMENT})
-        eventually(lambda: tick(cloud) or staff(cloud) == STAFF, 90, "not all pools have workers")
+        eventually(lambda: tick(cloud) or staff(cloud) == STAFF, 180, "not all pools have workers")
         yield cloud
 
 
@@ -163,7 +164,7 @@ def start(client, spider, name):
     return client.start_job(BIZ, spider=spider, values={"job": name}, name=name)
 
 
-def ended(client, called, seconds=90):
+def ended(client, called, seconds=240):
     """These jobs, once they have ended."""
     found = []
 
@@ -276,7 +277,7 @@ def test_a_job_whose_winner_is_killed_is_finished_by_another_and_its_ledger_is_e
     again = {1: OPEN_PAGES, 2: HELD_PAGES - OPEN_PAGES}
     eventually(
         lambda: tick(cloud) or Counter(site.pages(f"/held/{name}/").values()) == again,
-        90,
+        180,
         "nobody came in its place",
     )
     site.open.set()

@@ -371,8 +371,8 @@ def test_children_without_end_are_followed_some_dozens_far(machine):
 def test_this_machine_tells_what_is_true_of_it():
     readings = MachineReadings()
     block = bytearray(os.urandom(1)) * (40 * MB)
-    deadline = time.monotonic() + 0.6
-    while time.monotonic() < deadline:
+    spent = time.process_time() + 0.6
+    while time.process_time() < spent:
         sum(range(10_000))
 
     found, taken = readings.remaining(), readings.taken()

@@ -86,9 +86,12 @@ def test_turns_that_come_late_keep_their_distance(steady, monkeypatch):
     async def check():
         turns, starts = Turns(), []
         put = turns.ready.put_nowait
-        monkeypatch.setattr(
-            turns.ready, "put_nowait", lambda one: starts.append(steady()) or put(one)
-        )
+
+        def begin(one):
+            starts.append(steady())
+            put(one)
+
+        monkeypatch.setattr(turns.ready, "put_nowait", begin)
         held = [request("a", turn_at=n * 0.01, interval=0.05) for n in range(4)]
         for one in held:
             turns.add(one)
