@@ -31,8 +31,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc and 127.0
 BIZ = "bids"
 POOLS = ("slow:memory=4096,consumers=2,address=127.0.0.2,network=slow", "small:memory=256")
 #: A job that is bound by latency, for which the slow network is too slow by half a second. Of the
-#: usual one that is three seconds more than it takes: a machine may stand still while it is tried.
-NEAR = {"seconds_below": 3.0}
+#: usual one that is two seconds more than it takes: a machine may stand still while it is tried.
+NEAR = {"seconds_below": 2.0}
 #: A way that nothing has.
 NOWHERE = {"bytes_per_second_above": 10**12}
 HEAVY_BYTES = 12_000_000
@@ -217,7 +217,8 @@ def test_no_job_that_is_bound_by_latency_is_placed_behind_the_slow_network(cloud
     for name in called[:5]:
         start(client, "near", name)
     # Workers of all pools look at jobs, and have found out what their way is like.
-    eventually(lambda: "slow: at " in (client.job(BIZ, "nowhere").trouble or ""))
+    found_out = re.compile("slow: (at |the site is away: )")
+    eventually(lambda: found_out.search(client.job(BIZ, "nowhere").trouble or ""))
     for name in called[5:]:
         start(client, "near", name)
 
@@ -332,7 +333,9 @@ def test_a_job_that_no_worker_suits_is_given_up_and_people_are_told_why(cloud, c
 
     assert (job.state, job.lowered, job.worker, job.expanded) == ("unplaced", 6, None, 0)
     assert "it wants above 1000.0 GB/s" in job.trouble
-    for pool in STAFF:
+    # Of the far one it may be said that it took too long, on a machine that stood still meanwhile.
+    assert re.search("slow: (at 53 % of its demand: link|the site is away): ", job.trouble)
+    for pool in ("main", "small"):
         assert f"{pool}: at 53 % of its demand: link: " in job.trouble
     assert job.trouble in " ".join(command(cloud, "job", "show", BIZ, "nowhere", "--json").split())
 

@@ -14,7 +14,7 @@ from infra.local.parts import LOOPBACK
 FAR = "127.0.0.2"
 #: Until the first byte of an answer that goes there; a machine that stands still for two seconds
 #: answers all others sooner.
-FAR_SECONDS = 3.5
+FAR_SECONDS = 2.5
 #: Bytes of a body that go there at once, and how long until the next.
 FAR_CHUNK, FAR_PAUSE_SECONDS = 8_192, 0.1
 #: Of the page by which ways are measured: enough to tell a speed by.

@@ -387,7 +387,7 @@ def test_this_machine_tells_what_is_true_of_it():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is read is Linux's")
 def test_a_reading_costs_little():
-    """Ten times what is claimed: machines that run tests are busy."""
+    """Ten times what is claimed: machines that run tests are slower, and busy."""
     readings = MachineReadings()
     began = time.thread_time()
     for _ in range(200):
