@@ -190,6 +190,7 @@ def test_a_node_that_falls_silent_is_an_error_in_time(proxied: tuple[Proxy, Flee
     assert len(fleet.claim(requests)) == 5
 
 
+@pytest.mark.usefixtures("product_patience")
 @pytest.mark.parametrize("look", ["totals", "audit", "record_count"])
 def test_a_look_at_a_node_that_falls_silent_is_given_up_soon(
     proxied: tuple[Proxy, Fleet], look: str, monkeypatch: pytest.MonkeyPatch
