@@ -3,7 +3,8 @@
 import pytest
 
 from benchmarks.charts import traces
-from benchmarks.scaling import CEILING, Point, Trace
+from benchmarks.scaling import CEILING
+from benchmarks.scaling_trace import Point, Trace
 
 
 def point(at: float, done: int, workers: int, **more: int) -> Point:
@@ -21,14 +22,14 @@ GOOD = (
 )
 
 
-def trace(*points: Point) -> Trace:
-    return Trace(requests=100, plan=60.0, points=points)
+def trace(*points: Point, **more: str) -> Trace:
+    return Trace(requests=100, plan=60.0, points=points, **more)
 
 
 def test_a_burst_that_came_and_went_as_it_should_has_no_faults():
     found = trace(*GOOD)
 
-    assert found.faults() == []
+    assert found.faults(CEILING) == []
     assert (found.seconds, found.peak) == (50, 3)
     assert found.home_seconds == pytest.approx(2.0)
 
@@ -44,9 +45,26 @@ def test_a_burst_that_came_and_went_as_it_should_has_no_faults():
     ids=["not all done", "nobody came", "somebody stayed", "too many came"],
 )
 def test_what_is_not_as_it_must_be_is_said(points, said):
-    (fault,) = trace(*points).faults()
+    (fault,) = trace(*points).faults(CEILING)
 
     assert said in fault
+
+
+def test_what_the_index_took_to_be_done_and_was_not_counts_from_when_it_was():
+    found = trace(*GOOD[:3], point(30, 100, 1), point(31, 97, 0), *GOOD[3:])
+
+    assert found.faults(CEILING) == []
+    assert found.seconds == 50
+
+
+def test_a_run_that_was_given_up_says_after_what_and_what_is_left():
+    found = trace(*GOOD[:3], ended="given up after 20 s", left="in MongoDB: 40 done, 60 leased")
+
+    assert found.faults(CEILING) == ["40 of 100 requests were done: given up after 20 s"]
+    first, *points, left = found.table().splitlines()
+    assert first.startswith("seconds backlog")
+    assert [line.split()[:2] for line in points] == [["0", "100"], ["10", "95"], ["20", "60"]]
+    assert left == "in MongoDB: 40 done, 60 leased"
 
 
 def test_it_is_drawn_as_what_is_left_who_is_there_and_how_fast_they_are():
