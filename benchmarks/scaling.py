@@ -9,6 +9,7 @@ many that two cores carry them all the same. The trace is one look a second from
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -17,22 +18,24 @@ from typing import Any, Final
 
 import boto3
 import msgspec
+import pymongo
 
 from benchmarks.bench import Bench, BenchError, Found
 from benchmarks.house import PAGE_RULE
-from benchmarks.scaling_trace import LOOK_SECONDS, Point, Trace
+from benchmarks.scaling_trace import LOOK_SECONDS, Patience, Point, Trace
 from benchmarks.site import Site, running_site
-from benchmarks.unfinished import unfinished
+from benchmarks.unfinished import states_of, unfinished
 from crawlfleet import names
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.outlook import RedisOutlook
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.adapters.redis_queue.staffing import RedisStaffing
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 from crawlfleet.adapters.ssm_writer import write_tree
+from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.biz import Biz, FleetLimits, Generation, Stage
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import HostLimits
+from crawlfleet.model.request import State
 from crawlfleet.model.staff import FLEET_POOL
 from crawlfleet.sdk import Client
 from infra.fleet import FLEET
@@ -51,14 +54,15 @@ PER_SECOND: Final = 80.0
 #: The clock's period, but for plans so short that no minute fits into them.
 TICK_SECONDS: Final = 60.0
 TICKS_A_PLAN: Final = 10
-#: When a run is given up: nothing has got on for so long, which is longer than a lease and the
-#: rounds that bring back what is lost; or it has taken so many times its plan, and so long. A slow
-#: machine is late, and figures say so: only what does not get on is lost.
+#: When a run is given up (:class:`.Patience`): the latest as a multiple of its plan, and at least.
 STUCK_SECONDS: Final = 150.0
 LATEST: Final = 3.0
 LATEST_SECONDS: Final = 400.0
-#: What the workers may take to go home after the last page.
 HOME_SECONDS: Final = 120.0
+#: Ticks of one clock that may fail one after the other: a cloud's comes again, too.
+FAILURES: Final = 3
+#: What MongoDB may take to answer a look.
+LOOK_MS: Final = 10_000
 
 
 def run(bench: Bench) -> Found:
@@ -143,16 +147,19 @@ class _Burst:
         self._tick = tick
         self._over = threading.Event()
         self._redis = RedisConnection(cloud.redis_url)
+        self._mongo: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(
+            cloud.mongo_uri, timeoutMS=LOOK_MS, tz_aware=True
+        )
         self._submitted = self._told = 0
         self._began = 0.0
-        self._outlook, self._queue = RedisOutlook(self._redis), RedisQueue(self._redis)
+        self._queue = RedisQueue(self._redis)
         self._workers, self._staffing = RedisWorkers(self._redis), RedisStaffing(self._redis)
         self._ended, self._left = "it was over", ""
         self.points: list[Point] = []
 
     def run(self) -> Trace:
         """All of it, within a bounded time."""
-        with self._redis, ThreadPoolExecutor(2) as pool:
+        with self._redis, self._mongo, ThreadPoolExecutor(2) as pool:
             self._began = time.monotonic()
             parts = [pool.submit(self._submit), pool.submit(self._clocks)]
             try:
@@ -182,65 +189,74 @@ class _Burst:
 
     def _clocks(self) -> None:
         period = min(TICK_SECONDS, self._plan / TICKS_A_PLAN)
+        failures: Counter[str] = Counter()
         while not self._over.wait(period):
             for clock in FLEET.clocks:
                 answer = self._cloud.fire(clock.name)
-                if answer["failed"]:
-                    raise BenchError(f"{clock.name} failed: {answer['answer']}")
+                failures[clock.name] = failures[clock.name] + 1 if answer["failed"] else 0
+                if failures[clock.name] >= FAILURES:
+                    raise BenchError(f"{clock.name} failed {FAILURES} times: {answer['answer']}")
 
     def _look_on(self, parts: list["Future[None]"]) -> None:
         """Until all is done and nobody is left, or nothing gets on."""
-        latest = max(LATEST_SECONDS, LATEST * self._plan)
-        moved, home, most = 0.0, float("inf"), (0, 0)
+        patience = Patience(
+            requests=len(self._urls),
+            stuck_seconds=STUCK_SECONDS,
+            latest_seconds=max(LATEST_SECONDS, LATEST * self._plan),
+            home_seconds=HOME_SECONDS,
+        )
         while True:
             for part in parts:
                 if part.done():
                     part.result()
-            point, is_over = self._look()
-            self.points.append(point)
-            self._tell(point)
-            at, reached = point.at, (point.submitted, point.done)
-            if reached > most:
-                moved, most = at, reached
-            if point.done >= len(self._urls):
-                if is_over:
+            at = time.monotonic() - self._began
+            if (seen := self._look(at)) is not None:
+                point, busy = seen
+                self.points.append(point)
+                self._tell(point)
+                patience.sees(point)
+                if point.done >= len(self._urls) and not point.workers and not busy:
+                    self._check()
                     return
-                home = min(home, at + HOME_SECONDS)
-            if at > min(latest, home, moved + STUCK_SECONDS):
-                self._ended = f"given up after {at:.0f} s, {at - moved:.0f} s without progress"
+            if patience.is_out(at):
+                still = at - patience.moved_at
+                self._ended = f"given up after {at:.0f} s, {still:.0f} s without progress"
                 self._left = self._unfinished()
                 return
             time.sleep(max(0.0, LOOK_SECONDS - (time.monotonic() - self._began - at)))
 
-    def _look(self) -> tuple[Point, bool]:
-        """What is to be seen now, and whether all is done and nobody is left."""
-        at, now = time.monotonic() - self._began, datetime.now(UTC)
-        submitted = self._submitted  # before the queue is looked at: it has those, and maybe more
-        (work,) = self._outlook.works([LANE], now, timedelta(days=1), 0)
-        standing = self._staffing.read(FLEET_POOL).staff
+    def _look(self, at: float) -> tuple[Point, int] | None:
+        """What is to be seen now, and how many environments are busy; None where a part is silent.
+
+        What is done is for the truth to say: the index may not have heard of it until leases end.
+        """
+        now, submitted = datetime.now(UTC), self._submitted
         found = self._cloud.status()["functions"][names.function_name(STAGE, names.CONSUMER)]
-        here = [name for name in self._workers.live(now) if not name.startswith("wake:")]
-        # Workers know of the last pages when they have stored them.
-        done = max(0, submitted - work.backlog)
-        is_over = done >= len(self._urls) and not here and not found["busy"]
-        if is_over:
-            # The truth has the last word: what the index has lost is found by a tick's recovery.
-            done = self._states().get("done", 0)
+        try:
+            standing = self._staffing.read(FLEET_POOL).staff
+            here = [name for name in self._workers.live(now) if not name.startswith("wake:")]
+            rate = self._queue.rates(LANE, now)[1].per_5s
+            done = states_of(self._mongo, LANE, _biz(self._plan))[State.DONE]
+        except (StoreUnavailableError, pymongo.errors.PyMongoError):
+            return None
         point = Point(
             at=round(at, 1),
-            submitted=submitted,
+            submitted=max(submitted, done),
             done=done,
             workers=len(here),
             needed=standing.needed,
             kept=standing.kept,
             limit=found["limit"],
-            rate=self._queue.rates(LANE, now)[1].per_5s,
+            rate=rate,
         )
-        return point, is_over
+        return point, found["busy"]
 
-    def _states(self) -> dict[str, int]:
+    def _check(self) -> None:
+        """The product says so, too."""
         with Client(self._cloud.api_url, self._cloud.api_key) as client:
-            return client.stats(BIZ).states
+            states = client.stats(BIZ).states
+        if states.get("done") != len(self._urls):
+            raise BenchError(f"scaling: of {len(self._urls)} requests the states are {states}")
 
     def _unfinished(self) -> str:
         """Where everything is, when a run is given up."""

@@ -1,5 +1,7 @@
 """What was seen of a burst from outside, a look a second, and what is not as it must be in it."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +30,40 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     def backlog(self) -> int:
         """Accepted and not done."""
         return max(0, self.submitted - self.done)
+
+
+@dataclass(slots=True, kw_only=True)
+class Patience:
+    """When a run is given up: a slow machine is late, but only what does not get on is lost.
+
+    Args:
+        requests: How many there are to be done.
+        stuck_seconds: Nothing was accepted or done for so long; more than a lease, and the rounds
+            that bring back what is lost.
+        latest_seconds: It has gone on for so long, whatever moves.
+        home_seconds: All has been done for so long, and somebody is still there.
+    """
+
+    requests: int
+    stuck_seconds: float
+    latest_seconds: float
+    home_seconds: float
+    moved_at: float = 0.0
+    done_at: float = math.inf
+    _most: tuple[int, int] = (0, 0)
+
+    def sees(self, point: Point) -> None:
+        """What the latest look has shown."""
+        reached = point.submitted, point.done
+        if reached > self._most:
+            self.moved_at, self._most = point.at, reached
+        if point.done >= self.requests:
+            self.done_at = min(self.done_at, point.at)
+
+    def is_out(self, at: float) -> bool:
+        """Whether that is so."""
+        stuck_at, home_at = self.moved_at + self.stuck_seconds, self.done_at + self.home_seconds
+        return at > min(self.latest_seconds, stuck_at, home_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +102,8 @@ class Trace:
         ``ceiling`` is how many workers the stage may have.
         """
         found = []
+        if not self.points:
+            return [f"nothing was to be seen: {self.ended}"]
         if self.points[-1].done != self.requests:
             return [f"{self.points[-1].done} of {self.requests} requests were done: {self.ended}"]
         if self.peak < 2:
@@ -78,17 +116,19 @@ class Trace:
 
     def thin(self) -> list[Point]:
         """The points that are kept, the last one among them."""
-        step = max(1, -(-len(self.points) // POINTS))
-        return [*self.points[:-1:step], self.points[-1]]
+        return _some(self.points, POINTS)
 
     def table(self) -> str:
         """It for people, and what was left."""
         lines = ["seconds backlog workers needed kept limit rate"]
-        kept = self.thin()
-        step = max(1, -(-len(kept) // QUOTED))
         lines += [
             f"{p.at:7.0f} {p.backlog:7} {p.workers:7} {p.needed:6} {p.kept:4} {p.limit:5} "
             f"{p.rate:4.0f}"
-            for p in [*kept[:-1:step], kept[-1]]
+            for p in _some(self.points, QUOTED)
         ]
         return "\n".join([*lines, *([self.left] if self.left else [])])
+
+
+def _some(points: Sequence[Point], most: int) -> list[Point]:
+    """Up to so many of them and the last one."""
+    return [*points[: -1 : max(1, -(-len(points) // most))], *points[-1:]]

@@ -86,10 +86,7 @@ def _told(mongo_uri: str, redis_url: str, lane: Lane, biz: Biz) -> str:
         ) as mongo,
         redis.Redis.from_url(redis_url, socket_timeout=_PATIENCE_SECONDS) as client,
     ):
-        states: Counter[int] = Counter()
-        for collection in _collections(mongo, lane, biz):
-            for found in collection.aggregate([{"$group": {"_id": "$flag", "n": {"$sum": 1}}}]):
-                states[found["_id"]] += found["n"]
+        states = states_of(mongo, lane, biz)
         before = {found["_id"]: found for found in _open(mongo, lane, biz)}
         index = index_of(client, lane)
         # What was on its way between the two looks is somewhere else by now.
@@ -101,6 +98,15 @@ def _told(mongo_uri: str, redis_url: str, lane: Lane, biz: Biz) -> str:
             if an_id not in missing or after.get(an_id, {}).get("flag") == found["flag"]
         ]
     return "\n".join(lines_of(states, still, index, datetime.now(UTC)))
+
+
+def states_of(mongo: "pymongo.MongoClient[dict[str, Any]]", lane: Lane, biz: Biz) -> Counter[int]:
+    """How many requests there are in the truth, by state."""
+    states: Counter[int] = Counter()
+    for collection in _collections(mongo, lane, biz):
+        for found in collection.aggregate([{"$group": {"_id": "$flag", "n": {"$sum": 1}}}]):
+            states[found["_id"]] += found["n"]
+    return states
 
 
 def index_of(client: redis.Redis, lane: Lane) -> Index:

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.charts import traces
 from benchmarks.scaling import CEILING
-from benchmarks.scaling_trace import Point, Trace
+from benchmarks.scaling_trace import Patience, Point, Trace
 
 
 def point(at: float, done: int, workers: int, **more: int) -> Point:
@@ -65,6 +65,44 @@ def test_a_run_that_was_given_up_says_after_what_and_what_is_left():
     assert first.startswith("seconds backlog")
     assert [line.split()[:2] for line in points] == [["0", "100"], ["10", "95"], ["20", "60"]]
     assert left == "in MongoDB: 40 done, 60 leased"
+
+
+def test_a_run_of_which_nothing_was_to_be_seen_says_so():
+    found = trace(ended="given up after 150 s", left="what is left cannot be told")
+
+    assert found.faults(CEILING) == ["nothing was to be seen: given up after 150 s"]
+    assert found.table().splitlines()[1:] == ["what is left cannot be told"]
+
+
+def patience() -> Patience:
+    return Patience(requests=100, stuck_seconds=30, latest_seconds=1_000, home_seconds=20)
+
+
+def test_whatever_gets_on_however_slowly_is_not_given_up():
+    waits = patience()
+
+    for done in range(30):
+        waits.sees(point(25 * done, done, 1))
+        assert not waits.is_out(25 * done + 25)
+
+
+def test_what_neither_comes_nor_gets_done_is_given_up_though_workers_come_and_go():
+    waits = patience()
+    waits.sees(point(10, 40, 1))
+    waits.sees(point(39, 40, 3))
+    waits.sees(point(39.5, 38, 0))
+
+    assert (waits.is_out(40), waits.is_out(41)) == (False, True)
+
+
+def test_a_run_is_given_up_where_it_never_ends_or_nobody_goes_home():
+    moves, stays = patience(), patience()
+    moves.sees(point(999, 99, 1))
+    stays.sees(point(50, 100, 1))
+    stays.sees(point(60, 100, 1))
+
+    assert (moves.is_out(1_000), moves.is_out(1_001)) == (False, True)
+    assert (stays.is_out(70), stays.is_out(71)) == (False, True)
 
 
 def test_it_is_drawn_as_what_is_left_who_is_there_and_how_fast_they_are():
