@@ -1,6 +1,7 @@
 """Leases of which the answer was lost: the index has moved entries, the worker knows of none."""
 
 import asyncio
+import contextlib
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from crawlfleet.flows import leasing, unanswered
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.submission import submit
 from crawlfleet.model.submission import Submission
-from tests.unit.flows.world import DOCS, World
+from tests.unit.flows.world import DOCS, OTHER, World
 
 URLS = [f"https://example.org/{n}" for n in range(12)]
 PAGES = dict.fromkeys(URLS, b"x")
@@ -128,3 +129,31 @@ def test_of_leases_without_an_answer_the_latest_are_looked_for(world, monkeypatc
 
     depth = world.queue.depth(DOCS)
     assert (depth.queued, depth.leased) == (5, 2)
+
+
+def test_where_the_index_does_not_answer_for_one_lane_the_others_are_looked_after(world):
+    """Of a cluster one node may be away; each lane is asked for once in a while, not each time."""
+    until = world.now + timedelta(seconds=60)
+    asked = []
+
+    class Partly(Mute):
+        def disclaim(self, lane, token, until):
+            asked.append((lane, token))
+            if lane == OTHER:
+                raise StoreUnavailableError("test", "no answer")
+            return self._port.disclaim(lane, token, until)
+
+    submitted(world, *URLS[:2])
+    queue = Partly(world.queue, "lease")
+    lost = unanswered.Unanswered(queue, world.clock, world.warn)
+    for lane, token in ((OTHER, "w.n.1"), (OTHER, "w.n.2"), (DOCS, "w.n.3")):
+        queue.left = 1
+        with contextlib.suppress(StoreUnavailableError), lost.asking(lane, token, until):
+            queue.lease(lane, token, 2, world.now, until)
+            raise StoreUnavailableError("test", "no answer")
+
+    for _ in range(3):
+        lost.disclaim()
+
+    assert asked == [(OTHER, "w.n.1"), (DOCS, "w.n.3")]
+    assert world.queue.depth(DOCS).queued == 2

@@ -58,17 +58,22 @@ class Unanswered:
             raise
 
     def disclaim(self) -> None:
-        """Return what such leases have moved, as far as the index answers.
-
-        Raises:
-            StoreUnavailableError: it does not.
-        """
+        """Return what such leases have moved, as far as the index answers."""
         for asked, look_at in list(self._open.items()):
             if asked.until <= self._clock():
                 del self._open[asked]  # the lease, if there is one, has ended
             elif time.monotonic() >= look_at:
-                count = self._queue.disclaim(*asked)
+                try:
+                    count = self._queue.disclaim(*asked)
+                except StoreUnavailableError:
+                    # Of a cluster it may be this lane's node alone: others' work is not to wait.
+                    self._postpone(asked.lane)
+                    return
                 self._open[asked] = time.monotonic() + AGAIN_SECONDS
                 if count:
                     lost = StoreUnavailableError("index", "the answer to a lease was lost")
                     self._warn(f"{count} entries were leased to nobody, and are queued again", lost)
+
+    def _postpone(self, lane: Lane) -> None:
+        later = time.monotonic() + AGAIN_SECONDS
+        self._open |= {asked: later for asked in self._open if asked.lane == lane}
