@@ -17,13 +17,13 @@ from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
 from crawlfleet.adapters.memory.config import OneSecret, StandingConfig
 from crawlfleet.adapters.mongo.numbers import FIRST_NUMBER, MongoCounter
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
-from crawlfleet.adapters.secrets import Secrets
 from crawlfleet.adapters.ssm_config import SsmConfig
 from crawlfleet.flows.issuing import Issuer
 from crawlfleet.model.biz import Biz, FetchLimits, Generation, Stage, Tenant, Tree
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import HostLimits
 from crawlfleet.model.rule import Field, PageFact, Rule
+from crawlfleet.ports import SecretStore
 from crawlfleet.settings import Settings
 from crawlfleet.wiring.id_issuer import IdIssuer
 from crawlfleet.wiring.parts import Parts, now
@@ -87,8 +87,8 @@ class BenchParts(Parts):
         return cast("SsmConfig", StandingConfig(self._tree))
 
     @cached_property
-    def secrets(self) -> Secrets:
-        return cast("Secrets", OneSecret(self._mongo))
+    def secrets(self) -> SecretStore:
+        return OneSecret(self._mongo)
 
     @cached_property
     def ids(self) -> LambdaIds:

@@ -9,29 +9,33 @@ many that two cores carry them all the same. The trace is one look a second from
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import boto3
 import msgspec
+import pymongo
 
 from benchmarks.bench import Bench, BenchError, Found
 from benchmarks.house import PAGE_RULE
+from benchmarks.scaling_trace import LOOK_SECONDS, Patience, Point, Trace
 from benchmarks.site import Site, running_site
+from benchmarks.unfinished import states_of, unfinished
 from crawlfleet import names
 from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.outlook import RedisOutlook
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.adapters.redis_queue.staffing import RedisStaffing
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 from crawlfleet.adapters.ssm_writer import write_tree
+from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.biz import Biz, FleetLimits, Generation, Stage
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import HostLimits
+from crawlfleet.model.request import State
 from crawlfleet.model.staff import FLEET_POOL
 from crawlfleet.sdk import Client
 from infra.fleet import FLEET
@@ -50,69 +54,15 @@ PER_SECOND: Final = 80.0
 #: The clock's period, but for plans so short that no minute fits into them.
 TICK_SECONDS: Final = 60.0
 TICKS_A_PLAN: Final = 10
-#: What a run may take, as a multiple of its plan; and to send the workers home after that.
-LATEST: Final = 1.5
-HOME_SECONDS: Final = 60.0
-#: Points of the trace that are kept.
-POINTS: Final = 300
-_LOOK_SECONDS: Final = 1.0
-_RATE_SECONDS: Final = 5.0
-
-
-class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """One look: seconds since the burst began, what is still to be done, and who does it."""
-
-    at: float
-    submitted: int
-    done: int
-    workers: int
-    needed: int
-    kept: int
-    limit: int
-    rate: float = 0.0
-
-    @property
-    def backlog(self) -> int:
-        """Accepted and not done."""
-        return max(0, self.submitted - self.done)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trace:
-    """What was seen of a burst of so many with such a plan."""
-
-    requests: int
-    plan: float
-    points: tuple[Point, ...]
-
-    @property
-    def seconds(self) -> float:
-        """Until the last one was done."""
-        return next(point.at for point in self.points if point.done >= self.requests)
-
-    @property
-    def peak(self) -> int:
-        """Most workers at once."""
-        return max(point.workers for point in self.points)
-
-    @property
-    def home_seconds(self) -> float:
-        """From the last page to the last worker's end."""
-        last = max((point.at for point in self.points if point.workers), default=0.0)
-        return max(0.0, last - self.seconds) + _LOOK_SECONDS
-
-    def faults(self) -> list[str]:
-        """What is not as it must be; whether it was in time is a figure's to say."""
-        found = []
-        if self.points[-1].done != self.requests:
-            return [f"{self.points[-1].done} of {self.requests} requests were done"]
-        if self.peak < 2:
-            found.append("no second worker came")
-        if self.points[-1].workers:
-            found.append(f"{self.points[-1].workers} workers are still there")
-        if any(point.workers > CEILING for point in self.points):
-            found.append("there were more workers than the stage may have")
-        return found
+#: When a run is given up (:class:`.Patience`): the latest as a multiple of its plan, and at least.
+STUCK_SECONDS: Final = 150.0
+LATEST: Final = 3.0
+LATEST_SECONDS: Final = 400.0
+HOME_SECONDS: Final = 120.0
+#: Ticks of one clock that may fail one after the other: a cloud's comes again, too.
+FAILURES: Final = 3
+#: What MongoDB may take to answer a look.
+LOOK_MS: Final = 10_000
 
 
 def run(bench: Bench) -> Found:
@@ -125,8 +75,8 @@ def run(bench: Bench) -> Found:
     ):
         _configure(cloud, plan)
         trace = _Burst(cloud, site, requests, plan, bench.tick).run()
-    if faults := trace.faults():
-        raise BenchError(f"scaling: {'; '.join(faults)}\n{_table(trace)}")
+    if faults := trace.faults(CEILING):
+        raise BenchError(f"scaling: {'; '.join(faults)}\n{trace.table()}")
     alone = requests * ANSWER_SECONDS / SLOTS
     said = (
         f"scaling: {requests:,} requests with a plan of {plan:,.0f} s, which one worker would take "
@@ -143,7 +93,7 @@ def run(bench: Bench) -> Found:
             "scaling, a burst": {
                 "requests": requests,
                 "plan": plan,
-                "points": [msgspec.to_builtins(point) for point in _thin(trace.points)],
+                "points": [msgspec.to_builtins(point) for point in trace.thin()],
             }
         },
         notes=[said],
@@ -161,10 +111,6 @@ def _configure(cloud: LocalCloud, plan: float) -> None:
             quiet_seconds=min(90.0, plan / 4),
         ),
     )
-    generation = Generation(
-        starts_at=datetime.now(UTC) - timedelta(days=1), nodes=("main",), databases=("docs",)
-    )
-    biz = Biz(generations=(generation,), rules={"page": PAGE_RULE}, planned_seconds=plan)
     ssm: Any = boto3.client(
         "ssm",
         endpoint_url=cloud.aws_endpoint_url,
@@ -172,9 +118,16 @@ def _configure(cloud: LocalCloud, plan: float) -> None:
         aws_access_key_id="local",
         aws_secret_access_key="local",
     )
-    documents = {"stage": stage, f"bizs/{names.DEFAULT_TENANT}/{BIZ}": biz}
+    documents = {"stage": stage, f"bizs/{names.DEFAULT_TENANT}/{BIZ}": _biz(plan)}
     texts = {path: msgspec.json.encode(one).decode() for path, one in documents.items()}
     write_tree(ssm, STAGE, texts, delete=True)
+
+
+def _biz(plan: float) -> Biz:
+    generation = Generation(
+        starts_at=datetime.now(UTC) - timedelta(days=1), nodes=("main",), databases=("docs",)
+    )
+    return Biz(generations=(generation,), rules={"page": PAGE_RULE}, planned_seconds=plan)
 
 
 class _Burst:
@@ -194,13 +147,19 @@ class _Burst:
         self._tick = tick
         self._over = threading.Event()
         self._redis = RedisConnection(cloud.redis_url)
+        self._mongo: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(
+            cloud.mongo_uri, timeoutMS=LOOK_MS, tz_aware=True
+        )
         self._submitted = self._told = 0
         self._began = 0.0
+        self._queue = RedisQueue(self._redis)
+        self._workers, self._staffing = RedisWorkers(self._redis), RedisStaffing(self._redis)
+        self._ended, self._left = "it was over", ""
         self.points: list[Point] = []
 
     def run(self) -> Trace:
         """All of it, within a bounded time."""
-        with self._redis, ThreadPoolExecutor(2) as pool:
+        with self._redis, self._mongo, ThreadPoolExecutor(2) as pool:
             self._began = time.monotonic()
             parts = [pool.submit(self._submit), pool.submit(self._clocks)]
             try:
@@ -209,7 +168,13 @@ class _Burst:
                 self._over.set()
             for part in parts:
                 part.result()
-        return Trace(requests=len(self._urls), plan=self._plan, points=tuple(self.points))
+        return Trace(
+            requests=len(self._urls),
+            plan=self._plan,
+            points=tuple(self.points),
+            ended=self._ended,
+            left=self._left,
+        )
 
     def _submit(self) -> None:
         with Client(self._cloud.api_url, self._cloud.api_key) as client:
@@ -224,55 +189,82 @@ class _Burst:
 
     def _clocks(self) -> None:
         period = min(TICK_SECONDS, self._plan / TICKS_A_PLAN)
+        failures: Counter[str] = Counter()
         while not self._over.wait(period):
             for clock in FLEET.clocks:
                 answer = self._cloud.fire(clock.name)
-                if answer["failed"]:
-                    raise BenchError(f"{clock.name} failed: {answer['answer']}")
+                failures[clock.name] = failures[clock.name] + 1 if answer["failed"] else 0
+                if failures[clock.name] >= FAILURES:
+                    raise BenchError(f"{clock.name} failed {FAILURES} times: {answer['answer']}")
 
     def _look_on(self, parts: list["Future[None]"]) -> None:
-        outlook, queue = RedisOutlook(self._redis), RedisQueue(self._redis)
-        workers, staffing = RedisWorkers(self._redis), RedisStaffing(self._redis)
-        consumer = names.function_name(STAGE, names.CONSUMER)
-        latest, home = LATEST * self._plan, float("inf")
+        """Until all is done and nobody is left, or nothing gets on."""
+        patience = Patience(
+            requests=len(self._urls),
+            stuck_seconds=STUCK_SECONDS,
+            latest_seconds=max(LATEST_SECONDS, LATEST * self._plan),
+            home_seconds=HOME_SECONDS,
+        )
         while True:
             for part in parts:
                 if part.done():
                     part.result()
-            at, now = time.monotonic() - self._began, datetime.now(UTC)
-            # Workers know of the last pages when they have stored them.
-            (work,) = outlook.works([LANE], now, timedelta(days=1), 0)
-            submitted = self._submitted
-            standing = staffing.read(FLEET_POOL).staff
-            found = self._cloud.status()["functions"][consumer]
-            here = [name for name in workers.live(now) if not name.startswith("wake:")]
-            point = Point(
-                at=round(at, 1),
-                submitted=submitted,
-                done=max(0, submitted - work.backlog),
-                workers=len(here),
-                needed=standing.needed,
-                kept=standing.kept,
-                limit=found["limit"],
-                rate=queue.rates(LANE, now)[1].per_5s,
-            )
-            self.points.append(point)
-            self._tell(point)
-            if point.done >= len(self._urls):
-                home = min(home, at + HOME_SECONDS)
-                if not here and not found["busy"]:
+            at = time.monotonic() - self._began
+            if (seen := self._look(at)) is not None:
+                point, busy = seen
+                self.points.append(point)
+                self._tell(point)
+                patience.sees(point)
+                if point.done >= len(self._urls) and not point.workers and not busy:
                     self._check()
                     return
-            if at > latest or at > home:
+            if patience.is_out(at):
+                still = at - patience.moved_at
+                self._ended = f"given up after {at:.0f} s, {still:.0f} s without progress"
+                self._left = self._unfinished()
                 return
-            time.sleep(max(0.0, _LOOK_SECONDS - (time.monotonic() - self._began - at)))
+            time.sleep(max(0.0, LOOK_SECONDS - (time.monotonic() - self._began - at)))
+
+    def _look(self, at: float) -> tuple[Point, int] | None:
+        """What is to be seen now, and how many environments are busy; None where a part is silent.
+
+        What is done is for the truth to say: the index may not have heard of it until leases end.
+        """
+        now, submitted = datetime.now(UTC), self._submitted
+        found = self._cloud.status()["functions"][names.function_name(STAGE, names.CONSUMER)]
+        try:
+            standing = self._staffing.read(FLEET_POOL).staff
+            here = [name for name in self._workers.live(now) if not name.startswith("wake:")]
+            rate = self._queue.rates(LANE, now)[1].per_5s
+            done = states_of(self._mongo, LANE, _biz(self._plan))[State.DONE]
+        except (StoreUnavailableError, pymongo.errors.PyMongoError):
+            return None
+        point = Point(
+            at=round(at, 1),
+            submitted=max(submitted, done),
+            done=done,
+            workers=len(here),
+            needed=standing.needed,
+            kept=standing.kept,
+            limit=found["limit"],
+            rate=rate,
+        )
+        return point, found["busy"]
 
     def _check(self) -> None:
-        """The truth has them all as done, which the index alone does not tell."""
+        """The product says so, too."""
         with Client(self._cloud.api_url, self._cloud.api_key) as client:
             states = client.stats(BIZ).states
         if states.get("done") != len(self._urls):
             raise BenchError(f"scaling: of {len(self._urls)} requests the states are {states}")
+
+    def _unfinished(self) -> str:
+        """Where everything is, when a run is given up."""
+        cloud = self._cloud
+        functions = cloud.status()["functions"]
+        busy = ", ".join(f"{name} {found['busy']}" for name, found in functions.items())
+        told = unfinished(cloud.mongo_uri, cloud.redis_url, LANE, _biz(self._plan))
+        return f"environments at work: {busy}\n{told}"
 
     def _tell(self, point: Point) -> None:
         tenths = 10 * point.done // len(self._urls)
@@ -283,17 +275,3 @@ class _Burst:
 
 #: How often a run tells that it has got on.
 STEPS: Final = 10
-
-
-def _thin(points: tuple[Point, ...]) -> list[Point]:
-    step = max(1, -(-len(points) // POINTS))
-    return [*points[:-1:step], points[-1]]
-
-
-def _table(trace: Trace) -> str:
-    lines = ["seconds backlog workers needed kept limit rate"]
-    lines += [
-        f"{p.at:7.0f} {p.backlog:7} {p.workers:7} {p.needed:6} {p.kept:4} {p.limit:5} {p.rate:4.0f}"
-        for p in _thin(trace.points)[:: max(1, min(len(trace.points), POINTS) // 40)]
-    ]
-    return "\n".join(lines)

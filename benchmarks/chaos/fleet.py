@@ -147,6 +147,12 @@ class Fleet:
         with self._changed:
             return [member for member in self._members.values() if not member.frozen]
 
+    def somebody_is_armed(self) -> bool:
+        """Whether one is still to die at a step: it lives, or is to be born."""
+        with self._changed:
+            coming = [fate.armed for fate in self.fates] + list(self._awaited)
+            return any([*coming, *(member.armed for member in self._members.values())])
+
     def past(self) -> list[str]:
         """Ids of workers that have ended, in the order of their ends."""
         with self._changed:

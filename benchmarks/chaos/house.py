@@ -19,14 +19,13 @@ from crawlfleet.adapters.memory.config import OneSecret, StandingConfig
 from crawlfleet.adapters.memory.staffing import MemoryLimit
 from crawlfleet.adapters.mongo.numbers import FIRST_NUMBER, MongoCounter, MongoWorkerNumbers
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
-from crawlfleet.adapters.secrets import Secrets
 from crawlfleet.adapters.ssm_config import SsmConfig
 from crawlfleet.flows.issuing import Issuer
 from crawlfleet.model.biz import Biz, FleetLimits, Generation, RetryLimits, Stage, Tenant, Tree
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import HostLimits
 from crawlfleet.model.rule import Field, Rule, Selector
-from crawlfleet.ports import ConcurrencyLimit
+from crawlfleet.ports import ConcurrencyLimit, SecretStore
 from crawlfleet.settings import Settings
 from crawlfleet.wiring.id_issuer import IdIssuer
 from crawlfleet.wiring.parts import Parts, now
@@ -133,9 +132,9 @@ class ChaosParts(Parts):
         return cast("SsmConfig", StandingConfig(self.world.tree))
 
     @cached_property
-    def secrets(self) -> Secrets:
+    def secrets(self) -> SecretStore:
         """The one secret is MongoDB's address."""
-        return cast("Secrets", OneSecret(self.world.mongo))
+        return OneSecret(self.world.mongo)
 
     @cached_property
     def ids(self) -> LambdaIds:

@@ -52,6 +52,8 @@ class Plan:
     freezes: tuple[float, float] = (8.0, 22.0)
     pause_seconds: float = 0.02
     tick_seconds: float = 2.0
+    #: How many requests may be open at once; a tenth of all, and 500 at least, if not given.
+    window: int | None = None
 
     def again(self) -> str:
         """How to repeat it."""
@@ -71,7 +73,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     repeated: int
     repeated_in_hand: int
     refetched_ratio: float
+    #: From the start on, and from the moment on at which the last harm had been done.
     seconds: float
+    recovered_seconds: float
     harms: dict[str, int]
     killed: int
     died_at: dict[str, int]
@@ -167,6 +171,8 @@ class _Run:
         self._before_audit = before_audit
         self._dice = Random(plan.seed)
         self._done = 0
+        self._last_batch = False
+        self._harmed = time.monotonic()
         self._harms: Counter[str] = Counter()
         self._coming = mixture(plan.kinds, plan.harms, self._dice)
         self.truth = stack.enter_context(Truth(world))
@@ -184,12 +190,12 @@ class _Run:
             world,
             servers.site,
             plan.requests,
-            window=max(500, plan.requests // 10),
+            window=plan.window or max(500, plan.requests // 10),
             done=lambda: self._done,
             dice=Random(plan.seed),
             wake=self._fleet.wake,
             tell=self._tell,
-            last=lambda: not self._coming,
+            last=lambda: self._last_batch,
         )
         self._hands = Hands(self.truth, lambda: servers.site.hits(world.tenant))
         self._ticks = Ticks(world, plan.tick_seconds, self._fleet.wake, self._tell)
@@ -214,6 +220,7 @@ class _Run:
         self._ticks.start()
         self._fleet.muster()
         problems = self._until_all_is_done()
+        recovered = time.monotonic() - self._harmed
         self._harm.close()
         problems += self._until_all_is_quiet()
         self._ticks.stop()
@@ -221,7 +228,7 @@ class _Run:
         submitter = self._submitter
         self._before_audit(self.truth)
         found = audit(self.truth, self._parts, submitter)
-        return self._report(found, problems, time.monotonic() - started)
+        return self._report(found, problems, time.monotonic() - started, recovered)
 
     def _until_all_is_done(self) -> list[str]:
         """Do harm as the work gets on, so that a slow machine has no more of it than a fast one."""
@@ -239,13 +246,18 @@ class _Run:
                 return [f"stuck: {done} of {plan.requests} done"]
             # Where harm takes long, or there is little to do, all may be done before harm is due.
             out_of_work = submitter.waits and done >= len(submitter.accepted)
-            if coming and (out_of_work or done >= due[len(due) - len(coming)]):
+            # Who is to die at a step gets there before the next one is to, while there is work.
+            waits = not out_of_work and self._fleet.somebody_is_armed()
+            self._last_batch = not coming and not waits
+            waits &= bool(coming) and coming[0].step is not None
+            is_due = bool(coming) and done >= due[len(due) - len(coming)]
+            if coming and (out_of_work or (is_due and not waits)):
                 kind = coming.pop(0)
                 self._harms[kind] += 1
                 self._progress(done, kind)
                 self._tell(f"at {done}: {kind}: {MEANING[kind]}")
                 self._harm.do(kind)
-                moved = time.monotonic()
+                self._harmed = moved = time.monotonic()
             else:
                 self._progress(done, "")
                 time.sleep(_LOOK_SECONDS)
@@ -264,7 +276,9 @@ class _Run:
             return [f"consumers did not end: {self._fleet.living()}"]
         return []
 
-    def _report(self, found: Audit, problems: list[str], seconds: float) -> Report:
+    def _report(
+        self, found: Audit, problems: list[str], seconds: float, recovered: float
+    ) -> Report:
         plan, submitter, repeats = self._plan, self._submitter, self._hands.repeats()
         ratio = repeats.needless_count / plan.requests
         if len(submitter.accepted) < plan.requests:
@@ -290,6 +304,7 @@ class _Run:
             repeated_in_hand=repeats.all - repeats.needless_count,
             refetched_ratio=ratio,
             seconds=round(seconds, 1),
+            recovered_seconds=round(recovered, 1),
             harms=dict(self._harms),
             killed=self._fleet.killed,
             died_at={str(step): count for step, count in self._fleet.died_at.items()},

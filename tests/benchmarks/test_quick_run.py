@@ -19,7 +19,7 @@ def test_every_benchmark_runs_from_start_to_finish_without_the_peers(tmp_path, p
         env=environment,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1_200,
         check=False,
     )
 

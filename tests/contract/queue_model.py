@@ -126,6 +126,10 @@ class Model:
         self.queued = [*reversed(last_first), *self.queued]
         return len(last_first)
 
+    def disclaim(self, token, until):
+        mine = [one for (of, one), ends in self.leases.items() if (of, ends) == (token, until)]
+        return self.give_back(token, sorted(mine, key=spelled))
+
     def delay(self, token, entries):
         # Of an entry that is named twice the first time counts.
         due_at = dict(reversed(entries))

@@ -88,6 +88,9 @@ class Twin:
     def give_back(self, token, entries):
         return self.queue.give_back(self.lane, token, entries)
 
+    def disclaim(self, token, until):
+        return self.queue.disclaim(self.lane, token, at(until))
+
     def delay(self, token, entries):
         return self.queue.delay(self.lane, token, [(one, at(due)) for one, due in entries])
 
@@ -252,6 +255,13 @@ class QueueMachine(RuleBasedStateMachine):
     def give_back(self, late, which, twice):
         token, entries = self.batch(late, which)
         self.ask("give_back", token, entries, twice=twice)
+
+    @rule(worker=WORKERS, many=st.integers(0, 5), term=TERMS, twice=TWICE)
+    def lease_of_which_the_answer_is_lost(self, worker, many, term, twice):
+        token = new_token(worker, "n", next(self.numbers))
+        moved = self.ask("lease", token, many, self.now, self.now + term)
+        assert self.ask("disclaim", token, self.now + term, twice=twice) == len(moved)
+        self.owed.update(dict.fromkeys(moved))
 
     @rule(late=LATE, which=WHICH, seconds=st.integers(0, 20), twice=TWICE)
     def delay(self, late, which, seconds, twice):

@@ -76,6 +76,10 @@ class Twins(RuleBasedStateMachine):
     def give_back(self, token: str, which: list[int]) -> None:
         self.ask("give_back", token, self.some(which))
 
+    @rule(token=TOKENS, seconds=SECONDS)
+    def disclaim(self, token: str, seconds: int) -> None:
+        self.ask("disclaim", token, self.later(seconds))
+
     @rule(token=TOKENS, which=WHICH, seconds=SECONDS)
     def delay(self, token: str, which: list[int], seconds: int) -> None:
         due = [(entry, self.later(seconds + n % 3)) for n, entry in enumerate(self.some(which))]

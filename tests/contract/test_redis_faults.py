@@ -79,6 +79,7 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "renew": lambda it: RedisQueue(it).renew(LANE, "a", ENTRIES, NOW),
     "finish": lambda it: RedisQueue(it).finish(LANE, "a", ENTRIES, 1, NOW),
     "give_back": lambda it: RedisQueue(it).give_back(LANE, "a", ENTRIES),
+    "disclaim": lambda it: RedisQueue(it).disclaim(LANE, "a", NOW),
     "delay": lambda it: RedisQueue(it).delay(LANE, "a", [(ENTRIES[0], NOW)]),
     "park": lambda it: RedisQueue(it).park(LANE, "a", [(HOST, NOW, ENTRIES)]),
     "parked": lambda it: RedisQueue(it).parked(LANE, NOW, 9),
@@ -429,6 +430,8 @@ def test_a_full_redis_takes_no_more_but_lets_work_end(own):
     try:
         error = refused(lambda: queue.enqueue(LANE, ENTRIES, NOW))
         refused(lambda: queue.requeue(LANE, ENTRIES))
+        queue.lease(LANE, "unheard", 3, NOW, NOW + timedelta(seconds=60))
+        disclaimed = queue.disclaim(LANE, "unheard", NOW + timedelta(seconds=60))
         leased = queue.lease(LANE, "a", 3, NOW, NOW + timedelta(seconds=60))
         lost = queue.renew(LANE, "a", leased, NOW)
         finished = queue.finish(LANE, "a", leased[:1], 1, NOW)
@@ -441,7 +444,7 @@ def test_a_full_redis_takes_no_more_but_lets_work_end(own):
         own.client.config_set("maxmemory", 0)
 
     assert "OOM" in str(error)
-    assert (leased, lost) == (entries[:3], [])
+    assert (disclaimed, leased, lost) == (3, entries[:3], [])
     assert (finished, given_back, delayed, reserved, advanced) == (1, 1, 1, 1, True)
     assert queue.depth(LANE) == Depth(queued=7, leased=0, delayed=1, oldest_ts=1, heads={5: 1})
 

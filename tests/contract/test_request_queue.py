@@ -191,6 +191,38 @@ def test_given_back_entries_are_served_next_in_their_order(queue, lane):
     assert lease(queue, lane, "b") == [batch[0], batch[2], *entries(2, first=3)]
 
 
+def test_what_was_leased_to_somebody_who_never_heard_of_it_is_served_next_in_its_order(queue, lane):
+    queue.enqueue(lane, entries(5), NOW)
+    lease(queue, lane, "a", 3)
+
+    assert queue.disclaim(lane, "a", LATER) == 3
+    assert queue.disclaim(lane, "a", LATER) == 0
+    assert lease(queue, lane, "b") == entries(5)
+
+
+def test_what_waited_for_a_host_and_was_leased_in_vain_is_queued(queue, lane):
+    queue.enqueue(lane, entries(2), NOW)
+    queue.park(lane, "a", [("example.org", NOW, lease(queue, lane, "a"))])
+    queue.lease_parked(lane, "b", [("example.org", 2, NOW)], LATER)
+
+    assert queue.disclaim(lane, "b", LATER) == 2
+    depth = queue.depth(lane)
+    assert (depth.queued, depth.parked, depth.leased) == (2, 0, 0)
+
+
+def test_only_what_a_token_holds_until_then_is_disclaimed(queue, lane):
+    queue.enqueue(lane, entries(4), NOW)
+    (renewed,) = lease(queue, lane, "a", 1)
+    queue.renew(lane, "a", [renewed], LATER + TERM)
+    for token in ("a", "a:b", "other"):
+        lease(queue, lane, token, 1)
+
+    assert queue.disclaim(lane, "a", LATER + timedelta(milliseconds=1)) == 0
+    assert queue.disclaim(lane, "a", LATER) == 1
+    assert queue.depth(lane).leased == 3
+    assert lease(queue, lane, "b") == entries(1, first=1)
+
+
 # ---- retries ------------------------------------------------------------------------------------
 
 

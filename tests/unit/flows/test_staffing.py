@@ -160,6 +160,40 @@ def test_a_worker_too_many_ends_what_it_has_begun_and_leaves_the_rest_to_others(
     assert world.woken == []
 
 
+def test_what_a_worker_too_many_hands_back_is_taken_though_the_others_have_just_left(
+    world, monkeypatch
+):
+    """They had nothing to do while it held all there was, and looked before it gave that back."""
+    monkeypatch.setattr(chores, "MUSTER_SECONDS", 0.01)
+    world.tree = make_tree(world.biz, concurrency=1, batch=5, idle_seconds=60.0)
+    decided(world, needed=1, kept=1)
+    world.workers.beat("other", world.now)
+    released = world.store.release
+
+    def release(*args):
+        world.workers.leave("other")
+        return released(*args)
+
+    monkeypatch.setattr(world.store, "release", release)
+    worker = Worker(world.work(submitted(world, 5)), "w")
+    attempts = worker._attempts
+
+    class Site:
+        """Answers the first page when the worker has been told to leave, and has given back."""
+
+        async def attempt(self, held):
+            while not worker._report.handed_back:  # noqa: ASYNC110  a count is no event
+                await asyncio.sleep(0)
+            return await attempts.attempt(held)
+
+    worker._attempts = Site()
+    report = asyncio.run(worker.run())
+
+    assert (report.stopped_because, report.handed_back) == ("surplus", 4)
+    assert world.queue.depth(DOCS).queued == 4
+    assert world.woken == [1]
+
+
 def test_the_only_worker_does_not_leave_while_there_is_work(world, monkeypatch):
     monkeypatch.setattr(chores, "MUSTER_SECONDS", 0.0)
     world.tree = make_tree(world.biz, idle_seconds=0.05)

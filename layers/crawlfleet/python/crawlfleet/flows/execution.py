@@ -50,7 +50,7 @@ from crawlfleet.flows.robots import RobotsBook
 from crawlfleet.flows.run_meter import RunMeter
 from crawlfleet.flows.settling import SETTLED_LANES, Settler
 from crawlfleet.flows.sowing import Sower
-from crawlfleet.flows.staffing import replace_missing
+from crawlfleet.flows.staffing import succeed
 from crawlfleet.flows.tempo import Tempo
 from crawlfleet.flows.turns import Turns
 from crawlfleet.flows.work_ports import WorkPorts
@@ -249,8 +249,7 @@ class Worker:
             await self._call(self._chores.end)
             await self._threaded(self._heart.stop)
             await self._call(self._ports.workers.leave, self._id)
-            if self._report.stopped_because == "time":
-                await self._call(replace_missing, self._ports.staffing, self._ports.clock)
+            await self._call(succeed, self._ports.staffing, self._ports.clock, self._report)
             self._threads.shutdown(wait=False)
         self._report.seconds = time.perf_counter() - started
         return self._report

@@ -20,6 +20,7 @@ from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.placing import Placing
 from crawlfleet.flows.robots import RobotsBook
 from crawlfleet.flows.sowing import Sower
+from crawlfleet.flows.unanswered import Unanswered
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.biz import Biz, FleetLimits, Tree
 from crawlfleet.model.ids import RequestId
@@ -103,6 +104,7 @@ class Leasing:
         # Lambda may run one invocation twice, under one id; their leases must not be one.
         self._nonce = secrets.token_hex(4)
         self._leases = 0
+        self._unanswered = Unanswered(ports.queue, ports.clock, ports.warn)
         self._turns = Turns[Lane]()
         self._resting: dict[Lane, float] = {}
 
@@ -117,6 +119,7 @@ class Leasing:
         if not lanes:
             return NOTHING
         started = time.perf_counter()
+        self._unanswered.disclaim()
         loads = self._ports.queue.loads(lanes, self._ports.clock())
         weights = {
             lane: biz_of(tree, lane.tenant, lane.biz)[1].weight
@@ -125,14 +128,12 @@ class Leasing:
         }
         for lane in self._turns.order(weights):
             _, biz = biz_of(tree, lane.tenant, lane.biz)
-            self._leases += 1
-            token = new_token(self._id, self._nonce, self._leases)
             self._phases.add(lane, "lease", time.perf_counter() - started)
             try:
-                taken = self._take_parked(tree, lane, biz, token)
+                taken = self._take_parked(tree, lane, biz)
                 room = self._limits.batch - taken.entries
                 if room > 0:
-                    more = partial(self._take_queued, tree, lane, biz, token, room)
+                    more = partial(self._take_queued, tree, lane, biz, room)
                     taken = taken.with_more(more() if not taken.held else self._safely(more, lane))
             except Exception:
                 self.rest(lane)
@@ -154,11 +155,12 @@ class Leasing:
             self.rest(lane)
             return NOTHING
 
-    def _take_queued(self, tree: Tree, lane: Lane, biz: Biz, token: str, count: int) -> Taken:
+    def _take_queued(self, tree: Tree, lane: Lane, biz: Biz, count: int) -> Taken:
         """From the lane's queue, whatever comes; hosts that have no turn are put aside."""
         started = time.perf_counter()
-        now, until = self._term()
-        entries = self._ports.queue.lease(lane, token, count, now, until, biz.ageing)
+        token, now, until = self._token(), *self._term()
+        with self._unanswered.asking(lane, token, until):
+            entries = self._ports.queue.lease(lane, token, count, now, until, biz.ageing)
         leased = time.perf_counter()
         self._phases.add(lane, "lease", leased - started)
         if not entries:
@@ -172,10 +174,10 @@ class Leasing:
         granted = self._admit_beside(tree, lane, biz, known, unknown)
         return Taken([*granted, *unknown], len(entries))
 
-    def _take_parked(self, tree: Tree, lane: Lane, biz: Biz, token: str) -> Taken:
+    def _take_parked(self, tree: Tree, lane: Lane, biz: Biz) -> Taken:
         """From hosts whose time has come, as many as they have turns for: the turn comes first."""
         started = time.perf_counter()
-        now, until = self._term()
+        token, now, until = self._token(), *self._term()
         parked = self._ports.queue.parked(lane, now, self._limits.batch)
         parked = self._placing.choose(lane, parked, now)
         if not parked:
@@ -185,7 +187,8 @@ class Leasing:
             tree, lane, biz, {one.host: min(one.count, each) for one in parked}
         )
         wanted = [(host, turn.count, turn.again_at) for host, turn in turns.items()]
-        found = self._ports.queue.lease_parked(lane, token, wanted, until, biz.ageing)
+        with self._unanswered.asking(lane, token, until):
+            found = self._ports.queue.lease_parked(lane, token, wanted, until, biz.ageing)
         leased = time.perf_counter()
         self._phases.add(lane, "lease", leased - started)
         entries = [entry for part in found.values() for entry in part]
@@ -417,6 +420,11 @@ class Leasing:
             self._ports.warn("leases could not be renewed in the index", error)
             return time.perf_counter() - started
         return 0.0
+
+    def _token(self) -> str:
+        """One that no lease has had: what a lost answer has moved is not to be taken for others."""
+        self._leases += 1
+        return new_token(self._id, self._nonce, self._leases)
 
     def _term(self) -> tuple[datetime, datetime]:
         """Now, and when a lease taken or renewed now ends."""

@@ -2,7 +2,8 @@
 
 Capacity that dies is not to wait for the next tick. Whoever buries a worker, or ends because its
 time is up, has those started that the standing decision wants and that are not there: of its own
-pool, and of the one that the dead were of.
+pool, and of the one that the dead were of. Nor is work that was handed back: whoever ends sees that
+somebody is there for it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -14,6 +15,7 @@ from typing import Final
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.pool import MAIN_POOL
 from crawlfleet.model.staff import Mustered, Shown, Staff, staffed_as
+from crawlfleet.model.worker import WorkReport
 from crawlfleet.policy.scaling import is_fresh
 from crawlfleet.ports import Clock, Staffing, Waker, Workers
 
@@ -53,6 +55,18 @@ def replace_missing(ports: StaffingPorts, clock: Clock) -> int:
     except StoreUnavailableError as error:
         ports.warn("missing workers could not be started; the next tick starts them", error)
         return 0
+
+
+def succeed(ports: StaffingPorts, clock: Clock, report: WorkReport) -> int:
+    """Have somebody go on for a worker that has ended and said good-bye; returns how many start.
+
+    One whose time was up is replaced. Of what was handed back somebody has to take care: others may
+    have left in that moment, as they had nothing to do while this one held it.
+    """
+    started = replace_missing(ports, clock) if report.stopped_because == "time" else 0
+    if report.handed_back and not started:
+        started = start_missing(ports.workers, ports.waker, 1, clock, ports.warn)
+    return started
 
 
 def replace_dead(ports: StaffingPorts, pools: Iterable[str], clock: Clock) -> int:

@@ -32,7 +32,14 @@ from crawlfleet.ports.reopening import JobReopening, JobStates
 from crawlfleet.ports.seeds import SeedFilter, SeedStore
 from crawlfleet.ports.staffing import ConcurrencyLimit, Outlook, Staffing, Ticks
 from crawlfleet.ports.store import Disowning, RequestStore, RuleStore, ScheduleStore
-from crawlfleet.ports.surroundings import Clock, ConfigCentre, Health, MetricSink, Waker
+from crawlfleet.ports.surroundings import (
+    Clock,
+    ConfigCentre,
+    Health,
+    MetricSink,
+    SecretStore,
+    Waker,
+)
 from crawlfleet.ports.trials import RuleTrial, Trials
 from crawlfleet.ports.visits import Visits
 from crawlfleet.ports.web import NO_ERRAND, Errand, Executors, Extractor, Fetcher, Passage, Sessions
@@ -84,6 +91,7 @@ __all__ = [
     "RuleStore",
     "RuleTrial",
     "ScheduleStore",
+    "SecretStore",
     "SeedFilter",
     "SeedStore",
     "Sessions",

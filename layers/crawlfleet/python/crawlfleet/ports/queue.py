@@ -93,6 +93,15 @@ class RequestQueue(Protocol):
         """Return entries still held by the token to where they are served next."""
         ...
 
+    def disclaim(self, lane: Lane, token: str, until: datetime) -> int:
+        """Return what a lease has moved of which the caller got no answer; how many entries.
+
+        That is what the token holds until then: whatever was renewed it knows of. They go where
+        they are served next of the queue, also those that had waited for a host. The lease may have
+        come to nothing, or be made later than this: called again, it is looked for again.
+        """
+        ...
+
     def delay(self, lane: Lane, token: str, entries: Sequence[tuple[Entry, datetime]]) -> int:
         """Move entries still held by the token to the waiting set, each until its time."""
         ...

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from crawlfleet.adapters.redis_queue.queue import RedisQueue
     from crawlfleet.adapters.redis_queue.staffing import RedisStaffing
     from crawlfleet.adapters.redis_queue.workers import RedisWorkers
-    from crawlfleet.ports import ConcurrencyLimit
+    from crawlfleet.ports import ConcurrencyLimit, SecretStore
 
 
 def now() -> datetime:
@@ -53,7 +53,7 @@ class Parts:
         self.log.warning(message, extra={"error": type(error).__name__, "reason": str(error)})
 
     @cached_property
-    def secrets(self) -> Secrets:
+    def secrets(self) -> "SecretStore":
         """Secrets Manager."""
         return Secrets(client("secretsmanager", region=self.settings.home_region))
 

@@ -17,11 +17,14 @@ class StandingConfig:
 
 
 class OneSecret:
-    """A secret store in which everything is the same secret."""
+    """A :class:`~crawlfleet.ports.SecretStore` in which everything is the same secret."""
 
     def __init__(self, value: str) -> None:
         self._value = value
 
-    def read(self, _: str) -> str:
+    def read(self, _: str, /) -> str:
         """The secret, whatever it is called."""
         return self._value
+
+    def forget(self, _: str, /) -> None:
+        """It stands: the next one that is read is the same."""

@@ -215,6 +215,14 @@ class MemoryQueue:
             self._queues[lane].put_first(back)
             return len(back)
 
+    def disclaim(self, lane: Lane, token: str, until: datetime) -> int:
+        """Return to the queue what a lease of which the answer was lost has moved."""
+        with self._lock:
+            leases = self._queues[lane].leases.items()
+            held = (token, to_ms(until))
+            mine = [entry for (whose, entry), ends in leases if (whose, ends) == held]
+            return self.give_back(lane, token, sorted(mine, key=_encode))
+
     def delay(self, lane: Lane, token: str, entries: Sequence[tuple[Entry, datetime]]) -> int:
         """Move entries still held by the token to the waiting set, each until its time."""
         with self._lock:

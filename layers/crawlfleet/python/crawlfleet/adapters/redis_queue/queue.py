@@ -46,6 +46,7 @@ _MEND: Final = Script("mend")
 _RENEW: Final = Script("renew")
 _FINISH: Final = Script("finish")
 _GIVE_BACK: Final = Script("give_back", "levels_prelude")
+_DISCLAIM: Final = Script("disclaim", "levels_prelude")
 _DELAY: Final = Script("delay")
 _PARK: Final = Script("park", "parking_prelude")
 _LIST_PARKED: Final = Script("list_parked", "parking_prelude")
@@ -160,6 +161,11 @@ class RedisQueue:
         keys = lane_keys(lane)
         places = (keys.leases, *level_keys(lane))
         return whole(self._redis.once(_GIVE_BACK, places, token, spell(entries)))
+
+    def disclaim(self, lane: Lane, token: str, until: datetime) -> int:
+        """Return to the queue what a lease of which the answer was lost has moved."""
+        places = (lane_keys(lane).leases, *level_keys(lane))
+        return whole(self._redis.again(_DISCLAIM, places, token, to_ms(until)))
 
     def delay(self, lane: Lane, token: str, entries: Sequence[tuple[Entry, datetime]]) -> int:
         """Move entries still held by the token to the waiting set, each until its time."""

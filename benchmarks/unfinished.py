@@ -1,0 +1,201 @@
+"""What a run has left unfinished, and where each of it is: for whoever looks for the reason.
+
+Read beside the product, as whoever wants to know what it has lost cannot ask it. MongoDB is the
+truth; Redis is seen in one moment. What is open in the one and nowhere in the other is what nobody
+will do before recovery finds it, so that is looked at twice.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+import pymongo
+import redis
+
+from crawlfleet.adapters.mongo.connection import database_name
+from crawlfleet.adapters.redis_queue.connection import text
+from crawlfleet.adapters.redis_queue.entries import read
+from crawlfleet.adapters.redis_queue.keys import fleet_keys, host_list, lane_keys, level_keys
+from crawlfleet.model.biz import Biz
+from crawlfleet.model.ids import RequestId
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import FINAL_STATES, State
+from crawlfleet.policy.routing import all_shards
+from crawlfleet.policy.tokens import worker_of
+
+#: How many requests are told with all that befell them, of each state and place.
+LIVES: Final = 3
+#: Requests that are not final are looked at up to this number.
+MOST: Final = 100_000
+#: A server that does not answer by then has nothing to tell.
+_PATIENCE_SECONDS: Final = 10.0
+
+
+class Lease(NamedTuple):
+    """Whose, and for how many seconds more; below 0 it has ended."""
+
+    worker: str
+    seconds: float
+
+
+class Index(NamedTuple):
+    """A lane's entries in Redis, by the id of the request, and who has beaten how long ago."""
+
+    queued: Counter[RequestId]
+    parked: Counter[RequestId]
+    delayed: dict[RequestId, float]
+    leases: dict[RequestId, list[Lease]]
+    beats: dict[str, float]
+
+    def place_of(self, an_id: RequestId) -> str:
+        """Where a request is, in words."""
+        places = [
+            *(["queued"] if self.queued[an_id] else []),
+            *(["waits for its host"] if self.parked[an_id] else []),
+            *(["delayed"] if an_id in self.delayed else []),
+            *(self._told(lease) for lease in self.leases.get(an_id, ())),
+        ]
+        return " and ".join(places) or "NOWHERE in Redis"
+
+    def _told(self, lease: Lease) -> str:
+        state = "ended" if lease.seconds < 0 else "held"
+        known = "beats" if lease.worker in self.beats else "unknown"
+        return f"leased to {lease.worker} ({known}), {state}"
+
+
+def unfinished(mongo_uri: str, redis_url: str, lane: Lane, biz: Biz) -> str:
+    """States by number, what is open by state and place, some lives, leases by owner, who beats.
+
+    A server that does not answer is told as that.
+    """
+    try:
+        return _told(mongo_uri, redis_url, lane, biz)
+    except (pymongo.errors.PyMongoError, redis.RedisError) as error:
+        return f"what is left cannot be told: {type(error).__name__}: {error}"
+
+
+def _told(mongo_uri: str, redis_url: str, lane: Lane, biz: Biz) -> str:
+    milliseconds = int(_PATIENCE_SECONDS * 1_000)
+    with (
+        pymongo.MongoClient[dict[str, Any]](
+            mongo_uri,
+            serverSelectionTimeoutMS=milliseconds,
+            socketTimeoutMS=milliseconds,
+            tz_aware=True,
+        ) as mongo,
+        redis.Redis.from_url(redis_url, socket_timeout=_PATIENCE_SECONDS) as client,
+    ):
+        states = states_of(mongo, lane, biz)
+        before = {found["_id"]: found for found in _open(mongo, lane, biz)}
+        index = index_of(client, lane)
+        # What was on its way between the two looks is somewhere else by now.
+        missing = [an_id for an_id in before if index.place_of(an_id).startswith("NOWHERE")]
+        after = {found["_id"]: found for found in _open(mongo, lane, biz, missing)}
+        still = [
+            found
+            for an_id, found in before.items()
+            if an_id not in missing or after.get(an_id, {}).get("flag") == found["flag"]
+        ]
+    return "\n".join(lines_of(states, still, index, datetime.now(UTC)))
+
+
+def states_of(mongo: "pymongo.MongoClient[dict[str, Any]]", lane: Lane, biz: Biz) -> Counter[int]:
+    """How many requests there are in the truth, by state."""
+    states: Counter[int] = Counter()
+    for collection in _collections(mongo, lane, biz):
+        for found in collection.aggregate([{"$group": {"_id": "$flag", "n": {"$sum": 1}}}]):
+            states[found["_id"]] += found["n"]
+    return states
+
+
+def index_of(client: redis.Redis, lane: Lane) -> Index:
+    """The lane's entries, all seen in one moment."""
+    keys, fleet = lane_keys(lane), fleet_keys()
+    places = [text(name).decode() for name in client.hkeys(keys.parked) if name != b"*"]
+    with client.pipeline(transaction=True) as pipe:
+        pipe.time()
+        pipe.zrange(keys.leases, 0, -1, withscores=True)
+        pipe.zrange(keys.delayed, 0, -1, withscores=True)
+        pipe.zrange(fleet.pulses, 0, -1, withscores=True)
+        for key in (*level_keys(lane), *(host_list(lane, place) for place in places)):
+            pipe.lrange(key, 0, -1)
+        (seconds, micros), leases, delayed, pulses, *lists = pipe.execute()
+    now = seconds + micros / 1e6
+    levels = len(level_keys(lane))
+    held: dict[RequestId, list[Lease]] = defaultdict(list)
+    for member, ends in leases:
+        token, _, rest = member.partition(b":{")
+        held[_id_of(b"{" + rest)].append(Lease(worker_of(token.decode()), ends / 1e3 - now))
+    return Index(
+        queued=Counter(_id_of(entry) for found in lists[:levels] for entry in found),
+        parked=Counter(_id_of(entry) for found in lists[levels:] for entry in found),
+        delayed={_id_of(entry): due / 1e3 - now for entry, due in delayed},
+        leases=dict(held),
+        beats={name.decode(): now - at / 1e3 for name, at in pulses},
+    )
+
+
+def lines_of(
+    states: Mapping[int, int],
+    still: Sequence[Mapping[str, Any]],
+    index: Index,
+    now: datetime,
+) -> Iterator[str]:
+    """What was found, a line each; ``still`` are the open requests as MongoDB has them."""
+    told = ", ".join(f"{count} {State(flag).label}" for flag, count in sorted(states.items()))
+    yield f"in MongoDB: {told or 'nothing'}"
+    leases = [lease for held in index.leases.values() for lease in held]
+    yield (
+        f"in Redis: {index.queued.total()} queued, {index.parked.total()} that wait for hosts, "
+        f"{len(leases)} leased, of which {sum(one.seconds < 0 for one in leases)} have ended, "
+        f"{len(index.delayed)} delayed"
+    )
+    for worker in sorted({lease.worker for lease in leases} | index.beats.keys()):
+        ends = [lease.seconds for lease in leases if lease.worker == worker]
+        beat = index.beats.get(worker)
+        silent = "has left" if beat is None else f"beat {beat:.1f} s ago"
+        span = f", for {min(ends):.1f} to {max(ends):.1f} s more" if ends else ""
+        yield f"worker {worker}, which {silent}, holds {len(ends)}{span}"
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for found in still:
+        groups[State(found["flag"]).label, index.place_of(found["_id"])].append(found)
+    for (state, place), members in sorted(groups.items()):
+        yield f"{len(members)} {state}, {place}; of these:"
+        for found in members[:LIVES]:
+            yield f"  {found['_id']}: {_life(found, now)}"
+
+
+def _life(found: Mapping[str, Any], now: datetime) -> str:
+    due = found.get("due")
+    left = "" if due is None else f"due in {(due - now).total_seconds():.1f} s; "
+    return left + "; ".join(
+        f"{(now - line['at']).total_seconds():.1f} s ago {State(line['flag']).label} by "
+        f"{line['by']}: {line['why']}"
+        for line in found.get("log", ())
+    )
+
+
+def _collections(
+    mongo: "pymongo.MongoClient[dict[str, Any]]", lane: Lane, biz: Biz
+) -> Iterator[pymongo.collection.Collection[dict[str, Any]]]:
+    for shard in all_shards(biz):
+        database = mongo[database_name(lane.tenant, shard.database)]
+        yield database[f"{lane.biz}.{biz.collection}_{shard.number:03d}"]
+
+
+def _open(
+    mongo: "pymongo.MongoClient[dict[str, Any]]",
+    lane: Lane,
+    biz: Biz,
+    ids: Sequence[RequestId] | None = None,
+) -> Iterator[dict[str, Any]]:
+    query: dict[str, Any] = {"flag": {"$nin": [int(state) for state in FINAL_STATES]}}
+    if ids is not None:
+        query["_id"] = {"$in": list(ids)}
+    for collection in _collections(mongo, lane, biz):
+        yield from collection.find(query, ["flag", "due", "log"], limit=MOST)
+
+
+def _id_of(entry: bytes) -> RequestId:
+    return read(entry).id

@@ -1,0 +1,21 @@
+"""Programs that bring their own secrets run for longer than a secret is trusted."""
+
+import pytest
+
+from benchmarks.chaos.house import ChaosParts, World, tree_of
+from crawlfleet.adapters.mongo import connection
+from crawlfleet.model.biz import FleetLimits
+
+
+def test_a_program_with_a_secret_of_its_own_goes_on_when_it_is_due_to_be_read_again(
+    mongo_uri: str, redis_url: str, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "READ_AGAIN_SECONDS", 0.0)
+    parts = ChaosParts(
+        World(redis=redis_url, mongo=mongo_uri, tree=tree_of(tenant, FleetLimits())), "router"
+    )
+    try:
+        before = parts.nodes.client("main")
+        assert parts.nodes.client("main") is before
+    finally:
+        parts.close()

@@ -1,0 +1,49 @@
+"""A Redis that stands still while it is asked for work: it leases when nobody listens any more."""
+
+import os
+import signal
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.request import Entry
+from infra.local.redis_server import RedisServer
+from tests.waiting import eventually
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+UNTIL = NOW + timedelta(seconds=60)
+ENTRIES = [Entry(n, "docs", n) for n in range(1, 4)]
+
+
+@pytest.fixture
+def server() -> Iterator[RedisServer]:
+    with RedisServer(own=True) as started:
+        yield started
+
+
+def test_what_a_server_leases_after_the_caller_has_given_up_is_found_and_queued_again(server, lane):
+    with RedisConnection(server.url, answer_seconds=0.3) as connection:
+        queue = RedisQueue(connection)
+        queue.lease(lane, "w.n.0", 1, NOW, UNTIL)  # from now on the server knows the script
+        queue.enqueue(lane, ENTRIES, NOW)
+        pid = connection.client.info("server")["process_id"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(StoreUnavailableError):
+                queue.lease(lane, "w.n.1", 3, NOW, UNTIL)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        eventually(lambda: leased(server, lane) == 3)
+
+        assert queue.disclaim(lane, "w.n.1", UNTIL) == 3
+        assert queue.lease(lane, "w.n.2", 3, NOW, UNTIL) == ENTRIES
+
+
+def leased(server: RedisServer, lane: Lane) -> int:
+    with RedisConnection(server.url) as connection:
+        return RedisQueue(connection).depth(lane).leased

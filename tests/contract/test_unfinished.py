@@ -1,0 +1,85 @@
+"""What a run that is given up tells of what it has left, over real servers."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from benchmarks.unfinished import unfinished
+from crawlfleet.adapters.mongo.connection import MongoNodes
+from crawlfleet.adapters.mongo.store import MongoRequestStore
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.policy.tokens import new_token
+from tests.contract.store_cases import (
+    NOW,
+    Fleet,
+    a_biz,
+    a_generation,
+    done_with,
+    entries_of,
+)
+
+TOKEN = new_token("gone", "1f", 1)
+
+
+@pytest.fixture
+def work(mongo_uri: str, tenant: str) -> Iterator[Fleet]:
+    with_one_node = a_biz(generations=(a_generation(nodes=("main",)),))
+    nodes = MongoNodes(lambda _: mongo_uri, lambda: "main")
+    yield Fleet(MongoRequestStore(nodes), tenant, with_one_node)
+    nodes.close()
+
+
+@pytest.fixture
+def told(work: Fleet, mongo_uri: str, redis_url: str):
+    return lambda: unfinished(mongo_uri, redis_url, work.lane, work.biz).splitlines()
+
+
+def test_each_request_is_told_by_its_state_and_by_where_it_is(work, told, redis_connection):
+    queue = RedisQueue(redis_connection)
+    requests = work.submit(8)
+    entries = entries_of(requests)
+    queue.enqueue(work.lane, entries[:6], NOW)
+    first = queue.lease(work.lane, TOKEN, 4, NOW, NOW + timedelta(hours=1))
+    done, held, later, parked = [one for one in requests if one.entry in first]
+    claims = work.claim([done, held, later], TOKEN, NOW, NOW + timedelta(hours=1), "gone")
+    work.settle([done_with(claim) for claim in claims if claim.request.id == done.id])
+    queue.finish(work.lane, TOKEN, [done.entry], 1, NOW)
+    queue.delay(work.lane, TOKEN, [(later.entry, NOW + timedelta(hours=1))])
+    queue.park(work.lane, TOKEN, [("site.example", NOW, [parked.entry])])
+
+    lines = told()
+
+    assert lines[:2] == [
+        "in MongoDB: 5 pending, 1 done, 2 leased",
+        "in Redis: 2 queued, 1 that wait for hosts, 1 leased, of which 0 have ended, 1 delayed",
+    ]
+    assert any(line.startswith("worker gone, which has left, holds 1, for 3") for line in lines)
+    groups = [line for line in lines if line.endswith("; of these:")]
+    assert groups == [
+        "1 leased, delayed; of these:",
+        "1 leased, leased to gone (unknown), held; of these:",
+        "2 pending, NOWHERE in Redis; of these:",
+        "2 pending, queued; of these:",
+        "1 pending, waits for its host; of these:",
+    ]
+    (life,) = [line for line in lines if line.startswith(f"  {held.id}: due in ")]
+    assert life.endswith("leased by gone: claimed")
+
+
+def test_a_lease_that_has_ended_is_told_as_that(work, told, redis_connection):
+    queue = RedisQueue(redis_connection)
+    requests = work.submit(1)
+    queue.enqueue(work.lane, entries_of(requests), NOW)
+    queue.lease(work.lane, TOKEN, 1, NOW, NOW - timedelta(seconds=9))
+
+    lines = told()
+
+    assert "0 queued, 0 that wait for hosts, 1 leased, of which 1 have ended" in lines[1]
+    assert "1 pending, leased to gone (unknown), ended; of these:" in lines
+
+
+def test_a_server_that_does_not_answer_is_told_and_hides_nothing_else(work, mongo_uri):
+    said = unfinished(mongo_uri, "redis://127.0.0.1:1/0", work.lane, work.biz)
+
+    assert said.startswith("what is left cannot be told: ConnectionError")

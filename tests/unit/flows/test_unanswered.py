@@ -1,0 +1,159 @@
+"""Leases of which the answer was lost: the index has moved entries, the worker knows of none."""
+
+import asyncio
+import contextlib
+from datetime import timedelta
+
+import pytest
+
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.flows import leasing, unanswered
+from crawlfleet.flows.execution import Worker
+from crawlfleet.flows.submission import submit
+from crawlfleet.model.submission import Submission
+from tests.unit.flows.world import DOCS, OTHER, World
+
+URLS = [f"https://example.org/{n}" for n in range(12)]
+PAGES = dict.fromkeys(URLS, b"x")
+
+
+@pytest.fixture(autouse=True)
+def _quick(quick, monkeypatch):
+    monkeypatch.setattr(leasing, "REST_SECONDS", 0.1)
+
+
+def submitted(world: World, *urls: str) -> None:
+    entries = [Submission(url=url) for url in urls]
+    submit(world.submission(), world.tree, "default", "docs", entries, world.now)
+
+
+def work(world: World, pages: dict[str, object], **changes: object):
+    async def run():
+        async with asyncio.timeout(10):
+            return await Worker(world.work(pages, **changes), "w").run()
+
+    return asyncio.run(run())
+
+
+class Mute:
+    """A queue of which the named method does what it is asked, and tells nobody, some times."""
+
+    def __init__(self, port, method, count=1):
+        self._port, self._method, self.left = port, method, count
+
+    def __getattr__(self, name):
+        method = getattr(self._port, name)
+
+        def call(*args, **kwargs):
+            answer = method(*args, **kwargs)
+            if name == self._method and answer and self.left:
+                self.left -= 1
+                raise StoreUnavailableError("test", "no answer")
+            return answer
+
+        return call
+
+
+def test_what_was_leased_without_an_answer_is_done_without_waiting_for_the_leases_end(world):
+    submitted(world, *URLS[:12])
+
+    report = work(world, PAGES, queue=Mute(world.queue, "lease", 2))
+
+    assert (report.done, report.handed_back) == (12, 0)
+    assert sum("were leased to nobody" in one for one in world.warnings) == 2
+    assert world.queue.depth(DOCS).leased == 0
+
+
+def test_what_waits_for_a_host_and_was_leased_without_an_answer_is_done_too(world):
+    submitted(world, *URLS[:4])
+    leased = world.queue.lease(DOCS, "other", 4, world.now, world.now + timedelta(seconds=60))
+    world.queue.park(DOCS, "other", [("example.org", world.now, leased)])
+    mute = Mute(world.queue, "lease_parked")
+
+    report = work(world, PAGES, queue=mute)
+
+    assert (report.done, mute.left) == (4, 0)
+
+
+def test_a_lease_that_comes_late_is_looked_for_again(world, monkeypatch):
+    """The server was held up: what was asked of it is done after the worker has asked again."""
+    monkeypatch.setattr(unanswered, "AGAIN_SECONDS", 0.0)
+    submitted(world, *URLS[:3])
+    late = []
+
+    class Late(Mute):
+        def lease(self, *args):
+            if not late:
+                late.append(args)
+                raise StoreUnavailableError("test", "no answer")
+            return self._port.lease(*args)
+
+        def disclaim(self, *args):
+            found = self._port.disclaim(*args)
+            if len(late) == 1:
+                late.append(self._port.lease(*late[0]))
+            return found
+
+    report = work(world, PAGES, queue=Late(world.queue, ""))
+
+    assert (len(late[1]), report.done) == (3, 3)
+
+
+def test_a_lease_that_would_be_over_is_looked_for_no_more(world):
+    queue = Mute(world.queue, "lease")
+    lost = unanswered.Unanswered(queue, world.clock, world.warn)
+    submitted(world, *URLS[:2])
+    until = world.now + timedelta(seconds=60)
+    with pytest.raises(StoreUnavailableError), lost.asking(DOCS, "w.n.1", until):
+        queue.lease(DOCS, "w.n.1", 2, world.now, until)
+    world.now = until
+
+    lost.disclaim()
+
+    assert world.queue.depth(DOCS).leased == 2
+    assert world.warnings == []
+
+
+def test_of_leases_without_an_answer_the_latest_are_looked_for(world, monkeypatch):
+    monkeypatch.setattr(unanswered, "MOST", 5)
+    queue = Mute(world.queue, "lease", 7)
+    lost = unanswered.Unanswered(queue, world.clock, world.warn)
+    submitted(world, *URLS[:7])
+    until = world.now + timedelta(seconds=60)
+    for number in range(7):
+        token = f"w.n.{number}"
+        with pytest.raises(StoreUnavailableError), lost.asking(DOCS, token, until):
+            queue.lease(DOCS, token, 1, world.now, until)
+
+    lost.disclaim()
+
+    depth = world.queue.depth(DOCS)
+    assert (depth.queued, depth.leased) == (5, 2)
+
+
+def test_where_the_index_does_not_answer_for_one_lane_the_others_are_looked_after(world):
+    """Of a cluster one node may be away; each lane is asked for once in a while, not each time."""
+    until = world.now + timedelta(seconds=60)
+    asked = []
+
+    class Partly(Mute):
+        def disclaim(self, lane, token, until):
+            asked.append((lane, token))
+            if lane == OTHER:
+                raise StoreUnavailableError("test", "no answer")
+            return self._port.disclaim(lane, token, until)
+
+    submitted(world, *URLS[:2])
+    queue = Partly(world.queue, "lease")
+    lost = unanswered.Unanswered(queue, world.clock, world.warn)
+    for lane, token in ((OTHER, "w.n.1"), (OTHER, "w.n.2"), (DOCS, "w.n.3")):
+        queue.left = 1
+        with contextlib.suppress(StoreUnavailableError), lost.asking(lane, token, until):
+            queue.lease(lane, token, 2, world.now, until)
+            raise StoreUnavailableError("test", "no answer")
+
+    for _ in range(3):
+        lost.disclaim()
+
+    assert asked == [(OTHER, "w.n.1"), (DOCS, "w.n.3")]
+    assert world.queue.depth(DOCS).queued == 2
