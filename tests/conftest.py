@@ -20,6 +20,9 @@ from coverage import Coverage
 from hypothesis import settings
 from moto import mock_aws
 
+from crawlfleet.adapters.mongo import ledgers, seeds, tracking
+from crawlfleet.adapters.mongo.connection import GLANCE_SECONDS
+from crawlfleet.adapters.redis_queue.connection import ANSWER_SECONDS, RedisConnection
 from crawlfleet.names import PRODUCT
 from infra.fleet import FLEET
 from infra.local.aws_server import CREDENTIALS
@@ -27,6 +30,7 @@ from infra.local.mongo_server import MongoServer
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
 from tests.order import place
+from tests.steady import steady_loops
 
 _servers = pytest.StashKey[ExitStack]()
 _addresses = pytest.StashKey[dict[str, str]]()
@@ -150,6 +154,44 @@ def _shared_logs() -> None:
         log.propagate = True
         if log.level > logging.WARNING:
             log.setLevel(logging.WARNING)
+
+
+#: What a Redis may take to answer, and a node when it is glanced at, in tests that are not about
+#: that: as long as a machine may stand still, or its disk be busy with somebody's first index.
+_PATIENT_SECONDS = 30.0
+
+
+def _have_patience(
+    patch: pytest.MonkeyPatch,
+    with_redis: float = ANSWER_SECONDS,
+    with_nodes: float = GLANCE_SECONDS,
+) -> None:
+    given = RedisConnection.__init__.__kwdefaults__
+    assert "answer_seconds" in given
+    patch.setitem(given, "answer_seconds", with_redis)
+    for module in (ledgers, seeds, tracking):
+        patch.setattr(module, "GLANCE_SECONDS", with_nodes)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _patient() -> Iterator[None]:
+    """A machine that stands still for the product's two seconds is not a Redis that is away."""
+    with pytest.MonkeyPatch.context() as patch:
+        _have_patience(patch, _PATIENT_SECONDS, _PATIENT_SECONDS)
+        yield
+
+
+@pytest.fixture
+def product_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers have the product's own time to answer, for tests of those that do not."""
+    _have_patience(monkeypatch)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _steady_loops() -> Iterator[None]:
+    """A machine that stands still for a moment lets no time-out of an event loop pass."""
+    with steady_loops():
+        yield
 
 
 class NetworkClosedError(AssertionError):

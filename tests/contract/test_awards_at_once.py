@@ -91,7 +91,7 @@ def test_rounds_at_once_award_each_job_once_and_each_worker_has_one_at_most(
     )
 
     def award(number: int) -> Awarded:
-        together.wait(30)
+        together.wait(60)
         return award_jobs(ports, tree, f"a{number}", lambda: AFTER, lambda: 60.0)
 
     with ThreadPoolExecutor(ROUNDS) as threads:

@@ -289,14 +289,14 @@ def test_one_thread_looks_while_the_others_go_on(ssm, clock):
     push(ssm, texts(bizs__default__shop=biz()))
     clock.now += POLL_SECONDS
     looking, go_on = threading.Event(), threading.Event()
-    ssm.before["get_parameters_by_path"] = lambda: (looking.set(), go_on.wait(20))
+    ssm.before["get_parameters_by_path"] = lambda: (looking.set(), go_on.wait(60))
 
     slow = threading.Thread(target=config.current)
     slow.start()
-    assert looking.wait(20)
+    assert looking.wait(60)
     assert config.current() is good
     go_on.set()
-    slow.join(20)
+    slow.join(60)
 
     assert config.current() is not good
 
@@ -310,7 +310,7 @@ def test_many_threads_at_a_cold_start_read_once(ssm, clock):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
 
     assert len(trees) == 8
     assert ssm.calls == {"get_parameter": 1, "get_parameters_by_path": 1}

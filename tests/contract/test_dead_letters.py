@@ -79,7 +79,7 @@ def test_two_callers_at_once_never_replay_the_same_letter(fleet, letters) -> Non
     together = Barrier(callers)
 
     def call(_: int) -> list[Entry]:
-        together.wait(10)
+        together.wait(60)
         return letters.replay(requests)
 
     with ThreadPoolExecutor(callers) as crew:

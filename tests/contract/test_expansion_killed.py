@@ -104,7 +104,7 @@ def test_a_job_whose_expansion_is_killed_again_and_again_has_each_task_once(
     left = jobs.get(tenant, "docs", "june")
 
     with started(*arguments, "100", stdin=subprocess.DEVNULL) as process:
-        told, _ = process.communicate(timeout=60)
+        told, _ = process.communicate(timeout=120)
 
     assert process.returncode == 0, killed_at
     lines = told.splitlines()

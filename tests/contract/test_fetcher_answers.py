@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import time
 import tracemalloc
 
 import msgspec
@@ -25,7 +24,7 @@ from crawlfleet.errors import (
 )
 from crawlfleet.model.outcome import SAMPLE_BYTES, Answer, Dead
 from crawlfleet.policy.retry import reason_of
-from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, reply, site
+from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, reply, site, timed
 from tests.contract.store_cases import NOW, Fleet, a_request, uuids
 
 GONE = b"HTTP/1.1 404 Gone\r\n"
@@ -194,22 +193,19 @@ def test_compression_bomb_as_an_error_page_is_read_for_its_sample():
 
 def test_error_page_that_stalls_is_waited_for_a_moment_only(monkeypatch):
     monkeypatch.setattr(http_trail, "SAMPLE_SECONDS", 0.2)
-    started = time.monotonic()
-
-    error = fetch_from(_then_silent(GONE + b"Content-Length: 5000\r\n\r\npart"))
+    error, seconds = timed(_then_silent(GONE + b"Content-Length: 5000\r\n\r\npart"))
 
     assert (type(error), error.answer.sample) == (PageGoneError, b"part")
-    assert time.monotonic() - started < LIMITS.total_seconds / 4
+    assert seconds < LIMITS.total_seconds / 4
 
 
 def test_error_page_that_stalls_takes_no_longer_than_the_biz_allows():
     said = _then_silent(GONE + b"Content-Length: 5000\r\n\r\npart")
-    started = time.monotonic()
 
-    error = fetch_from(said, limits(total_seconds=0.2))
+    error, seconds = timed(said, limits(total_seconds=0.2))
 
     assert (type(error), error.answer.sample) == (PageGoneError, b"part")
-    assert time.monotonic() - started < http_trail.SAMPLE_SECONDS
+    assert seconds < http_trail.SAMPLE_SECONDS
 
 
 def test_sample_is_no_larger_than_a_page_may_be():

@@ -172,7 +172,7 @@ def test_workers_at_the_same_job_exchange_what_they_learn():
         ours, theirs = await one.open(LANE, "june"), await two.open(LANE, "june")
         ours.jar.learn(url, ["a=1"])
         one.exchange(ours)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while theirs.jar.header(url) != "a=1":
                 await passing(0.01)
                 await two.open(LANE, "june")

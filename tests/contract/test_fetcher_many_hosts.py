@@ -59,7 +59,7 @@ def test_one_site_whose_name_servers_say_nothing_leaves_threads_to_the_others(mo
         if host == "good.example":
             return found
         begun.set()
-        return found if answered.wait(30) else []
+        return found if answered.wait(120) else []
 
     monkeypatch.setattr(http_names, "_look_up", look_up)
 
@@ -68,9 +68,9 @@ def test_one_site_whose_name_servers_say_nothing_leaves_threads_to_the_others(mo
         silent = [
             asyncio.create_task(names.resolve(f"h{n}.deep.silent.example", 80)) for n in range(300)
         ]
-        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(begun.wait, 60)
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 place = await names.resolve("good.example", 80)
         finally:
             answered.set()

@@ -39,7 +39,7 @@ def test_a_robots_txt_does_not_wait_for_the_slots_of_the_pages_that_wait_for_it(
             request = Request(id=1, tenant="default", biz="docs", queued_at=START, body=body)
             claim = Claim(request=request, entry=Entry(1, "docs", 0), token="", attempt=1)
             held = Held(DOCS, biz, claim, None)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await fetcher.fetch(body, biz.fetch, lambda url: book.check(held, url))
 
     asyncio.run(go())

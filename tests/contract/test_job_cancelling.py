@@ -133,14 +133,14 @@ def test_of_a_settlement_and_a_cancelling_at_once_exactly_one_wins(fleet: Fleet)
     start = Barrier(len(parts) + 2)
 
     def settle(part: list) -> set:
-        start.wait(10)
+        start.wait(60)
         lost = set()
         for claim in part:
             lost |= fleet.settle([done_with(claim, {"n": 1})])
         return lost
 
     def sweep(_: int) -> int:
-        start.wait(10)
+        start.wait(60)
         total = 0
         while count := cancel(fleet, limit=16):
             total += count

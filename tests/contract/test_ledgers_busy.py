@@ -103,7 +103,7 @@ def test_a_primary_that_steps_down_in_mid_insert_costs_the_ledger_nothing(
         try:
             for _ in range(3):
                 enough = rounds[0] + 10
-                eventually(lambda n=enough: rounds[0] >= n, seconds=20, what="it submits")
+                eventually(lambda n=enough: rounds[0] >= n, what="it submits")
                 step_down(own_uri)
                 found = again(fleet.audit)
                 assert isinstance(found, Ledger)

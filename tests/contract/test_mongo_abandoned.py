@@ -26,7 +26,7 @@ def test_one_that_was_left_is_ended_and_its_documents_are_free(client, tenant):
     documents.update_one({"_id": 1}, {"$set": {"by": "the dead"}}, session=left)
 
     began = time.monotonic()
-    eventually(lambda: end_abandoned(client) >= 1, 10, "it is found")
+    eventually(lambda: end_abandoned(client) >= 1, what="it is found")
     assert time.monotonic() - began >= LEFT_ALONE.total_seconds() / 2, "not before its time"
 
     assert documents.update_one({"_id": 1}, {"$set": {"by": "another"}}).modified_count == 1
@@ -45,18 +45,18 @@ def test_one_whose_client_was_only_frozen_is_done_again(client, tenant):
         documents.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=session)
         if len(tries) == 1:
             frozen.set()
-            go_on.wait(30)
+            go_on.wait(60)
 
     worker = threading.Thread(target=in_transaction, args=(client, write))
     worker.start()
-    frozen.wait(10)
-    eventually(lambda: end_abandoned(client) >= 1, 10, "it is taken for left")
+    frozen.wait(60)
+    eventually(lambda: end_abandoned(client) >= 1, what="it is taken for left")
     go_on.set()
-    worker.join(20)
+    worker.join(60)
 
     assert len(tries) == 2
     assert documents.find_one({"_id": 1})["n"] == 1
 
 
 def test_where_there_is_none_nothing_is_ended(client):
-    eventually(lambda: end_abandoned(client) == 0, 10, "none of an earlier test is left")
+    eventually(lambda: end_abandoned(client) == 0, what="none of an earlier test is left")

@@ -70,7 +70,7 @@ def let_mongodb_remove(nodes: MongoNodes) -> None:
         return int(status["metrics"]["ttl"]["passes"])
 
     first = passes()
-    eventually(seconds=15, holds=lambda: passes() >= first + 2)
+    eventually(holds=lambda: passes() >= first + 2)
 
 
 def test_a_job_that_goes_on_for_ever_keeps_all_of_its_ledger(

@@ -31,6 +31,7 @@ from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.parts import Parts
 from infra.local.parts import free_port
 from tests.contract.restricted_mongo import ADMIN, asking_mongod
+from tests.steady import SteadyClock
 from tests.waiting import eventually
 
 RIGHTS = ["readWriteAnyDatabase"]
@@ -98,7 +99,7 @@ def settle(client: Any, name: str, begun: Event | None = None, go_on: Event | No
             things.update_one({"_id": number}, {"$inc": {"n": 1}}, upsert=True, session=session)
             if number == 1 and begun is not None and go_on is not None and not begun.is_set():
                 begun.set()
-                go_on.wait(10)
+                go_on.wait(60)
 
     with border():
         in_transaction(client, write)
@@ -182,14 +183,14 @@ def test_a_secret_that_stays_wrong_is_refused_quickly_and_read_rarely(
         assert outcomes(nodes, 40) == ["refused"] * 40
 
         took = monotonic() - began
-        assert took < 15  # and not three seconds each, looking for a server
+        assert took < 60  # and not three seconds each, looking for a server: that were 120
         rereads = 1 + took // RENEWAL_SECONDS
         assert 2 <= secret.reads <= 1 + rereads
 
         administrator.command("createUser", user, pwd="new", roles=RIGHTS)
         secret.put(user, "new")
         eventually(
-            lambda: outcomes(nodes, 1) == ["done"], 3 * RENEWAL_SECONDS, "it was not read again"
+            lambda: outcomes(nodes, 1) == ["done"], 3 * LONGEST_SECONDS, "it was not read again"
         )
         assert secret.reads <= 3 + rereads
 
@@ -292,13 +293,13 @@ def test_who_reads_the_secret_in_time_moves_without_being_refused(
     with in_use(secret) as nodes, ThreadPoolExecutor(1) as crew:
         before = nodes.client("home")
         slow = crew.submit(settle, before, user, begun, go_on)
-        assert begun.wait(10)
+        assert begun.wait(60)
         administrator.command("createUser", f"{user}-next", pwd="new", roles=RIGHTS)
         secret.put(f"{user}-next", "new")
 
-        eventually(lambda: nodes.client("home") is not before, 10, "it stays with the old user")
+        eventually(lambda: nodes.client("home") is not before, what="it stays with the old user")
         go_on.set()
-        slow.result(20)
+        slow.result(60)
         administrator.command("dropUser", user)
 
         assert outcomes(nodes, 5) == ["done"] * 5
@@ -331,7 +332,7 @@ def test_a_node_that_has_moved_is_followed_once_its_old_address_is_dead(
     try:
         assert outcomes(nodes, 1) == ["refused"]
         secret.uri = there
-        eventually(lambda: outcomes(nodes, 1) == ["done"], 10, "the old address is kept")
+        eventually(lambda: outcomes(nodes, 1) == ["done"], what="the old address is kept")
     finally:
         nodes.close()
 
@@ -344,7 +345,7 @@ def test_a_transaction_whose_password_changes_is_done_or_undone_and_locks_nothin
     with in_use(secret) as nodes, ThreadPoolExecutor(1) as crew:
         before = nodes.client("home")
         slow = crew.submit(settle, before, user, begun, go_on)
-        assert begun.wait(10)
+        assert begun.wait(60)
         administrator.command("updateUser", user, pwd="new")
         secret.put(user, "new")
         # What is open goes on; it is the next connection that is refused.
@@ -367,7 +368,7 @@ def test_a_transaction_whose_password_changes_is_done_or_undone_and_locks_nothin
             return True
 
         # The server's own limit is a minute, and it looks every half of one.
-        eventually(is_free, 25, "what the transaction has touched is locked")
+        eventually(is_free, 45, "what the transaction has touched is locked")
         assert settled(nodes.client("home"), user) == [1 + added] * 2
 
 
@@ -375,20 +376,23 @@ def test_users_of_a_node_that_says_nothing_do_not_wait_in_a_line(silent_port: in
     uri = f"mongodb://u:p@127.0.0.1:{silent_port}/?directConnection=true"
     nodes = MongoNodes(lambda _: uri, lambda: "home")
 
+    clock = SteadyClock()
+
     def waited(began: float) -> float:
         nodes.client("home")
-        return monotonic() - began
+        return clock() - began
 
     try:
         nodes.client("home")
         REFUSALS.note(OperationFailure("of another node", 13))
-        with ThreadPoolExecutor(8) as crew:
-            found = list(crew.map(waited, [monotonic()] * 8))
-        assert sorted(found)[6] < 1
-        assert max(found) < 8
+        with clock, ThreadPoolExecutor(8) as crew:
+            found = list(crew.map(waited, [clock()] * 8))
+            # One asks, for two seconds; in a line the last would wait for sixteen.
+            assert sorted(found)[6] < 1.9
+            assert max(found) < 8
 
-        REFUSALS.note(OperationFailure("of another node", 13))
-        assert waited(monotonic()) < 1
+            REFUSALS.note(OperationFailure("of another node", 13))
+            assert waited(clock()) < 1.9
     finally:
         nodes.close()
 
@@ -401,11 +405,10 @@ def test_what_is_under_way_with_the_old_client_is_let_end(
         before = nodes.client("home")
         things = before["cf_rotation"][user]
         things.insert_one({"n": 1})
-        slow = crew.submit(lambda: list(things.find({"$where": "sleep(5000); return true"})))
+        slow = crew.submit(lambda: list(things.find({"$where": "sleep(10000); return true"})))
         eventually(
             lambda: administrator.command("currentOp", {"command.find": user})["inprog"],
-            10,
-            "the slow look did not begin",
+            what="the slow look did not begin",
         )
         administrator.command("createUser", f"{user}-next", pwd="new", roles=RIGHTS)
         secret.put(f"{user}-next", "new")
@@ -417,7 +420,7 @@ def test_what_is_under_way_with_the_old_client_is_let_end(
         kept = nodes.collection("home", "t", "d", "c")
         assert kept.database.client is nodes.client("home")
         assert not slow.done()
-        assert [one["n"] for one in slow.result(20)] == [1]
+        assert [one["n"] for one in slow.result(60)] == [1]
 
 
 def test_a_function_reads_its_secret_again_from_the_secret_store(

@@ -89,7 +89,7 @@ class AtOnce:
     def count_open(self, tenant: str, biz: str, of: str | None = None) -> int:
         count = self._jobs.count_open(tenant, biz, of)
         if of is not None:
-            self._all.wait(20)
+            self._all.wait(60)
         return count
 
     def __getattr__(self, name: str) -> Any:

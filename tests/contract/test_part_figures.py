@@ -1,6 +1,5 @@
 """What the monitor sees of parts that refuse some questions, are slow, or answer nonsense."""
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -12,18 +11,19 @@ from hypothesis import strategies as st
 
 from crawlfleet import metric_names as names
 from crawlfleet.adapters.figures import Figures
+from crawlfleet.adapters.mongo import connection
 from crawlfleet.adapters.mongo import figures as mongo_figures
 from crawlfleet.adapters.mongo.connection import SERVER_SELECTION_SECONDS, MongoNodes
 from crawlfleet.adapters.part_health import PartHealth
 from crawlfleet.adapters.redis_queue import figures as redis_figures
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.connection import ANSWER_SECONDS, RedisConnection
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.model.totals import NodeHealth
 from infra.local.mongo_server import MongoServer
 from infra.local.redis_server import RedisServer
 from tests.contract.broken_servers import Proxy, broken_server
 from tests.contract.restricted_mongo import ADMIN, alone_mongod, asking_mongod
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time
 
 ALL_OF_REDIS = set(names.REDIS) - {names.NODE_UP, names.NODE_HEALTHY}
 ALL_OF_A_NODE = set(names.NODE) - {names.NODE_UP, names.NODE_HEALTHY}
@@ -133,8 +133,7 @@ def test_a_lost_member_and_a_lost_primary_are_seen():
         server.members[others[0]].kill()
         eventually(
             lambda: look_at(server.uri).figures.get(names.MEMBERS_UNWELL) == 1,
-            60,
-            "the lost member was not noticed",
+            what="the lost member was not noticed",
         )
         server.members[others[1]].kill()
 
@@ -142,7 +141,7 @@ def test_a_lost_member_and_a_lost_primary_are_seen():
             left = look_at(server.uri)
             return not left.up or names.LAG_SECONDS in left.missing
 
-        eventually(has_no_primary, 60, "the lost majority was not noticed")
+        eventually(has_no_primary, what="the lost majority was not noticed")
 
 
 def members(*given: tuple[int, float]) -> dict:
@@ -187,32 +186,32 @@ def test_without_a_primary_there_is_no_lag_but_members():
 # ---- slow, silent, lying -------------------------------------------------------------------------
 
 
-def test_a_node_that_falls_silent_is_down_within_its_time(mongo_uri):
+def test_a_node_that_falls_silent_is_down_within_its_time(mongo_uri, monkeypatch):
+    monkeypatch.setattr(connection, "SOCKET_MS", 600_000)  # else it ended by that, soon enough
     host, port = pymongo.uri_parser.parse_uri(mongo_uri)["nodelist"][0]
     proxy = Proxy(host, port)
     uri = f"mongodb://{proxy.address}/?directConnection=true"
     try:
         assert look_at(uri).up
         proxy.silent = True
-        began = time.monotonic()
-        seen = look_at(uri)
+        with in_time(SERVER_SELECTION_SECONDS):
+            seen = look_at(uri)
     finally:
         proxy.close()
 
     assert seen.up is False
-    assert time.monotonic() - began < SERVER_SELECTION_SECONDS + 2
 
 
+@pytest.mark.usefixtures("product_patience")
 @pytest.mark.parametrize("answer", [None, b"HTTP/1.1 200 OK\r\n\r\nhello"])
 def test_what_is_no_redis_is_down_within_its_time(mongo_uri, answer):
     with broken_server(answer) as address, RedisConnection(f"redis://{address}/0") as connection:
         nodes = MongoNodes(lambda _: mongo_uri, lambda: "main")
-        began = time.monotonic()
-        seen = PartHealth(connection, nodes, tuple).looks()["redis", "redis"]()
+        with in_time(2 * ANSWER_SECONDS):
+            seen = PartHealth(connection, nodes, tuple).looks()["redis", "redis"]()
         nodes.close()
 
     assert seen.up is False
-    assert time.monotonic() - began < 10
 
 
 @given(status=JSON)
@@ -306,10 +305,10 @@ def test_a_user_who_may_not_read_the_slow_log_gets_the_rest(own_redis):
 def test_a_command_that_took_long_is_counted_for_a_minute(own_redis):
     with RedisConnection(own_redis.url) as connection:
         client = connection.client
-        client.config_set("slowlog-log-slower-than", 20_000)
+        client.config_set("slowlog-log-slower-than", 200_000)
         client.slowlog_reset()
         assert redis_look(connection).figures[names.SLOW_OPERATIONS] == 0
-        client.execute_command("DEBUG", "SLEEP", "0.05")
+        client.execute_command("DEBUG", "SLEEP", "0.3")
 
         assert redis_look(connection).figures[names.SLOW_OPERATIONS] == 1
 
@@ -332,8 +331,7 @@ def test_a_primary_counts_its_replicas(own_redis):
             replica.client.replicaof(where["host"], where["port"])
             eventually(
                 lambda: redis_look(connection).figures[names.REPLICAS] == 1,
-                30,
-                "the replica did not join",
+                what="the replica did not join",
             )
 
 

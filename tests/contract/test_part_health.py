@@ -79,12 +79,12 @@ def test_every_figure_is_a_number(well):
 def test_a_slow_operation_is_counted_while_it_runs(well, mongo_uri, tenant):
     with pymongo.MongoClient(mongo_uri) as client, ThreadPoolExecutor(1) as pool:
         things = client[f"cf_{tenant}_db"]["things"]
-        things.insert_many([{"n": n} for n in range(8)])
+        things.insert_many([{"n": n} for n in range(16)])
         slow = pool.submit(list, things.find({"$where": "sleep(500); return false"}))
         seen = 0.0
         while not seen and not slow.done():
             seen = by_name(well)["mongodb:main"].figures["SlowOperations"]
-        assert slow.result(20) == []
+        assert slow.result(60) == []
         client.drop_database(f"cf_{tenant}_db")
 
     assert seen >= 1

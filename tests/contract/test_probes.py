@@ -58,7 +58,7 @@ def test_who_could_not_find_it_out_lets_another_one_try(probes, key):
 def test_who_vanishes_holds_up_nobody_for_long(probes, key):
     probes.look(key, "w1", SHORT)
 
-    eventually(lambda: probes.look(key, "w2", HOLD) is True, seconds=5)
+    eventually(lambda: probes.look(key, "w2", HOLD) is True)
     probes.save(key, "w1", FAULT, KEEP)
 
     assert probes.look(key, "w3", HOLD) == FAULT
@@ -67,7 +67,7 @@ def test_who_vanishes_holds_up_nobody_for_long(probes, key):
 def test_what_was_found_out_counts_for_a_while(probes, key):
     probes.save(key, "w1", FOUND, SHORT)
 
-    eventually(lambda: probes.look(key, "w2", HOLD) is True, seconds=5)
+    eventually(lambda: probes.look(key, "w2", HOLD) is True)
 
 
 @pytest.mark.parametrize(

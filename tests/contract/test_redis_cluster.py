@@ -155,7 +155,7 @@ assert mine() == before
         env={"PYTHONPATH": ":".join(sys.path)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
 
@@ -312,4 +312,4 @@ def test_the_keys_of_a_lane_are_in_one_slot_and_those_of_the_fleet(tenant):
 
 
 def test_the_cluster_of_the_tests_is_whole(cluster):
-    eventually(cluster.is_well, 20, "every node knows the others")
+    eventually(cluster.is_well, what="every node knows the others")

@@ -13,9 +13,8 @@ import redis
 from crawlfleet.adapters.mongo.connection import MongoNodes
 from crawlfleet.adapters.part_health import PartHealth
 from crawlfleet.adapters.redis_queue import connection as connections
-from crawlfleet.adapters.redis_queue import node as nodes
 from crawlfleet.adapters.redis_queue.bizs import RedisBizs
-from crawlfleet.adapters.redis_queue.connection import ANSWER_SECONDS, RedisConnection
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from crawlfleet.adapters.redis_queue.crawl_keys import bizs_key
 from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
 from crawlfleet.adapters.redis_queue.filling import RedisFilling
@@ -33,7 +32,7 @@ from infra.local.redis_server import RedisServer
 from tests.contract.cluster_cases import client_of, lanes_of, port_of
 from tests.contract.test_redis_faults import refused
 from tests.contract.tls_end import LOOPBACK, Authority, tls_end
-from tests.waiting import eventually
+from tests.waiting import eventually, in_time
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 UNTIL = NOW + timedelta(seconds=60)
@@ -43,14 +42,17 @@ ENTRIES = [Entry(n, "docs", n) for n in range(5)]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RedisCluster]:
-    """Three masters and a replica of the first; whoever kills a node starts it again."""
-    with RedisCluster(replicas=1, node_timeout_ms=1_500) as running:
+    """Three masters and a replica of the first; whoever kills a node starts it again.
+
+    A machine that stands still for a moment makes nobody a master.
+    """
+    with RedisCluster(replicas=1, node_timeout_ms=6_000) as running:
         yield running
 
 
 @pytest.fixture
 def own(cluster: RedisCluster) -> Iterator[RedisConnection]:
-    eventually(cluster.is_well, 30, "the cluster is whole again")
+    eventually(cluster.is_well, what="the cluster is whole again")
     with RedisConnection(cluster.url) as connection:
         yield connection
 
@@ -126,7 +128,7 @@ def test_a_node_that_dies_takes_its_own_lanes_along_and_no_other(
     finally:
         dead.restart()
 
-    eventually(lambda: takes(queue, lanes[2]), 20, "the node is found again")
+    eventually(lambda: takes(queue, lanes[2]), what="the node is found again")
     # It has come back empty: its queues are filled again from MongoDB.
     assert RedisFilling(own).mark(lanes[2]).server != mark.server
     assert queue.depth(lanes[2]).queued == 5
@@ -168,7 +170,7 @@ def test_a_replica_takes_over_and_is_found_without_a_new_connection(cluster, own
         refused(lambda: queue.enqueue(lanes[0], ENTRIES, NOW))
         missed = 0
         while not takes(queue, lanes[0]):
-            assert time.monotonic() < began + 30, "nobody took over"
+            assert time.monotonic() < began + 60, "nobody took over"
             missed += 1
             assert [depth.away for depth in queue.depths(lanes[1:])] == [False, False]
         assert missed > 0
@@ -180,37 +182,41 @@ def test_a_replica_takes_over_and_is_found_without_a_new_connection(cluster, own
         first.restart()
 
     # The old one comes back as a replica, which sends on whoever still asks it.
-    eventually(cluster.is_well, 30, "the old master follows the new one")
+    eventually(cluster.is_well, what="the old master follows the new one")
     with RedisConnection(cluster.url) as newcomer:
         assert RedisQueue(newcomer).depth(lanes[0]).queued == 10
     assert len(queue.lease(lanes[0], "w", 99, NOW, UNTIL)) == 5
 
 
 def test_a_node_that_hangs_holds_the_others_up_once_and_not_again(cluster, own, lanes):
-    queue = RedisQueue(own)
+    # More than the two of the product: the others are to answer in it on a machine that hangs, too.
+    allowed = 8.0
+    with RedisConnection(cluster.url, answer_seconds=allowed) as connection:
+        _one_hangs(cluster, RedisQueue(connection), lanes, allowed)
+
+
+def _one_hangs(cluster, queue, lanes, allowed):
     queue.depths(lanes)
     with client_of(cluster.servers[1]) as client:
         pid = client.info("server")["process_id"]
     os.kill(pid, signal.SIGSTOP)
     try:
         began = time.monotonic()
-        first = [depth.away for depth in queue.depths(lanes)]
+        with in_time(allowed):
+            first = [depth.away for depth in queue.depths(lanes)]
         waited = time.monotonic() - began
-        began = time.monotonic()
-        for _ in range(20):
-            assert [depth.away for depth in queue.depths(lanes)] == [False, True, False]
-        again = time.monotonic() - began
+        with in_time(0, "it is waited for each time"):  # that were 160 seconds
+            for _ in range(20):
+                assert [depth.away for depth in queue.depths(lanes)] == [False, True, False]
     finally:
         os.kill(pid, signal.SIGCONT)
 
     assert first == [False, True, False]
-    assert ANSWER_SECONDS <= waited < ANSWER_SECONDS + 2
-    assert again < 1.0
-    eventually(lambda: takes(queue, lanes[1]), 20, "it answers again")
+    assert waited >= allowed
+    eventually(lambda: takes(queue, lanes[1]), what="it answers again")
     eventually(
         lambda: not any(depth.away for depth in queue.depths(lanes)),
-        nodes.SILENT_SECONDS + 5,
-        "it is asked with the others again",
+        what="it is asked with the others again",
     )
 
 

@@ -53,6 +53,7 @@ from crawlfleet.policy.segment import FOREVER
 from infra.local.parts import LOOPBACK, free_port
 from infra.local.redis_server import ENV_URL, RedisServer
 from tests.contract.store_cases import a_biz
+from tests.waiting import in_time
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LANE = Lane("acme", "docs", "main")
@@ -237,28 +238,32 @@ def refused(call: Callable[[], object]) -> StoreUnavailableError:
 
 @ANY_CALL
 def test_a_dead_redis_is_unavailable_at_once(call):
-    started = time.monotonic()
-    with RedisConnection(f"redis://{LOOPBACK}:{free_port()}/0") as connection:
+    with in_time(0), RedisConnection(f"redis://{LOOPBACK}:{free_port()}/0") as connection:
         refused(lambda: call(connection))
-
-    assert time.monotonic() - started < 2.0
 
 
 @ANY_CALL
 def test_a_redis_that_never_answers_is_unavailable_when_the_time_is_up(call):
     started = time.monotonic()
-    with answering(None) as url, RedisConnection(url, answer_seconds=0.05) as connection:
+    # Who had not heeded it would wait for the half of a minute that all others have in tests.
+    with (
+        in_time(0.05),
+        answering(None) as url,
+        RedisConnection(url, answer_seconds=0.05) as connection,
+    ):
         refused(lambda: call(connection))
 
-    assert 0.05 <= time.monotonic() - started < 2.0
+    assert time.monotonic() - started >= 0.05
 
 
+@pytest.mark.usefixtures("product_patience")
 def test_the_time_that_an_answer_may_take_is_two_seconds():
     started = time.monotonic()
-    with answering(None) as url, RedisConnection(url) as connection:
+    with in_time(2), answering(None) as url, RedisConnection(url) as connection:
+        assert connection.client.connection_pool.connection_kwargs["socket_timeout"] == 2.0
         refused(lambda: RedisQueue(connection).depth(LANE))
 
-    assert 2.0 <= time.monotonic() - started < 4.0
+    assert time.monotonic() - started >= 2.0
 
 
 @ANY_CALL
@@ -461,7 +466,7 @@ def test_a_demoted_redis_is_unavailable_until_another_is_found(own):
 
 def test_a_redis_busy_with_a_script_is_unavailable(own, own_server):
     own.client.config_set("lua-time-limit", 1)
-    blocker = redis.Redis.from_url(own_server, socket_timeout=30)
+    blocker = redis.Redis.from_url(own_server, socket_timeout=60)
 
     def block() -> None:
         with contextlib.suppress(redis.ResponseError):
@@ -470,7 +475,7 @@ def test_a_redis_busy_with_a_script_is_unavailable(own, own_server):
     thread = threading.Thread(target=block)
     thread.start()
     try:
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while time.monotonic() < until:
             try:
                 own.client.ping()
@@ -528,7 +533,7 @@ assert len(set(mine)) == 1 and it.client.ping()
         env={"PYTHONPATH": ":".join(sys.path)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
 

@@ -48,7 +48,7 @@ def test_sites_have_their_own(cache, origin):
 def test_a_copy_ends_with_its_time(cache, origin):
     cache.save(origin, COPY, 0.05)
 
-    eventually(lambda: cache.load(origin) is None, 5, "it is still there")
+    eventually(lambda: cache.load(origin) is None, what="it is still there")
 
 
 @pytest.mark.parametrize("seconds", [0, -5, 0.0001])

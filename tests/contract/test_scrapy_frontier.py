@@ -57,13 +57,15 @@ def test_a_mark_lets_one_request_through_and_is_shared(part):
 
 
 def test_what_is_leased_is_nobody_elses_until_the_lease_ends(part):
-    one, two = part("a", lease_ms=150), part("b")
+    one, two = part("a", lease_ms=600_000), part("b")
     one.push(pushed("x", "y"))
-    assert names(one.lease(1)) == ["x"]
+    [held] = one.lease(1)[0]
+    assert held.content == b"x"
     assert names(two.lease(10)) == ["y"]
 
+    part("a", lease_ms=1).renew([held.id])
     found = []
-    eventually(lambda: found or found.append(two.lease(10)) or found.pop()[1], 5, "it ends")
+    eventually(lambda: found or found.append(two.lease(10)) or found.pop()[1], what="it ends")
     assert one.finish(["000000000000001"]) == 0
     assert two.finish(["000000000000001", "000000000000002"]) == 2
     assert part().load().leased == 0
@@ -73,7 +75,9 @@ def dies_with(part, *, times, number=10, attempts=3):
     """Processes lease and are never heard of again."""
     for each in range(times):
         process, found = part(f"dead{each}", lease_ms=1, attempts=attempts), []
-        eventually(lambda p=process, f=found: f or f.extend(p.lease(number)[0]) or f, 5, "a lease")
+        eventually(
+            lambda p=process, f=found: f or f.extend(p.lease(number)[0]) or f, what="a lease"
+        )
 
 
 def test_what_was_begun_too_often_is_given_to_be_put_aside(part, any_redis):
@@ -82,7 +86,7 @@ def test_what_was_begun_too_often_is_given_to_be_put_aside(part, any_redis):
 
     found = []
     heir = part("heir", attempts=3)
-    eventually(lambda: found or found.extend(heir.lease(10)[0]) or found, 5, "the last has ended")
+    eventually(lambda: found or found.extend(heir.lease(10)[0]) or found, what="the last has ended")
 
     assert [(each.content, each.deaths) for each in found] == [(b"a", 3)]
     assert heir.bury(found[0].id, "deadly")
@@ -95,7 +99,7 @@ def test_what_is_begun_for_the_last_time_is_alone(part):
     heir = part("heir", attempts=3)
 
     first = []
-    eventually(lambda: first or first.extend(heir.lease(10)[0]) or first, 5, "their lease ends")
+    eventually(lambda: first or first.extend(heir.lease(10)[0]) or first, what="their lease ends")
     assert len(first) == 1
     part().push(pushed("c"))
     assert heir.lease(10, held=1) == ([], 0)
@@ -118,7 +122,7 @@ def test_a_process_that_was_slow_to_renew_and_takes_its_own_again_is_no_death(pa
 
     for _ in range(5):
         found = []
-        eventually(lambda f=found: f or f.extend(slow.lease(1)[0]) or f, 5, "its own")
+        eventually(lambda f=found: f or f.extend(slow.lease(1)[0]) or f, what="its own")
         assert found[0].deaths == 0
 
 
@@ -216,12 +220,13 @@ def test_the_last_one_to_leave_forgets_as_it_is_told(part, forget, left, forgott
 
 
 def test_a_crawl_that_ended_beside_a_dead_process_is_forgotten_by_the_next(part):
-    part("dead", lease_ms=100).enter()
+    part("dead", lease_ms=600_000).enter()
     part("a").enter()
     part("a").push(marked("x"))
     part("a").finish(ids(part("a").lease(1)))
     assert not part("a").leave(Forget.FINISHED)
-    eventually(lambda: part("a").load().others == 0, 5, "the dead one is taken to be gone")
+    part("dead", lease_ms=1).renew([])
+    eventually(lambda: part("a").load().others == 0, what="the dead one is taken to be gone")
 
     assert part("b").enter().flushed
     assert part("b").push(marked("x")) == [True]
@@ -266,7 +271,7 @@ def test_every_key_is_in_the_dictionary_of_its_type_and_never_expires(part, any_
     part("a").push([*marked("x", "y"), Pushed(content=b"s", marks=Marks.STARTS, mark=b"s")])
     part("a").bury(ids(part("a").lease(1))[0], "why")
     part("gone", lease_ms=1).lease(1)
-    eventually(lambda: part("a").lease(1)[1], 5, "what its process has left is taken over")
+    eventually(lambda: part("a").lease(1)[1], what="what its process has left is taken over")
     part("a").push(marked("z"))
     part("a").made_as("scrapy-redis")
 

@@ -27,7 +27,7 @@ def test_a_secret_is_asked_for_once(manager):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
 
     assert values == ["mongodb://hunter2@db"] * 6
     assert manager.calls == {"get_secret_value": 1}

@@ -263,7 +263,7 @@ def test_urls_at_one_in_a_thousand_take_two_bytes_each(monkeypatch):
             return watcher.client.info("memory")["used_memory"] - before
 
         # What the closed connection took is given back a moment later.
-        eventually(lambda: taken() <= 2 * many, 10, "a URL takes two bytes at most")
+        eventually(lambda: taken() <= 2 * many, what="a URL takes two bytes at most")
 
     assert wrong <= 50 + 21
 

@@ -378,7 +378,7 @@ def test_ended_seeds_are_forgotten_after_the_archive_and_their_segment(bed):
     bed.ended(*handed, now=long_ago)
 
     left = {a_seed(3, endless).id, a_seed(4).id, a_seed(5, old).id}
-    eventually(lambda: {seed.id for seed in bed.find()} == left, 20, "the archive was emptied")
+    eventually(lambda: {seed.id for seed in bed.find()} == left, what="the archive was emptied")
 
 
 def test_another_life_of_the_archive_comes_into_force(store, lane):
@@ -392,7 +392,7 @@ def test_another_life_of_the_archive_comes_into_force(store, lane):
     short_lived = Bed(store, lane, seeds=SeedPolicy(archive_days=2))
     short_lived.insert(*seeds_of(*range(2, 30)))
 
-    eventually(lambda: len(short_lived.find()) == 28, 20, "the old one has gone")
+    eventually(lambda: len(short_lived.find()) == 28, what="the old one has gone")
 
 
 # ---- read --------------------------------------------------------------------------------------

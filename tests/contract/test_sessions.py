@@ -1,5 +1,6 @@
 """The contract of Sessions: the cookies of jobs, over Redis and its twin."""
 
+import time
 from datetime import timedelta
 
 import pytest
@@ -53,12 +54,13 @@ def test_queues_of_one_biz_share_its_jobs(made, lane):
 
 
 def test_cookies_are_forgotten_after_their_life(made, lane):
-    sessions = made(life=timedelta(seconds=1))
+    sessions, saved_at = made(life=timedelta(seconds=1)), time.monotonic()
 
     sessions.save(lane, "june", b"x")
 
-    assert sessions.load(lane, "june") == b"x"
-    eventually(lambda: sessions.load(lane, "june") is None, 10, "they are still there")
+    # Or the machine has taken all of that second.
+    assert sessions.load(lane, "june") == b"x" or time.monotonic() - saved_at > 1
+    eventually(lambda: sessions.load(lane, "june") is None, what="they are still there")
 
 
 def test_a_jar_that_is_too_long_is_not_saved(made, lane):

@@ -25,7 +25,7 @@ def test_at_first_no_tick_is_known_and_it_is_told_for_how_long_one_has_been_aske
 
     assert (found.seconds_ago, found.took_seconds, found.faults) == (None, 0.0, {})
     assert found.awaited_seconds == 0
-    eventually(lambda: ticks.last().awaited_seconds > 0, 5, "it is asked for since then")
+    eventually(lambda: ticks.last().awaited_seconds > 0, what="it is asked for since then")
     assert ticks.last().seconds_ago is None
 
     ticks.note(1.0, {})
@@ -42,7 +42,7 @@ def test_the_latest_tick_is_told_with_what_of_it_failed_and_gets_older(ticks):
     assert (found.took_seconds, found.faults) == (1.5, {"schedules": 3, "scaling": 1})
     assert found.seconds_ago is not None
     assert 0 <= found.seconds_ago < 30
-    eventually(lambda: ticks.last().seconds_ago > found.seconds_ago, 5, "it gets older")
+    eventually(lambda: ticks.last().seconds_ago > found.seconds_ago, what="it gets older")
 
 
 def test_a_tick_without_faults_ends_the_faults_of_the_one_before(ticks):
@@ -107,7 +107,7 @@ def test_what_failed_long_ago_is_told_no_more(ticks, monkeypatch):
     ticks.note(1.0, {})
     ticks.tell_fault(TickPart.STARTS, "a")
 
-    eventually(lambda: ticks.last().faults == {}, 5, "it is forgotten")
+    eventually(lambda: ticks.last().faults == {}, what="it is forgotten")
 
 
 def test_of_what_fails_between_ticks_so_much_is_kept_and_no_more(ticks, monkeypatch):

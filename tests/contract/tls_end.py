@@ -108,11 +108,11 @@ def tls_end(context: ssl.SSLContext, host: str, port: int) -> Iterator[int]:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    server = asyncio.run_coroutine_threadsafe(listen(), loop).result(20)
+    server = asyncio.run_coroutine_threadsafe(listen(), loop).result(60)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
-        asyncio.run_coroutine_threadsafe(end(server), loop).result(20)
+        asyncio.run_coroutine_threadsafe(end(server), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
-        runner.join(20)
+        runner.join(60)
         loop.close()

@@ -90,10 +90,10 @@ def a_door(world: World, folder: Path) -> Iterator[Door]:
     thread = Thread(target=loop.run_forever)
     thread.start()
     try:
-        port = asyncio.run_coroutine_threadsafe(opened(), loop).result(30)
+        port = asyncio.run_coroutine_threadsafe(opened(), loop).result(60)
         yield Door(f"http://{LOOPBACK}:{port}", made, functions)
     finally:
-        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(30)
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

@@ -52,7 +52,7 @@ def test_a_job_is_placed_made_into_tasks_and_done(world):
             work(world)
             return job(world)["state"] == "done"
 
-        eventually(is_done, 60, "the job is done")
+        eventually(is_done, what="the job is done")
     assert job(world)["counts"]["done"] == 1
 
 
@@ -99,4 +99,4 @@ def test_where_bidding_is_taken_out_a_job_that_waits_goes_on(world):
             work(world)
             return job(world)["state"] == "done"
 
-        eventually(is_done, 60, "the job is done")
+        eventually(is_done, what="the job is done")

@@ -95,7 +95,7 @@ def test_a_job_of_a_pool_is_done_by_its_workers_and_by_nobody_else(pooled):
             tick(pooled)
             return ledger(pooled)[1].state is JobState.DONE
 
-        eventually(ended, seconds=30)
+        eventually(ended)
     found, job = ledger(pooled)
     assert job.counts["done"] == 6
     assert (found.submitted, found.done, found.open, found.difference) == (6, 6, 0, 0)

@@ -383,6 +383,7 @@ def test_a_password_of_redis_that_cannot_be_read_leaves_a_look_that_says_so(
     environment_ends(world)
 
 
+@pytest.mark.usefixtures("product_patience")
 def test_servers_that_hang_cost_a_look_no_more_than_its_time(world, capsys, monkeypatch):
     environment_ends(world)
     with broken_server(None) as redis, broken_server(None) as node:
@@ -394,7 +395,7 @@ def test_servers_that_hang_cost_a_look_no_more_than_its_time(world, capsys, monk
         answer, lines = look(world, capsys)
 
         took = time.monotonic() - began
-    assert took < 45, "the monitor has 60 seconds"
+    assert took < 60, "that is what the monitor has"
     assert value(lines, "NodeUp", part="redis", node="redis") == 0
     assert value(lines, "NodeUp", part="mongodb", node="main") == 0
     assert value(lines, "LookSeconds") < 30

@@ -1,8 +1,7 @@
 """Redis and MongoDB that die while the router is at work: in worlds of their own."""
 
-import time
-
 import pytest
+import redis
 
 from crawlfleet import names
 from infra.local.mongo_server import ENV_URI, MongoServer
@@ -11,6 +10,7 @@ from infra.local.redis_server import ENV_URL, RedisServer
 from tests.functions.http import ask, submit
 from tests.functions.refusals import SECRETS, refused_for_now
 from tests.functions.world import a_world, environment_ends
+from tests.steady import SteadyClock
 
 PAGE = {"url": "https://example.org/"}
 
@@ -90,9 +90,11 @@ def test_mongodb_dead_means_503_within_ten_seconds_and_nothing_half_done(doomed,
         for start, body in {"warm": {"requests": [PAGE] * 100}, "cold": PAGE}.items():
             if start == "cold":
                 environment_ends(doomed)
-            started = time.monotonic()
-            refused_for_now(ask(doomed, "POST", "/v1/docs/requests", body))
-            assert time.monotonic() - started < 10, start
+            # Three seconds and a little; a machine that stands still takes none of the others.
+            with SteadyClock() as clock:
+                started = clock()
+                refused_for_now(ask(doomed, "POST", "/v1/docs/requests", body))
+                assert clock() - started < 10, start
         assert sorted(doomed.lane_keys()) == keys
         assert doomed.lambdas.woken == []
         refused_for_now(ask(doomed, "GET", "/v1/docs/requests/1"))
@@ -106,15 +108,18 @@ def test_mongodb_dead_means_503_within_ten_seconds_and_nothing_half_done(doomed,
     assert doomed.stored() == 2
 
 
-def test_a_redis_that_hangs_delays_a_submission_by_seconds_and_loses_nothing(doomed):
+@pytest.mark.usefixtures("product_patience")
+def test_a_redis_that_hangs_delays_a_submission_by_seconds_and_loses_nothing(doomed, mortal):
     submit(doomed, "https://example.org/before")
-    doomed.redis.client_pause(4_000)
+    doomed.redis.client_pause(12_000)
 
-    started = time.monotonic()
-    answer = ask(doomed, "POST", "/v1/docs/requests", PAGE)
-    took = time.monotonic() - started
+    with SteadyClock() as clock:
+        started = clock()
+        answer = ask(doomed, "POST", "/v1/docs/requests", PAGE)
+        took = clock() - started
 
     assert answer.status == 202
-    assert took < 5
+    assert took < 9, "it waits for Redis to come back"
     assert doomed.stored() == 2
-    doomed.redis.client_unpause()
+    with redis.Redis.from_url(mortal.redis.url, socket_timeout=60) as patient:
+        patient.client_unpause()  # it is heard when the pause is over

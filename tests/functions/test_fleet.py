@@ -1,6 +1,8 @@
 """The platform: its health to anybody, the fleet to operators, hosts to whose biz is there."""
 
+import time
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -78,8 +80,16 @@ def test_a_deep_check_gives_nothing_away(world):
     assert [one for one in secrets if one in told] == []
 
 
+def at_one_moment(monkeypatch) -> list[float]:
+    """The clock by which looks are remembered stands, until a test moves it."""
+    clock = [time.time()]
+    monkeypatch.setattr(fleet_operations, "time", SimpleNamespace(time=lambda: clock[0]))
+    return clock
+
+
 def test_deep_checks_are_answered_from_one_look_for_some_seconds(world, monkeypatch):
     environment_ends(world)
+    clock = at_one_moment(monkeypatch)
     looks = []
     real = fleet_operations.RouterFleet._find_vitals
     monkeypatch.setattr(
@@ -92,6 +102,9 @@ def test_deep_checks_are_answered_from_one_look_for_some_seconds(world, monkeypa
     ]
 
     assert (len(looks), len(set(answers))) == (1, 1)
+    clock[0] += fleet_operations.VITALS_SECONDS
+    ask(world, "GET", "/health", key=None, query={"deep": "1"})
+    assert len(looks) == 2
 
 
 def test_a_deep_check_without_redis_says_so_and_knows_no_workers(world, monkeypatch):
@@ -192,6 +205,7 @@ def report(world, host: str, **seen) -> None:
 
 def test_workers_are_read_once_in_some_seconds_however_many_tenants_ask(world, monkeypatch):
     environment_ends(world)
+    at_one_moment(monkeypatch)
     submit(world, "https://example.org/")
     hosts = {key: f"busy.{world.tenants[key]}.example" for key in ("acme", "rival")}
     for key, host in hosts.items():

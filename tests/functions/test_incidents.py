@@ -81,14 +81,14 @@ def told(stage: Stage, *endings: str) -> Callable[[], bool]:
 
 
 def test_what_waits_too_long_is_told_once_and_so_is_its_end(stage: Stage):
-    eventually(told(stage, "warning:"), 60, "a message about the oldest request")
+    eventually(told(stage, "warning:"), what="a message about the oldest request")
     environment_ends(stage.world)
     for _ in range(3):
         assert told(stage, "warning:")()
 
     stage.push(9_999.0)
 
-    eventually(told(stage, "warning:", "over:"), 60, "a message about its end")
+    eventually(told(stage, "warning:", "over:"), what="a message about its end")
 
 
 def test_a_job_that_no_worker_suits_is_told_with_what_it_wanted_and_what_was_on_offer(
@@ -109,7 +109,7 @@ def test_a_job_that_no_worker_suits_is_told_with_what_it_wanted_and_what_was_on_
         said.extend(one["Message"] for one in stage.people.heard())
         return any(stage.tenant in one and "june" in one for one in said)
 
-    eventually(is_told, 60, "a message about the job")
+    eventually(is_told, what="a message about the job")
 
     [message] = [one for one in said if "june" in one]
     assert "its jobs get no worker" in message
@@ -129,7 +129,7 @@ def test_a_job_at_which_no_worker_looks_is_told_of_when_the_stage_has_no_patienc
         said.extend(one["Message"] for one in stage.people.heard())
         return any(stage.tenant in one and "july" in one for one in said)
 
-    eventually(is_told, 60, "a message about the job")
+    eventually(is_told, what="a message about the job")
 
     [message] = [one for one in said if "july" in one]
     assert "its jobs get no worker" in message
@@ -138,7 +138,7 @@ def test_a_job_at_which_no_worker_looks_is_told_of_when_the_stage_has_no_patienc
 
 
 def test_machines_hear_the_same_as_json(stage: Stage):
-    eventually(told(stage, "warning:"), 60, "a message about the oldest request")
+    eventually(told(stage, "warning:"), what="a message about the oldest request")
 
     heard = [json.loads(one["Message"]) for one in stage.machines.heard()]
 
@@ -149,7 +149,7 @@ def test_machines_hear_the_same_as_json(stage: Stage):
 
 
 def test_a_tenant_reads_its_own_incidents_and_an_operator_everybodys(stage: Stage):
-    eventually(told(stage, "warning:"), 60, "a message about the oldest request")
+    eventually(told(stage, "warning:"), what="a message about the oldest request")
     [mine] = ask(stage.world, "GET", "/v1/incidents").json["incidents"]
     assert (mine["tenant"], mine["biz"], mine["state"]) == (stage.tenant, "docs", "open")
     assert (mine["told"], mine["owed"]) == ("opened", None)
@@ -171,14 +171,14 @@ def test_sns_that_refuses_costs_no_look_and_no_message(
     for _ in range(3):
         assert stage.look()["unread"] == []
     eventually(
-        lambda: stage.look() and _owed(stage) == ["opened"], 60, "an incident that nobody knows"
+        lambda: stage.look() and _owed(stage) == ["opened"], what="an incident that nobody knows"
     )
     assert stage.subjects() == []
 
     monkeypatch.setattr(sns_notifier, "aws_client", real)
     environment_ends(stage.world)
 
-    eventually(told(stage, "warning:"), 60, "the message that was owed")
+    eventually(told(stage, "warning:"), what="the message that was owed")
 
 
 def _owed(stage: Stage) -> list[str]:

@@ -3,7 +3,6 @@
 Their tasks are submitted under their name here: what makes them has tests of its own.
 """
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +14,7 @@ import pytest
 from crawlfleet import names
 from tests.functions.http import ask, submit
 from tests.functions.world import Context, World, default_bizs
+from tests.steady import SteadyClock
 from tests.waiting import eventually
 
 JOB = {"rule": "page", "urls": ["https://example.org/a", "https://example.org/b"], "name": "june"}
@@ -22,7 +22,7 @@ TICK = {"source": "aws.events", "detail-type": "Scheduled Event"}
 
 
 class SlowSite(ThreadingHTTPServer):
-    """Each page takes half a minute, or until the site is let go; it knows who asked when."""
+    """Each page takes two minutes, or until the site is let go; it knows what was asked for."""
 
     daemon_threads = True
     request_queue_size = 256
@@ -30,14 +30,14 @@ class SlowSite(ThreadingHTTPServer):
     def __init__(self) -> None:
         self.go = Event()
         self.lock = Lock()
-        self.asked: list[float] = []
+        self.asked: list[str] = []
         site = self
 
         class Page(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 with site.lock:
-                    site.asked.append(time.monotonic())
-                site.go.wait(30)
+                    site.asked.append(self.path)
+                site.go.wait(120)
                 body = b"<title>late</title>"
                 try:
                     self.send_response(200)
@@ -84,7 +84,8 @@ def job(world: World, name: str = "june") -> dict[str, Any]:
 def busy(world: World) -> None:
     """Pages are downloaded fifty at a time, and robots.txt is nobody's concern."""
     bizs = default_bizs()
-    bizs["acme"]["docs"] |= {"politeness": {"robots": "ignore"}, "fetch": {"per_host": 50}}
+    patient = {"per_host": 50, "first_byte_seconds": 120, "total_seconds": 120}
+    bizs["acme"]["docs"] |= {"politeness": {"robots": "ignore"}, "fetch": patient}
     fleet = {"idle_seconds": 0.0, "concurrency": 50, "batch": 50, "max_consumers": 1}
     world.push(bizs, stage={"fleet": fleet})
 
@@ -98,21 +99,22 @@ def test_a_job_of_2_000_slow_pages_stops_within_seconds_and_its_ledger_is_exact(
     worker = Thread(target=lambda: reports.append(world.call(names.CONSUMER, {}, Context(90))))
     worker.start()
     try:
-        eventually(lambda: len(site.asked) == 50, 30, "fifty downloads are under way")
+        eventually(lambda: len(site.asked) == 50, what="fifty downloads are under way")
 
-        cancelled_at = time.monotonic()
-        answer = ask(world, "POST", "/v1/docs/jobs/june/cancel")
-        assert answer.status == 200
-        eventually(lambda: not worker.is_alive(), 20, "the worker has let all of it go")
-        ended_at = time.monotonic()
+        with SteadyClock() as clock:
+            cancelled_at = clock()
+            answer = ask(world, "POST", "/v1/docs/jobs/june/cancel")
+            assert answer.status == 200
+            eventually(lambda: not worker.is_alive(), what="the worker has let all of it go")
+            took = clock() - cancelled_at
     finally:
         site.go.set()
         worker.join(60)
 
-    # Nothing was answered by the site: so each download was stopped in the middle.
-    assert ended_at - cancelled_at < 8
-    assert max(site.asked) - cancelled_at < 5
-    assert len(site.asked) == 50
+    # Nothing was answered by the site, and no page is late before two minutes: so each download was
+    # stopped in the middle. Seconds are two or three; all others are for machines that are slower.
+    assert took < 20
+    assert len(site.asked) == 50, "nothing is begun after that"
     [report] = reports
     assert (report["done"], report["dead"], report["stopped_because"]) == (0, 0, "idle")
     if job(world)["state"] == "cancelling":

@@ -70,7 +70,7 @@ def test_the_scheduler_makes_the_tasks_of_a_job_and_ends_it(world):
         assert office.job().state is JobState.RUNNING
         assert world.queued() == 30
         world.work()
-        eventually(lambda: is_done(world, office), seconds=30)
+        eventually(lambda: is_done(world, office))
 
     job = office.job()
     # Page 13 is none that robots.txt allows.
@@ -90,7 +90,7 @@ def test_a_worker_makes_the_tasks_of_a_job_by_itself_and_works_them_off(world):
         report = world.work()
 
         assert (report["tasks"], report["done"]) == (5, 5)
-        eventually(lambda: is_done(world, office), seconds=30)
+        eventually(lambda: is_done(world, office))
     assert office.job().counts["done"] == 5
 
 
@@ -104,7 +104,7 @@ def test_a_job_ends_when_what_its_pages_lead_to_has_ended(world):
             world.work()
             return is_done(world, office)
 
-        eventually(done, seconds=60)
+        eventually(done)
 
     counts = office.job().counts
     assert counts["done"] == PAGES - 1
@@ -116,7 +116,7 @@ def test_a_replayed_dead_letter_of_a_job_that_is_done_leaves_it_done(world):
     with a_web() as web:
         office.start(Start(urls=(f"{web.url}/13",)))
         world.work()
-        eventually(lambda: is_done(world, office), seconds=30)
+        eventually(lambda: is_done(world, office))
         ended = office.job()
         assert ended.counts["dead"] == 1
 

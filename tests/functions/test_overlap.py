@@ -29,7 +29,7 @@ def all_count_first(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
         def count(jobs: MongoJobs, tenant: str, biz: str, schedule: str | None = None) -> int:
             count = count_open(jobs, tenant, biz, schedule)
             if schedule is not None and counted.acquire(blocking=False):
-                everybody.wait(30)
+                everybody.wait(60)
             return count
 
         monkeypatch.setattr(MongoJobs, "count_open", count)

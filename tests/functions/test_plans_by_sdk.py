@@ -225,7 +225,7 @@ def test_a_job_of_a_spider_is_run_waited_for_and_its_run_is_shown(fleet, world, 
         with pytest.raises(WaitTimeoutError) as caught:
             fleet.wait_job(BIZ, "june", timeout=0)
         assert caught.value.unfinished == 6
-        eventually(lambda: finished(world, fleet, "june"), 30)
+        eventually(lambda: finished(world, fleet, "june"))
         done = fleet.wait_job(BIZ, "june", progress=seen.append)
 
     assert (done.state, done.counts["done"], done.counts["dead"]) == ("done", 5, 1)

@@ -17,7 +17,7 @@ from tests.waiting import eventually
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RedisCluster]:
-    with RedisCluster(node_timeout_ms=1_500) as running:
+    with RedisCluster(node_timeout_ms=6_000) as running:
         yield running
 
 
@@ -29,7 +29,7 @@ def standing_world(cluster: RedisCluster, mongo_uri: str) -> Iterator[World]:
 
 @pytest.fixture
 def world(standing_world: World, cluster: RedisCluster) -> Iterator[World]:
-    eventually(cluster.is_well, 30, "the cluster is whole")
+    eventually(cluster.is_well, what="the cluster is whole")
     standing_world.fresh({})
     yield standing_world
     standing_world.drop()
@@ -93,7 +93,7 @@ def test_a_node_that_dies_stops_its_own_bizs_until_it_is_there_again(world, clus
         world.call(names.MONITOR, {})
     finally:
         dead.restart()
-    eventually(cluster.is_well, 30, "the node is there again")
+    eventually(cluster.is_well, what="the node is there again")
 
     for _ in range(2):
         world.call(names.SCHEDULER, {})

@@ -146,7 +146,7 @@ def use(world: World, calls: Calls, site: str) -> None:
         world.call(names.MONITOR, LOOK)
         return len([call for call in calls.made[names.MONITOR] if call[0] == "sns:Publish"]) == 3
 
-    eventually(told, 60, "messages about a disk that is full")
+    eventually(told, what="messages about a disk that is full")
 
 
 def used(made: dict[str, set[Call]], function: str, right: Call) -> bool:

@@ -31,7 +31,7 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
     start, answers = Barrier(len(calls)), dict[int, Any]()
 
     def run(number: int) -> None:
-        start.wait(20)
+        start.wait(60)
         answers[number] = calls[number]()
 
     threads = [Thread(target=run, args=(number,)) for number in range(len(calls))]

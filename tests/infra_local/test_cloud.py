@@ -115,7 +115,7 @@ def test_a_cloud_that_is_killed_takes_its_parts_along_and_comes_back_with_its_da
     with quiet(tmp_path) as cloud:
         put_everywhere(cloud)
         kept = cloud.folder.config_path
-        eventually(lambda: kept.exists() and "nodes/second" in kept.read_text(), 5)
+        eventually(lambda: kept.exists() and "nodes/second" in kept.read_text())
 
         os.kill(cloud.addresses.pid, signal.SIGKILL)
 

@@ -42,7 +42,7 @@ class Doors:
         self.key = keys.default_key
 
     def get(self, path, key=None):
-        return requests.get(self.api + path, headers={"x-api-key": key or self.key}, timeout=30)
+        return requests.get(self.api + path, headers={"x-api-key": key or self.key}, timeout=60)
 
     @property
     def boto(self):
@@ -97,13 +97,13 @@ def opened(folder, *, ticking=False):
 
     with ThreadPoolExecutor(1) as pool:
         serving = pool.submit(loop.run_until_complete, serve())
-        assert ready.wait(30)
+        assert ready.wait(60)
         api, invoke = (f"http://{LOOPBACK}:{port}" for port in ports)
         try:
             yield Doors(api, invoke, keys, folder)
         finally:
             loop.call_soon_threadsafe(ended.set)
-            serving.result(30)
+            serving.result(60)
             loop.close()
 
 
@@ -118,7 +118,7 @@ def test_a_request_reaches_the_function_and_its_answer_comes_back(doors):
         f"{doors.api}/v1/shop/requests?state=done",
         headers={"x-api-key": doors.key, "Content-Type": "text/x-note"},
         data="body",
-        timeout=30,
+        timeout=60,
     )
 
     event = response.json()
@@ -136,7 +136,7 @@ def test_a_request_reaches_the_function_and_its_answer_comes_back(doors):
 @pytest.mark.parametrize("key", ["wrong", "ключ".encode()])
 def test_a_caller_without_a_key_is_refused_as_api_gateway_does(doors, key):
     for headers in ({}, {"x-api-key": key}):
-        response = requests.get(f"{doors.api}/v1/shop", headers=headers, timeout=30)
+        response = requests.get(f"{doors.api}/v1/shop", headers=headers, timeout=60)
 
         assert response.status_code == 403
         assert response.json() == {"message": "Forbidden"}
@@ -144,7 +144,7 @@ def test_a_caller_without_a_key_is_refused_as_api_gateway_does(doors, key):
 
 
 def test_an_open_path_needs_no_key_and_carries_no_identity(doors):
-    event = requests.get(f"{doors.api}/health", timeout=30).json()
+    event = requests.get(f"{doors.api}/health", timeout=60).json()
 
     assert event["resource"] == "/health"
     assert "apiKeyId" not in event["requestContext"]["identity"]
@@ -165,7 +165,7 @@ def test_a_body_above_the_limit_is_refused(doors):
             f"{doors.api}/v1/shop",
             headers={"x-api-key": doors.key},
             data=b"x" * size,
-            timeout=30,
+            timeout=60,
         )
 
         assert response.status_code == status
@@ -250,7 +250,7 @@ def test_reserved_concurrency_is_told_and_changed_as_lambda_does(doors):
         )
         assert answer[RESERVED] == 4
         assert client.get_function_concurrency(FunctionName="local-count")[RESERVED] == 4
-        status = requests.get(f"{doors.invoke}/_local/status", timeout=30).json()
+        status = requests.get(f"{doors.invoke}/_local/status", timeout=60).json()
         assert status["functions"]["local-count"]["limit"] == 4
     finally:
         client.put_function_concurrency(FunctionName="local-count", ReservedConcurrentExecutions=2)
@@ -277,12 +277,12 @@ def test_concurrency_that_there_is_not_is_refused_in_lambdas_words(doors):
 def test_what_is_no_concurrency_is_refused(doors, body):
     url = f"{doors.invoke}/2017-10-31/functions/local-count/concurrency"
 
-    assert requests.put(url, data=body, timeout=30).status_code == 400
+    assert requests.put(url, data=body, timeout=60).status_code == 400
 
 
 def test_a_clock_fires_at_once_with_a_scheduled_event(doors):
-    fired = requests.post(f"{doors.invoke}/_local/clocks/tick", timeout=30).json()
-    unknown = requests.post(f"{doors.invoke}/_local/clocks/tock", timeout=30)
+    fired = requests.post(f"{doors.invoke}/_local/clocks/tick", timeout=60).json()
+    unknown = requests.post(f"{doors.invoke}/_local/clocks/tock", timeout=60)
 
     event = json.loads(fired["answer"]["body"])
     assert not fired["failed"]
@@ -296,7 +296,7 @@ def test_a_clock_fires_at_once_with_a_scheduled_event(doors):
 def test_the_status_tells_what_ran(doors):
     doors.get("/v1/shop")
 
-    proxy = requests.get(f"{doors.invoke}/_local/status", timeout=30).json()["functions"][
+    proxy = requests.get(f"{doors.invoke}/_local/status", timeout=60).json()["functions"][
         "local-proxy"
     ]
 
@@ -307,6 +307,6 @@ def test_the_status_tells_what_ran(doors):
 def test_clocks_tick_by_themselves_from_the_start(tmp_path):
     with opened(tmp_path, ticking=True) as doors:
         while True:
-            status = requests.get(f"{doors.invoke}/_local/status", timeout=30).json()
+            status = requests.get(f"{doors.invoke}/_local/status", timeout=60).json()
             if status["functions"]["local-proxy"]["invocations"]:
                 break

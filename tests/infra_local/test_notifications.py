@@ -38,9 +38,9 @@ def letterbox(tmp_path: Path) -> Iterator[str]:
     try:
         yield f"http://{LOOPBACK}:{port}"
     finally:
-        asyncio.run_coroutine_threadsafe(runner[0].cleanup(), loop).result(20)
+        asyncio.run_coroutine_threadsafe(runner[0].cleanup(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(20)
+        thread.join(60)
         loop.close()
 
 
@@ -88,7 +88,7 @@ def test_what_is_published_ends_in_the_file_of_its_topic(
 def test_only_messages_are_kept_and_only_of_topics(
     letterbox: str, tmp_path: Path, path: str, body: bytes, status: int
 ):
-    answer = requests.post(f"{letterbox}/_local/notifications/{path}", data=body, timeout=20)
+    answer = requests.post(f"{letterbox}/_local/notifications/{path}", data=body, timeout=60)
 
     assert answer.status_code == status
     kept = sorted(tmp_path.rglob("*.jsonl"))
@@ -103,7 +103,7 @@ def test_a_file_that_has_grown_long_is_set_aside(
         requests.post(
             f"{letterbox}/_local/notifications/people",
             json={"Timestamp": str(number), "Message": "x" * 20},
-            timeout=20,
+            timeout=60,
         )
 
     assert [line["at"] for line in lines(tmp_path, "people")] == ["1"]

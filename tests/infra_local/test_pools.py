@@ -113,7 +113,7 @@ def test_a_worker_that_takes_more_memory_than_its_pool_has_is_ended_and_the_next
 def pools_of(cloud: LocalCloud) -> dict[str, dict[str, object]]:
     """The pools, as operators see them."""
     answer = requests.get(
-        f"{cloud.api_url}/v1/fleet", headers={"x-api-key": cloud.api_key}, timeout=30
+        f"{cloud.api_url}/v1/fleet", headers={"x-api-key": cloud.api_key}, timeout=60
     )
     return {pool["name"]: pool for pool in answer.json()["pools"]}
 
@@ -144,7 +144,7 @@ def test_capacity_that_is_stated_is_there_is_replaced_when_it_dies_and_released_
 
         idle_since = time.monotonic()
         assert not cloud.fire("scheduler-tick")["failed"]
-        eventually(lambda: pools_of(cloud)["far"]["idle"] == 2, 60, "not all that is stated came")
+        eventually(lambda: pools_of(cloud)["far"]["idle"] == 2, what="not all that is stated came")
         far = pools_of(cloud)["far"]
         assert (far["memory_mb"], far["network"]) == (512, "slow")
         assert (far["stated"], far["kept"], far["wanted"]) == (2, 2, 2)
@@ -163,16 +163,16 @@ def test_capacity_that_is_stated_is_there_is_replaced_when_it_dies_and_released_
 
         eventually(is_replaced, LEASE_SECONDS / 5, "nobody came in its place")
         assert survivor in workers(cloud, name), "the other one was not to be replaced"
-        eventually(lambda: pools_of(cloud)["far"]["alive"] == 2, 30, "the new one does not live")
+        eventually(lambda: pools_of(cloud)["far"]["alive"] == 2, what="the new one does not live")
 
         # Once there was nothing to do for as long as is stated, nobody is kept.
         def is_released() -> bool:
             assert not cloud.fire("scheduler-tick")["failed"]
             return pools_of(cloud)["far"]["kept"] == 0
 
-        eventually(is_released, 60, "it is kept though there is nothing to do")
+        eventually(is_released, what="it is kept though there is nothing to do")
         assert time.monotonic() - idle_since > IDLE_SECONDS
-        eventually(lambda: workers(cloud, name) == {}, 60, "they stay")
+        eventually(lambda: workers(cloud, name) == {}, what="they stay")
         assert pools_of(cloud)["far"]["alive"] == 0
         ended = reports(cloud, name)
         assert ended[survivor]["buried"] == 1

@@ -128,7 +128,7 @@ def test_the_sample_project_is_crawled_by_workers_to_its_last_page(
         return {request.url: request.state for request in client.requests(BIZ)}
 
     # Seeds become requests after the page that gave them.
-    eventually(lambda: asked() == wanted, 60, "all pages of both")
+    eventually(lambda: asked() == wanted, what="all pages of both")
 
     records = list(client.records(BIZ))
     found = {

@@ -40,7 +40,7 @@ def test_who_is_inside_when_it_ends_is_cut_off(redis_url):
         caller.sendall(b"PING\r\n")
         assert caller.recv(100) == b"+PONG\r\n"
     with caller:
-        caller.settimeout(10)
+        caller.settimeout(60)
         assert caller.recv(100) == b""
 
 
@@ -48,7 +48,7 @@ def test_where_nobody_listens_the_caller_is_let_go():
     with socket.create_server((ELSEWHERE, 0)) as taken:
         port = taken.getsockname()[1]
     with Doorway(ELSEWHERE, port), socket.create_connection((ELSEWHERE, port), 5) as caller:
-        caller.settimeout(10)
+        caller.settimeout(60)
         assert caller.recv(100) == b""
 
 

@@ -146,7 +146,7 @@ def test_the_doctor_finds_a_local_cloud_well_whose_scheduler_ticks(cloud, deploy
     assert not cloud.fire("scheduler-tick")["failed"]
 
     # The router looks again after some seconds.
-    eventually(lambda: "the worst is" in said_by_the_doctor(deployment), 20, "all is well")
+    eventually(lambda: "the worst is" in said_by_the_doctor(deployment), what="all is well")
 
 
 def test_an_api_that_is_away_is_told(deployment):

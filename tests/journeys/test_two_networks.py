@@ -30,8 +30,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc and 127.0
 
 BIZ = "bids"
 POOLS = ("slow:memory=4096,consumers=2,address=127.0.0.2,network=slow", "small:memory=256")
-#: A job that is bound by latency, for which the slow network is too slow by half a second.
-NEAR = {"seconds_below": 0.7}
+#: A job that is bound by latency, for which the slow network is too slow by half a second. Of the
+#: usual one that is two seconds more than it takes: a machine may stand still while it is tried.
+NEAR = {"seconds_below": 2.0}
 #: A way that nothing has.
 NOWHERE = {"bytes_per_second_above": 10**12}
 HEAVY_BYTES = 12_000_000
@@ -95,7 +96,7 @@ def cloud(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cloud")
     with a_cloud(folder / "state", seed=False, consumers=1, pools=POOLS) as cloud:
         push(cloud, folder / "config", CONFIGURATION, {BIZ: BIZ_DOCUMENT})
-        eventually(lambda: tick(cloud) or staff(cloud) == STAFF, 90, "not all pools have workers")
+        eventually(lambda: tick(cloud) or staff(cloud) == STAFF, 180, "not all pools have workers")
         yield cloud
 
 
@@ -163,7 +164,7 @@ def start(client, spider, name):
     return client.start_job(BIZ, spider=spider, values={"job": name}, name=name)
 
 
-def ended(client, called, seconds=90):
+def ended(client, called, seconds=240):
     """These jobs, once they have ended."""
     found = []
 
@@ -216,7 +217,8 @@ def test_no_job_that_is_bound_by_latency_is_placed_behind_the_slow_network(cloud
     for name in called[:5]:
         start(client, "near", name)
     # Workers of all pools look at jobs, and have found out what their way is like.
-    eventually(lambda: "slow: at " in (client.job(BIZ, "nowhere").trouble or ""), 60)
+    found_out = re.compile("slow: (at |the site is away: )")
+    eventually(lambda: found_out.search(client.job(BIZ, "nowhere").trouble or ""))
     for name in called[5:]:
         start(client, "near", name)
 
@@ -245,7 +247,7 @@ def test_a_job_that_is_not_bound_by_latency_is_won_by_the_slow_network(client, s
         assert job.state == "done"
         return job.pool == "slow" and site.peers(f"/any/{name}/") == {FAR}
 
-    eventually(is_placed_there, 60, "the most memory does not win")
+    eventually(is_placed_there, what="the most memory does not win")
 
 
 def test_a_job_whose_winner_is_killed_is_finished_by_another_and_its_ledger_is_exact(
@@ -256,16 +258,16 @@ def test_a_job_whose_winner_is_killed_is_finished_by_another_and_its_ledger_is_e
     def is_won_by_the_slow_network():
         name = f"held-{next(NUMBERS)}"
         start(client, "held", name)
-        eventually(lambda: client.job(BIZ, name).worker, 30)
+        eventually(lambda: client.job(BIZ, name).worker)
         if client.job(BIZ, name).pool == "slow":
             return True
         client.cancel_job(BIZ, name)
         return False
 
-    eventually(is_won_by_the_slow_network, 60)
+    eventually(is_won_by_the_slow_network)
     name = next(job.name for job in client.jobs(BIZ, spider="held") if job.state != "cancelled")
-    eventually(lambda: len(site.pages(f"/held/{name}/")) == HELD_PAGES, 60, "all are under way")
-    eventually(lambda: client.job(BIZ, name).ledger.done == OPEN_PAGES, 60, "none is done yet")
+    eventually(lambda: len(site.pages(f"/held/{name}/")) == HELD_PAGES, what="all are under way")
+    eventually(lambda: client.job(BIZ, name).ledger.done == OPEN_PAGES, what="none is done yet")
     winner = client.job(BIZ, name).worker
     function = names.function_name(STAGE, names.consumer("slow"))
     running = cloud.status()["functions"][function]["running"]
@@ -276,11 +278,11 @@ def test_a_job_whose_winner_is_killed_is_finished_by_another_and_its_ledger_is_e
     again = {1: OPEN_PAGES, 2: HELD_PAGES - OPEN_PAGES}
     eventually(
         lambda: tick(cloud) or Counter(site.pages(f"/held/{name}/").values()) == again,
-        90,
+        180,
         "nobody came in its place",
     )
     site.open.set()
-    eventually(lambda: tick(cloud) or client.job(BIZ, name).ended, 60, "it was not finished")
+    eventually(lambda: tick(cloud) or client.job(BIZ, name).ended, what="it was not finished")
 
     job = client.job(BIZ, name)
     assert job.state == "done"
@@ -308,7 +310,7 @@ def test_jobs_whose_spider_has_taken_much_memory_are_placed_where_there_is_as_mu
         tick(cloud)
         return [one for one in client.demands(BIZ) if one.spider == "heavy"]
 
-    eventually(learnt_of, 60, "nothing was learnt")
+    eventually(learnt_of, what="nothing was learnt")
     [learnt] = learnt_of()
     memory, cpu = learnt.usage.memory, learnt.usage.cpu
     # More than the small ones have, if only half of it were wanted.
@@ -331,7 +333,9 @@ def test_a_job_that_no_worker_suits_is_given_up_and_people_are_told_why(cloud, c
 
     assert (job.state, job.lowered, job.worker, job.expanded) == ("unplaced", 6, None, 0)
     assert "it wants above 1000.0 GB/s" in job.trouble
-    for pool in STAFF:
+    # Of the far one it may be said that it took too long, on a machine that stood still meanwhile.
+    assert re.search("slow: (at 53 % of its demand: link|the site is away): ", job.trouble)
+    for pool in ("main", "small"):
         assert f"{pool}: at 53 % of its demand: link: " in job.trouble
     assert job.trouble in " ".join(command(cloud, "job", "show", BIZ, "nowhere", "--json").split())
 
@@ -339,7 +343,7 @@ def test_a_job_that_no_worker_suits_is_given_up_and_people_are_told_why(cloud, c
         cloud.fire("monitor-tick")
         return [one for one in client.incidents() if one.kind == "job_unplaced"]
 
-    eventually(incidents, 30, "nobody is told")
+    eventually(incidents, what="nobody is told")
     [incident] = incidents()
     assert incident.biz == BIZ
     assert "nowhere: no worker suits it" in incident.said

@@ -18,7 +18,7 @@ from crawlfleet.policy.items import item_of
 
 PROJECT = Path(__file__).parent
 _ROOT = PROJECT.parents[1]
-_SECONDS = 60
+_SECONDS = 180
 
 
 class Crawls:

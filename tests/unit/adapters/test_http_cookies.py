@@ -202,8 +202,8 @@ def test_a_flood_of_cookies_takes_little_time():
         "a=b; Domain=" + "." * 32_000,
         "a=b; Domain=" + "a." * 16_000,
     ]
-    started = time.monotonic()
+    started = time.process_time()
 
     jar_after(*(awkward * 16))
 
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 20

@@ -139,7 +139,7 @@ def test_no_id_goes_to_two_threads(ids):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
 
     assert len(taken) == len(set(taken)) == 8 * 50 * 3
 
@@ -249,7 +249,7 @@ class Consumers:
 
     def __init__(self, refused: float = math.inf) -> None:
         self._lock = threading.Lock()
-        self._together = threading.Barrier(2, timeout=5)
+        self._together = threading.Barrier(2, timeout=60)
         self._refused = refused
         self.calls = self.now = self.most = 0
 

@@ -371,8 +371,8 @@ def test_children_without_end_are_followed_some_dozens_far(machine):
 def test_this_machine_tells_what_is_true_of_it():
     readings = MachineReadings()
     block = bytearray(os.urandom(1)) * (40 * MB)
-    deadline = time.monotonic() + 0.6
-    while time.monotonic() < deadline:
+    spent = time.process_time() + 0.6
+    while time.process_time() < spent:
         sum(range(10_000))
 
     found, taken = readings.remaining(), readings.taken()
@@ -387,7 +387,7 @@ def test_this_machine_tells_what_is_true_of_it():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is read is Linux's")
 def test_a_reading_costs_little():
-    """Ten times what is claimed: machines that run tests are busy."""
+    """Ten times what is claimed: machines that run tests are slower, and busy."""
     readings = MachineReadings()
     began = time.thread_time()
     for _ in range(200):

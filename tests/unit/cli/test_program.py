@@ -206,7 +206,7 @@ def test_a_request_to_end_reaches_the_local_cloud(checkout):
     ) as running:
         assert running.stdout.readline() == b"ready\n"
         running.send_signal(signal.SIGTERM)
-        assert running.wait(20) == 9
+        assert running.wait(60) == 9
 
 
 def on_a_terminal(*arguments: str) -> bytes:
@@ -231,7 +231,7 @@ def on_a_terminal(*arguments: str) -> bytes:
         with contextlib.suppress(OSError):
             while part := os.read(main, 65_536):
                 drawn += part
-        assert running.wait(20) == 0
+        assert running.wait(60) == 0
     os.close(main)
     return drawn
 

@@ -291,8 +291,8 @@ def test_any_bytes_become_text_in_any_encoding(body, label):
 )  # fmt: skip
 def test_no_page_takes_long(part):
     body = part * (2_000_000 // len(part))
-    started = time.monotonic()
+    started = time.process_time()
 
     decode(body, "text/html")
 
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 6

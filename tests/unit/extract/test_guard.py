@@ -50,7 +50,7 @@ def test_depth_does_not_hide(unit, once):
         return
     LexborHTMLParser(deep)
 
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 15
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_attributes_do_not_hide(page):
         return
     LexborHTMLParser(page)
 
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 15
 
 
 def test_a_page_just_deep_enough_passes_the_walk():

@@ -106,4 +106,4 @@ def test_hostile_page_costs_little(extract, body):
     except ExtractError as error:
         assert error.field == "text"  # noqa: PT017  a text is a fine answer too
 
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 15

@@ -161,7 +161,7 @@ def test_hostile_page_costs_little(extract, kind, body):
     except ExtractError as error:
         assert error.field == "it"  # noqa: PT017  things are a fine answer too
 
-    assert time.process_time() - began < 4
+    assert time.process_time() - began < 12
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ def test_a_chain_of_steps_costs_little(steps, text):
     except ExtractError:
         found = ""
 
-    assert time.process_time() - began < 4
+    assert time.process_time() - began < 12
     assert found is None or len(found) <= 5_000_000
 
 

@@ -1,12 +1,39 @@
+from collections.abc import Iterator
+
 import pytest
 
-from crawlfleet.flows import execution, leasing, settling
+from crawlfleet.flows import (
+    courtesy,
+    execution,
+    heart,
+    heeding,
+    leasing,
+    owning,
+    passages,
+    probing,
+    settling,
+    turns,
+    visiting,
+)
+from tests.steady import SteadyClock
 from tests.unit.flows.world import World
+
+#: Those who hold something for a time, wait for a turn, or judge a silence.
+_TIMED = (courtesy, execution, heart, heeding, leasing, owning, passages, probing, turns, visiting)
 
 
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+@pytest.fixture(autouse=True)
+def steady(monkeypatch: pytest.MonkeyPatch) -> Iterator[SteadyClock]:
+    """A worker's leases, silences and turns go by a clock that a machine's standing still stops."""
+    with SteadyClock() as clock:
+        for module in _TIMED:
+            monkeypatch.setattr(module, "time", clock.as_time)
+        yield clock
 
 
 @pytest.fixture

@@ -118,7 +118,7 @@ class Time:
 
 def run(world: World, pages: dict[str, object], **ports: object):
     mine = worker(world, pages, **ports)
-    report = asyncio.run(asyncio.wait_for(mine.run(), 30))
+    report = asyncio.run(asyncio.wait_for(mine.run(), 60))
     assert mine._turns.busy() == {}
     assert (mine._courtesy._told, mine._beginning.tasks) == ({}, set())
     return report

@@ -13,6 +13,7 @@ from crawlfleet.model.staff import Staff
 from crawlfleet.model.submission import Submission
 from crawlfleet.model.tick import Ticked
 from crawlfleet.model.totals import NodeHealth
+from tests.steady import SteadyClock
 from tests.unit.flows.world import World
 
 
@@ -49,7 +50,8 @@ def ports(world: World, *looks: NodeHealth, **changes: object) -> SamplingPorts:
 
 
 def look(world: World, *looks: NodeHealth, **changes: object) -> Sample:
-    return sample(ports(world, *looks, **changes), world.tree, world.now)
+    with SteadyClock() as clock:
+        return sample(ports(world, *looks, **changes), world.tree, world.now, clock=clock)
 
 
 def put(world: World, count: int, tenant: str = "default") -> None:

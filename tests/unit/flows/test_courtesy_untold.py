@@ -146,7 +146,7 @@ def test_a_worker_whose_reports_all_fail_ends_all_the_same_and_its_permits_after
     submitted(world, "https://a.example/1")
 
     mine = worker(world, {"https://a.example/1": b"x"}, hosts=Failing(world.hosts, report=999))
-    report = asyncio.run(asyncio.wait_for(mine.run(), 30))
+    report = asyncio.run(asyncio.wait_for(mine.run(), 60))
 
     assert report.done == 1
     assert any("could not be told yet" in warning for warning in world.warnings)

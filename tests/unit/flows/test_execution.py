@@ -178,7 +178,7 @@ def test_workers_that_cannot_be_registered_still_work(world):
 
 
 async def until(condition) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  what is waited for is in other threads
             await asyncio.sleep(0.001)
 
@@ -210,7 +210,7 @@ def test_at_the_end_of_its_time_a_worker_hands_back_what_it_holds(world):
         running = asyncio.create_task(worker.run())
         await fetcher.started.wait()
         left[0] = 0.0
-        return await asyncio.wait_for(running, 10)
+        return await asyncio.wait_for(running, 60)
 
     report = asyncio.run(run())
 
@@ -233,7 +233,7 @@ def test_downloads_that_run_may_end_while_there_is_time(world):
         await until(lambda: fetcher.asked == 4)
         left[0] = execution.GIVE_UP.total_seconds() + 5
         asyncio.get_running_loop().call_later(0.05, fetcher.go.set)
-        return await asyncio.wait_for(running, 10)
+        return await asyncio.wait_for(running, 60)
 
     report = asyncio.run(run())
 
@@ -254,7 +254,7 @@ def test_a_worker_whose_lease_was_lost_writes_nothing(world):
         until = world.now + timedelta(minutes=1)
         [claim] = world.store.claim(DOCS, world.biz, [entry], "new", world.now, until, "new")
         fetcher.go.set()
-        report = await asyncio.wait_for(running, 10)
+        report = await asyncio.wait_for(running, 60)
         return report, claim
 
     report, claim = asyncio.run(run())
@@ -283,7 +283,7 @@ def test_leases_are_renewed_while_a_download_lasts(world, monkeypatch):
         world.now = START + timedelta(milliseconds=20)
         await until(lambda: tracked(world, kept).due_at > given)
         fetcher.go.set()
-        return await asyncio.wait_for(running, 10)
+        return await asyncio.wait_for(running, 60)
 
     report = asyncio.run(run())
 
@@ -301,7 +301,7 @@ class SlowRelease:
 
     def release(self, *args):
         assert self.loop is not None
-        asyncio.run_coroutine_threadsafe(self._runners_look(), self.loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._runners_look(), self.loop).result(60)
         return self._store.release(*args)
 
     async def _runners_look(self) -> None:
@@ -326,7 +326,7 @@ def test_what_is_being_handed_back_is_not_begun_any_more(world):
         running = asyncio.create_task(Worker(ports, "w").run())
         await until(lambda: fetcher.asked == 2)
         left[0] = execution.GIVE_UP.total_seconds() + 10
-        return await asyncio.wait_for(running, 10)
+        return await asyncio.wait_for(running, 60)
 
     report = asyncio.run(run())
 
@@ -346,7 +346,7 @@ def test_work_that_cannot_be_handed_back_is_left_to_its_lease(world):
         running = asyncio.create_task(Worker(ports, "w").run())
         await fetcher.started.wait()
         left[0] = 0.0
-        return await asyncio.wait_for(running, 10)
+        return await asyncio.wait_for(running, 60)
 
     report = asyncio.run(run())
 

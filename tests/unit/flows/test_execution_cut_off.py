@@ -31,9 +31,9 @@ def _quick(quick, monkeypatch):
     monkeypatch.setattr(execution, "KEEP_SECONDS", 0.002)
 
 
-def quick_tree(world: World, **fleet: object) -> Tree:
+def quick_tree(world: World, detached_seconds: float = 60.0, **fleet: object) -> Tree:
     tree = make_tree(world.biz, **fleet)
-    limits = DetectorLimits(beat_seconds=0.002, detached_seconds=0.05)
+    limits = DetectorLimits(beat_seconds=0.002, detached_seconds=detached_seconds)
     return replace(tree, stage=replace(tree.stage, detector=limits))
 
 
@@ -45,7 +45,7 @@ def submitted(world: World, count: int, tenant: str = "default") -> list[int]:
 
 def work(world: World, **changes: object):
     async def run():
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await Worker(world.work(PAGES, **changes), "w").run()
 
     return asyncio.run(run())
@@ -105,7 +105,7 @@ def test_cut_off_for_a_short_time_it_finishes_what_it_has(world):
 
 
 def test_cut_off_for_too_long_it_gives_back_what_it_has_not_begun(world):
-    world.tree = quick_tree(world, concurrency=2)
+    world.tree = quick_tree(world, detached_seconds=0.2, concurrency=2)
     ids = submitted(world, 6)
 
     def until_given_back() -> bool:
@@ -207,7 +207,7 @@ def test_a_worker_that_thaws_begins_nothing_that_was_taken_from_it(world, monkey
                 world.store.claim(DOCS, world.biz, entries, "other", world.now, until, "other.a.1")
                 world.watch.bury("w")
                 # The whole process stands still, as under SIGSTOP.
-                eventually(self._until, 10, "the frozen process thaws")
+                eventually(self._until, what="the frozen process thaws")
             return await super().fetch(body, limits, passage, errand)
 
     fetcher = Freezing(world, lambda: bool(world.watch.pulses()))
@@ -277,7 +277,7 @@ def test_nobody_passes_while_a_worker_that_thawed_looks_what_is_left(world, monk
                 world.store.claim(DOCS, world.biz, entries, "other", world.now, until, "other.a.1")
                 world.watch.bury("w")
                 # The whole process stands still.
-                eventually(world.watch.pulses, 10, "its heart beats anew")
+                eventually(world.watch.pulses, what="its heart beats anew")
                 return await super().fetch(body, limits)
             page = await super().fetch(body, limits, passage, errand)
             self.sent += 1

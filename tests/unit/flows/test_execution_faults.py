@@ -63,7 +63,7 @@ def submitted(world: World, *urls: str) -> list[int]:
 
 def work(world: World, pages: dict[str, object], worker: str = "w", **changes: object):
     async def run():
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await Worker(world.work(pages, **changes), worker).run()
 
     return asyncio.run(run())
@@ -194,7 +194,7 @@ def test_the_heart_outlives_what_it_did_not_foresee(world):
 
     async def run():
         ports = world.work({}, workers=Workers(), fetcher=Patient())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await Worker(ports, "w").run()
 
     assert asyncio.run(run()).done == 2
@@ -333,7 +333,7 @@ def test_a_lane_whose_node_is_away_does_not_hold_up_the_others(world, monkeypatc
     async def run():
         ports = world.work(PAGES, store=down, remaining=lambda: left[0])
         running = asyncio.create_task(Worker(ports, "w").run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while done() < len(URLS):  # noqa: ASYNC110  what is waited for is in other threads
                 await asyncio.sleep(0.001)
             tried = len(world.warnings)

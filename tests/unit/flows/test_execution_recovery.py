@@ -36,7 +36,7 @@ class Slow:
     def expire(self, lane, *args):
         self.asked.append(lane)
         self.begun.set()
-        if not self.ends.wait(20):
+        if not self.ends.wait(60):
             raise TimeoutError
         return self._store.expire(lane, *args)
 
@@ -65,7 +65,7 @@ def work(world: World, slow: Slow):
     )
 
     async def run():
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await Worker(ports, "w").run()
 
     return asyncio.run(run())
@@ -89,5 +89,5 @@ def test_a_worker_that_ends_in_the_middle_of_a_round_leaves_it_to_others(world, 
     assert report.done == 1
     assert is_free(world)
     slow.ends.set()
-    eventually(lambda: not parts_at_work(), 10, "the round goes on")
+    eventually(lambda: not parts_at_work(), what="the round goes on")
     assert len(slow.asked) == 1, "no lane is begun by a worker that has ended"

@@ -25,7 +25,7 @@ class Register:
 
     def beat(self, worker: str, now: datetime, card: Card) -> bool:
         self.waits = not self.gate.is_set()
-        self.gate.wait(10)
+        self.gate.wait(60)
         if self.away:
             raise StoreUnavailableError("redis", "no answer")
         first = not self.beats
@@ -63,7 +63,7 @@ def test_it_registers_before_it_returns_and_goes_on_beating(heart, register):
     heart.start()
 
     assert len(register.beats) == 1
-    eventually(lambda: len(register.beats) > 3, 5, "the heart beats on")
+    eventually(lambda: len(register.beats) > 3, what="the heart beats on")
     assert register.beats[2] == Card(done=2)
 
 
@@ -91,10 +91,10 @@ def test_it_may_have_lost_what_it_holds_until_that_was_looked_through(heart, reg
     assert not heart.may_have_lost
 
     register.known = False
-    eventually(lambda: heart.may_have_lost, 5, "the worker learns that it is unknown")
+    eventually(lambda: heart.may_have_lost, what="the worker learns that it is unknown")
     register.known = True
     register.gate.clear()
-    eventually(lambda: register.waits, 5, "no beat is under way that could tell it again")
+    eventually(lambda: register.waits, what="no beat is under way that could tell it again")
     heart.looked(heart.losses - 1)
     assert heart.may_have_lost, "it was lost once more since that look began"
     heart.looked(heart.losses)
@@ -106,11 +106,11 @@ def test_a_beat_after_a_long_silence_may_have_come_too_late(heart, register):
     """The process was frozen, or Redis away: it is known, and its leases may have ended."""
     heart.start()
     register.gate.clear()
-    eventually(lambda: heart.detached_seconds > DOUBT_SECONDS, 5, "no beat arrives")
+    eventually(lambda: heart.detached_seconds > DOUBT_SECONDS, what="no beat arrives")
     assert not heart.may_have_lost, "that is for those to say who look at the silence"
     register.gate.set()
 
-    eventually(lambda: heart.may_have_lost, 5, "the first beat says it")
+    eventually(lambda: heart.may_have_lost, what="the first beat says it")
 
 
 def test_registering_again_after_a_stop_is_not_being_forgotten(heart, register):
@@ -127,9 +127,9 @@ def test_registering_again_after_a_stop_is_not_being_forgotten(heart, register):
 def test_a_silent_register_is_noticed_and_warned_of_once(heart, register, warnings):
     heart.start()
     register.away = True
-    eventually(lambda: heart.detached_seconds > 0.05, 5, "no beat arrives")
+    eventually(lambda: heart.detached_seconds > 0.05, what="no beat arrives")
 
     assert warnings == ["the worker's heartbeat did not arrive"]
 
     register.away = False
-    eventually(lambda: heart.detached_seconds < 0.05, 5, "beats arrive again")
+    eventually(lambda: heart.detached_seconds < 0.05, what="beats arrive again")

@@ -50,7 +50,7 @@ def submitted(world: World, count: int, job: str | None) -> list[int]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110  what is waited for knows of no event
             await asyncio.sleep(0.002)
 
@@ -67,7 +67,7 @@ def work(world: World, during, **ports: object):
         mine = Worker(world.work({}, fetcher=site, **ports), "w")
         working = asyncio.ensure_future(mine.run())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await during(site, mine)
                 site.go.set()
                 return await working

@@ -39,7 +39,7 @@ class Hands:
 
         async def all_of_them() -> None:
             tasks = [asyncio.create_task(self._one(f"w{n}", work)) for n in range(count)]
-            end = time.monotonic() + 20
+            end = time.monotonic() + 60
             while not until() and time.monotonic() < end:  # noqa: ASYNC110  no event says it
                 await asyncio.sleep(0.01)
             held = until()

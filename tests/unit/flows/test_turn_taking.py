@@ -211,7 +211,7 @@ def test_many_requests_of_a_site_ask_for_its_robots_txt_once(world):
     submitted(world, *urls, tenant="acme")
     mine = worker(world, dict.fromkeys(urls, b"x") | {ROBOTS: b"User-agent: *\nAllow: /\n"})
 
-    report = asyncio.run(asyncio.wait_for(mine.run(), 30))
+    report = asyncio.run(asyncio.wait_for(mine.run(), 60))
 
     assert (report.done, report.dead) == (80, 0)
     assert [body.url for body in mine._ports.fetcher.asked].count(ROBOTS) == 1

@@ -29,7 +29,7 @@ def submitted(world: World, *urls: str) -> None:
 
 def work(world: World, pages: dict[str, object], **changes: object):
     async def run():
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await Worker(world.work(pages, **changes), "w").run()
 
     return asyncio.run(run())

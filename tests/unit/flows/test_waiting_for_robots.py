@@ -62,7 +62,7 @@ def test_pages_of_a_host_that_is_asked_seldom_wait_for_its_robots_txt_without_an
     for _ in range(6):
         world.now += timedelta(seconds=61)
         mine = worker(world, pages)
-        asyncio.run(asyncio.wait_for(mine.run(), 30))
+        asyncio.run(asyncio.wait_for(mine.run(), 60))
         asked.append([body.url for body in mine._ports.fetcher.asked])
 
     assert asked[0] == [ROBOTS]
@@ -226,7 +226,7 @@ def test_a_robots_txt_that_waits_on_its_way_for_too_long_is_given_up(world, monk
     held = held_of(world, SECURE, mine)
 
     with pytest.raises(RobotsUnknownError, match="TimeoutError"):
-        asyncio.run(asyncio.wait_for(mine._robots.check(held, SECURE), 5))
+        asyncio.run(asyncio.wait_for(mine._robots.check(held, SECURE), 60))
 
 
 def test_many_hops_of_a_robots_txt_take_a_turn_each(world, clock):

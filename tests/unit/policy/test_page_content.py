@@ -108,4 +108,4 @@ def test_a_page_made_to_be_slow_is_hashed_as_quickly_as_it_is_long(piece):
     started = time.process_time()
     digest(body=body)
 
-    assert time.process_time() - started < 3
+    assert time.process_time() - started < 10

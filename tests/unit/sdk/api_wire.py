@@ -68,7 +68,7 @@ class Handler(BaseHTTPRequestHandler):
         if fault.carry_out:
             self.api.answer(call)
         if fault.hang:
-            self.api.released.wait(30)
+            self.api.released.wait(60)
             self.close_connection = True
         elif fault.drip:
             self.send_response(200)

@@ -1,0 +1,70 @@
+"""The clocks of tests: what is waited counts, what the machine takes does not."""
+
+import asyncio
+import time
+
+import pytest
+
+from tests.steady import MOST_SECONDS, SteadyClock, SteadyLoop
+from tests.waiting import eventually
+
+
+def test_an_event_loop_of_a_test_is_a_steady_one():
+    async def run():
+        return type(asyncio.get_running_loop())
+
+    assert asyncio.run(run()) is SteadyLoop
+
+
+def test_a_loop_that_stood_still_has_its_time_left():
+    async def run():
+        loop = asyncio.get_running_loop()
+        began, really = loop.time(), time.monotonic()
+        async with asyncio.timeout(0.3):
+            time.sleep(0.5)  # noqa: ASYNC251  the loop is to stand still
+            await asyncio.sleep(0.1)
+        return loop.time() - began, time.monotonic() - really
+
+    counted, took = asyncio.run(run())
+
+    assert counted < 0.3
+    assert took >= 0.6
+
+
+def test_what_never_comes_is_waited_for_in_full_and_not_longer():
+    async def run():
+        loop = asyncio.get_running_loop()
+        began, really = loop.time(), time.monotonic()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await asyncio.Event().wait()
+        return loop.time() - began, time.monotonic() - really
+
+    counted, took = asyncio.run(run())
+
+    assert took >= counted >= 0.2
+
+
+def test_the_clock_goes_as_fast_as_time_and_no_faster():
+    with SteadyClock() as clock:
+        began, really = clock(), time.monotonic()
+        eventually(lambda: clock() >= began + 0.1)
+
+        assert time.monotonic() - really >= 0.1
+
+
+def test_the_clock_hardly_moves_while_nobody_can_run(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("tests.steady._monotonic", lambda: now[0])
+    clock = SteadyClock()
+    began = clock()
+
+    now[0] += 0.02
+    assert clock() - began == pytest.approx(0.02)
+    now[0] += 5.0
+    assert clock() - began == pytest.approx(MOST_SECONDS)
+    with clock:
+        eventually(lambda: clock._state[0] == now[0], what="it ticks")
+        assert clock() - began == pytest.approx(MOST_SECONDS)
+        now[0] += 0.03
+        assert clock() - began == pytest.approx(MOST_SECONDS + 0.03)
