@@ -63,7 +63,7 @@ def simulated(
 ) -> Iterator[Seen]:
     """A queue that so many come to in each second and that so many leave, at its end."""
     queue = deque() if waiting is None else waiting
-    submitted = {START + second: count for second, count in (waiting or [])}
+    submitted = {START + second: count for second, count in queue if second >= -90}
     processed = dict.fromkeys(range(START - 90, START), goes) if waiting else {}
     for second in range(seconds):
         if count := comes(second):
@@ -76,6 +76,8 @@ def simulated(
             if not queue[0][1]:
                 queue.popleft()
         processed[START + second] = goes - left
+        for counts in (submitted, processed):  # no more is kept than the last 90 seconds
+            counts.pop(START + second - 90, None)
         if queue:
             now = second + 1
             yield Seen(
@@ -83,8 +85,8 @@ def simulated(
                 sum(count for _, count in queue),
                 float(now - queue[0][0]),
                 queue[0][0],
-                {at: n for at, n in submitted.items() if at >= START + now - 90},
-                {at: n for at, n in processed.items() if at >= START + now - 90},
+                dict(submitted),
+                dict(processed),
             )
 
 
