@@ -107,6 +107,7 @@ def test_the_alarm_says_what_the_look_says():
             assert finding.value == pytest.approx(667, abs=1)
 
 
+@pytest.mark.untraced
 @given(
     st.integers(100, 20_000),
     st.integers(1, 60),
@@ -123,6 +124,7 @@ def test_a_burst_that_will_miss_its_plan_is_late_until_it_is_done(burst, goes, c
             assert seen.is_late(planned)
 
 
+@pytest.mark.untraced
 @given(
     st.integers(1, 50),
     st.integers(1, 800),
@@ -137,6 +139,7 @@ def test_a_steady_stream_within_its_plan_is_never_late(each, waits, spare, secon
         assert not seen.is_late(waits + spare)
 
 
+@pytest.mark.untraced
 @given(st.integers(1, 50), st.integers(0, 400), st.integers(200, 20_000), st.floats(1.02, 3.0))
 def test_a_burst_behind_a_steady_stream_is_late_while_it_waits(each, waits, burst, over):
     planned = (waits + burst / each) / over
