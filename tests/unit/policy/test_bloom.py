@@ -38,6 +38,14 @@ def test_what_is_expected_fits_with_a_tenth_of_the_errors_to_spare():
     assert sum(errors) <= 0.001
 
 
+def test_a_filter_is_bounded_where_more_is_expected_than_there_is_place_for():
+    made = layers(1_000_000_000, 1e-9)
+
+    assert sum(layer.keys for layer in made) < 1_000_000_000
+    assert sum(layer.bytes for layer in made) <= 4 * 1024**3
+    assert sum(layer.parts for layer in made) <= 250
+
+
 @pytest.mark.untraced
 @settings(deadline=None, max_examples=40)
 @given(expected=EXPECTED, rate=RATES)
