@@ -67,7 +67,10 @@ COVERED := crawlfleet/model crawlfleet/policy crawlfleet/flows
 # Processes that share the tests' files: one more than there are cores, as tests also wait.
 JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
+# Byte code is kept, also where a container's environment says not to (PYTHONDONTWRITEBYTECODE): each
+# process that a test starts would compile all that it imports anew.
 .PHONY: pytest
+pytest: export PYTHONDONTWRITEBYTECODE =
 pytest: $(VENV)/.dev ## The tests, on real servers, with coverage; JOBS=2 for fewer processes
 	rm -f .coverage .coverage.*
 	$(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --cov --cov-report= $(ARGS)

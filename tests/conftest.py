@@ -40,7 +40,9 @@ _MONGO_PARAMETERS = {"ttlMonitorSleepSecs": 1}
 
 
 #: The tests whose coverage is held to a share (Makefile): those of decisions and of verbs, and the
-#: examples beside them. Tracing doubles the time of what a test does, so no other pays for it.
+#: examples beside them. Tracing takes two to four times what a test does, so no other pays for it,
+#: and neither do those of them that are `untraced`: what they go through thousands of times others
+#: have gone through.
 _MEASURED = (
     "layers/crawlfleet/python/crawlfleet/",
     "tests/contract/",
@@ -69,7 +71,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     name = item.nodeid
-    is_measured = name.startswith(_MEASURED) and not any(one in name for one in _ON_SERVERS)
+    is_measured = (
+        name.startswith(_MEASURED)
+        and not any(one in name for one in _ON_SERVERS)
+        and item.get_closest_marker("untraced") is None
+    )
     tracer = None if is_measured else Coverage.current()
     if tracer is None:
         return (yield)

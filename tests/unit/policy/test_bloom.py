@@ -38,6 +38,15 @@ def test_what_is_expected_fits_with_a_tenth_of_the_errors_to_spare():
     assert sum(errors) <= 0.001
 
 
+def test_a_filter_is_bounded_where_more_is_expected_than_there_is_place_for():
+    made = layers(1_000_000_000, 1e-9)
+
+    assert sum(layer.keys for layer in made) < 1_000_000_000
+    assert sum(layer.bytes for layer in made) <= 4 * 1024**3
+    assert sum(layer.parts for layer in made) <= 250
+
+
+@pytest.mark.untraced
 @settings(deadline=None, max_examples=40)
 @given(expected=EXPECTED, rate=RATES)
 def test_errors_of_all_layers_together_are_no_more_than_stated(expected, rate):
@@ -48,6 +57,7 @@ def test_errors_of_all_layers_together_are_no_more_than_stated(expected, rate):
     assert sum(errors) <= rate * 1.001
 
 
+@pytest.mark.untraced
 @settings(deadline=None, max_examples=40)
 @given(expected=EXPECTED, rate=RATES)
 @example(expected=1_000_000_000, rate=1e-9)
@@ -65,6 +75,7 @@ def test_layers_grow_and_their_strings_are_bounded(expected, rate):
     assert sum(layer.parts for layer in layers(expected, rate)) <= 250
 
 
+@pytest.mark.untraced
 @settings(deadline=None, max_examples=40)
 @given(expected=EXPECTED, rate=RATES)
 def test_bits_a_key_are_near_to_what_theory_asks_for(expected, rate):

@@ -64,6 +64,7 @@ def generated() -> list[tuple[str, datetime]]:
     return found
 
 
+@pytest.mark.untraced
 def test_a_thousand_lines_fire_when_another_library_says():
     lines = generated()
     assert len({cron for cron, _ in lines}) > 0.95 * EXPRESSIONS

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -231,6 +232,7 @@ def crowds(draw: st.DrawFn) -> dict[str, Incident]:
     return dict(list(known.items())[:MOST])
 
 
+@pytest.mark.untraced
 @settings(max_examples=40, deadline=None)
 @given(
     crowds(),

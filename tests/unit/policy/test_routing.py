@@ -82,6 +82,7 @@ def ids(request: pytest.FixtureRequest) -> list[int]:
     return issued(request.param, 320_000)
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("spread", MIXED)
 @pytest.mark.parametrize("layout", [(1, 1, 4), (1, 1, 8), (3, 1, 5), (4, 2, 8)])
 def test_ids_spread_evenly_over_all_shards(

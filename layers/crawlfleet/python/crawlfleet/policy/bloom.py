@@ -87,10 +87,11 @@ def error_at(bits_a_key: float, bits: int) -> float:
     """
     mean = _BLOCK_BITS / bits_a_key
     around = 12 * math.sqrt(mean) + 20
+    log, exp, lgamma, clear = math.log(mean), math.exp, math.lgamma, 1 - 1 / _BLOCK_BITS
     total = 0.0
+    # Added one by one: `sum` rounds otherwise from Python 3.12, and where keys lie follows from it.
     for keys in range(max(1, int(mean - around)), int(mean + around)):
-        chance = math.exp(keys * math.log(mean) - mean - math.lgamma(keys + 1))
-        total += chance * (1 - (1 - 1 / _BLOCK_BITS) ** (bits * keys)) ** bits
+        total += exp(keys * log - mean - lgamma(keys + 1)) * (1 - clear ** (bits * keys)) ** bits
     return total
 
 
