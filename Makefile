@@ -50,8 +50,10 @@ event: $(VENV)/.runtime ## Try a rule of a stage that starts a spider on what `m
 
 # ---- check -------------------------------------------------------------------------------------
 
+# At once: types are one process, and would keep all other cores waiting.
 .PHONY: test
-test: lint pytest ## Everything that must hold: style, types, floors, tests, coverage
+test: $(VENV)/.dev ## Everything that must hold: style, types, floors, tests, coverage
+	@$(MAKE) -j2 --output-sync=line lint pytest
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Style, types and the floors between packages
