@@ -53,7 +53,7 @@ event: $(VENV)/.runtime ## Try a rule of a stage that starts a spider on what `m
 # At once: types are one process, and would keep all other cores waiting.
 .PHONY: test
 test: $(VENV)/.dev ## Everything that must hold: style, types, floors, tests, coverage
-	@$(MAKE) -j2 --output-sync=line lint pytest
+	@$(MAKE) -j2 lint pytest
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Style, types and the floors between packages
