@@ -52,6 +52,8 @@ class Plan:
     freezes: tuple[float, float] = (8.0, 22.0)
     pause_seconds: float = 0.02
     tick_seconds: float = 2.0
+    #: Downloads of one consumer at once.
+    concurrency: int = 32
     #: How many requests may be open at once; a tenth of all, and 500 at least, if not given.
     window: int | None = None
 
@@ -139,7 +141,7 @@ def run(
         min_consumers=plan.consumers,
         max_consumers=plan.consumers,
         requests_per_consumer=500,
-        concurrency=32,
+        concurrency=plan.concurrency,
         batch=50,
         lease_seconds=plan.lease_seconds,
         idle_seconds=1.0,

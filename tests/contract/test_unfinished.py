@@ -1,5 +1,6 @@
 """What a run that is given up tells of what it has left, over real servers."""
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -54,7 +55,8 @@ def test_each_request_is_told_by_its_state_and_by_where_it_is(work, told, redis_
         "in MongoDB: 5 pending, 1 done, 2 leased",
         "in Redis: 2 queued, 1 that wait for hosts, 1 leased, of which 0 have ended, 1 delayed",
     ]
-    assert any(line.startswith("worker gone, which has left, holds 1, for 3") for line in lines)
+    holds = re.compile("worker gone, which has left, holds 1, for [0-9]")
+    assert any(holds.match(line) for line in lines)
     groups = [line for line in lines if line.endswith("; of these:")]
     assert groups == [
         "1 leased, delayed; of these:",

@@ -30,8 +30,9 @@ def test_nothing_is_lost_doubled_or_wasted(used: Servers, kind: Kind):
         freezes=(7.0, 14.0),
         # Long enough that harm meets work: each consumer has requests in its hands.
         pause_seconds=0.15,
-        # Whoever is to die at a step finds work at once, however much the others have taken.
+        # Whoever is to die at a step finds work at once: there is more than the others get done.
         window=REQUESTS if kind.step else None,
+        concurrency=4 if kind.step else 32,
     )
 
     report = run(plan, used)
