@@ -14,6 +14,11 @@ from tests.unit.flows.world import DOCS, World
 BIZS = 30
 
 
+def never(_: object) -> bool:
+    """Nothing is settled meanwhile."""
+    return False
+
+
 class Hanging:
     """An index that is waited for, and does not answer; it says how often it was."""
 
@@ -54,11 +59,24 @@ def test_an_index_that_hangs_keeps_no_lane_from_being_renewed_in_the_truth(world
     assert len(held) == BIZS
     world.now += timedelta(seconds=limits.lease_seconds / 3)
 
-    assert mine.keep(held).gone == []
+    assert mine.keep(held, never).gone == []
 
     assert renewed == set(world.tree.lanes())
     assert index.waits == 1
     assert len(world.warnings) == 1
+
+
+def test_a_lease_whose_outcome_is_written_meanwhile_is_not_listed_anew(world):
+    """Nobody would finish it, and it would count as leased until it ends."""
+    page = [Submission(url="https://example.org/")]
+    submit(world.submission(), world.tree, "default", "docs", page, world.now)
+    mine = Worker(world.work({}), "w")._leasing
+    held = mine.take().held
+    world.queue.flush()
+
+    assert mine.keep(held, lambda _: True).gone == []
+
+    assert world.queue.depth(DOCS).leased == 0
 
 
 def test_leases_that_the_index_has_lost_are_listed_anew(world):
@@ -69,7 +87,7 @@ def test_leases_that_the_index_has_lost_are_listed_anew(world):
     held = mine.take().held
     world.queue.flush()
 
-    assert mine.keep(held).gone == []
+    assert mine.keep(held, never).gone == []
 
     assert world.queue.depth(DOCS).leased == 1
 

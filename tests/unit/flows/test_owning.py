@@ -42,6 +42,30 @@ class Away:
         return getattr(self._store, name)
 
 
+class SlowToAnswer:
+    """Outcomes are written at once, and that is answered when leases have been looked at."""
+
+    def __init__(self, world: World) -> None:
+        self._store, self._world = world.store, world
+        self._looks = 0
+
+    def renew(self, *args):
+        try:
+            return self._store.renew(*args)
+        finally:
+            self._looks += 1
+
+    def settle(self, *args):
+        settled = self._store.settle(*args)
+        self._world.watch.bury("w")
+        looks = self._looks
+        eventually(lambda: self._looks > looks, what="nobody looks meanwhile")
+        return settled
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
 class Freezing(MemoryFetcher):
     """The whole worker stands still in its first download, as under SIGSTOP."""
 
@@ -88,6 +112,18 @@ def test_a_look_that_got_no_answer_is_none_for_one_that_thaws(world):
     assert store.asked > 5
     assert (report.lost, report.left, report.done) == (12, 0, 0)
     assert {world.store.get(DOCS, world.biz, one).worker for one in ids} == {"other"}
+
+
+def test_what_is_settled_while_it_looks_is_done_and_not_lost(world, monkeypatch):
+    """What is done is nobody's any more, and the truth says so to whoever looks then."""
+    monkeypatch.setattr(execution, "KEEP_SECONDS", 0.05)
+    world.tree = quick_tree(world, concurrency=3, batch=12)
+    ids = submitted(world, 12)
+
+    report = work(world, store=SlowToAnswer(world), fetcher=Freezing(lambda: None, world))
+
+    assert (report.done, report.lost, report.left) == (12, 0, 0)
+    assert states(world, ids) == [State.DONE] * 12
 
 
 def test_what_is_still_its_own_after_looks_in_vain_is_done(world):

@@ -2,7 +2,8 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from crawlfleet.flows.recrawling import Recollection
@@ -77,6 +78,7 @@ class Holding:
         self._by_id: dict[tuple[Lane, RequestId], Held] = {}
         self._running: set[Held] = set()
         self._parked: dict[Held, None] = {}
+        self._written: set[Held] = set()
         self._by_lane: dict[str, int] = {}
         self.ended = 0
         self.weight = 0
@@ -165,6 +167,19 @@ class Holding:
             self.ended -= 1
             self.weight -= held.weight
         return True
+
+    @contextmanager
+    def writing(self, part: Collection[Held]) -> Iterator[None]:
+        """Their outcomes are being written within: only that tells whether they were ours."""
+        self._written.update(part)
+        try:
+            yield
+        finally:
+            self._written.difference_update(part)
+
+    def is_settled(self, held: Held) -> bool:
+        """Whether its outcome is written or being written. May be called from any thread."""
+        return held in self._written or held not in self._held
 
     def outcomes(self) -> list[tuple[Held, Outcome]]:
         """Those that wait to be written."""

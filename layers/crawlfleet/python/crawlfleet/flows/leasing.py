@@ -381,16 +381,20 @@ class Leasing:
         except Exception as error:  # noqa: BLE001  they are read in full next time
             self._ports.warn("what was seen of pages could not be kept", error)
 
-    def keep(self, held: Sequence[Held]) -> Kept:
-        """Renew the leases; returns what is another's now, and of what that is not known."""
+    def keep(self, held: Sequence[Held], is_settled: Callable[[Held], bool]) -> Kept:
+        """Renew the leases; returns what is another's now, and of what that is not known.
+
+        Some may be settled meanwhile: those may be among what is another's, as they are nobody's.
+        """
         ends_at = time.monotonic() + self._limits.lease_seconds
         _, until = self._term()
         gone: list[tuple[Held, Claim]] = []
         unseen: list[Held] = []
         patience = INDEX_SECONDS
         for (lane, _), part in by_lane(held).items():
-            claims = [one.claim for one in part]
+            pairs = [(one, one.claim) for one in part]
             try:
+                claims = [claim for _, claim in pairs]
                 lost = self._ports.store.renew(lane, part[0].biz, claims, until)
             except Exception as error:  # noqa: BLE001  the others' leases are to be renewed too
                 self._ports.warn("leases could not be renewed", error)
@@ -399,18 +403,27 @@ class Leasing:
             for one in part:
                 one.ends_at = ends_at
             if patience > 0:
-                still = [claim for claim in claims if claim.request.id not in lost]
-                patience -= self._renew_in_index(lane, still, until)
-            gone += [pair for pair in zip(part, claims, strict=True) if pair[1].request.id in lost]
+                still = [pair for pair in pairs if pair[1].request.id not in lost]
+                patience -= self._renew_in_index(lane, still, until, is_settled)
+            gone += [pair for pair in pairs if pair[1].request.id in lost]
         return Kept(gone, unseen)
 
-    def _renew_in_index(self, lane: Lane, claims: Sequence[Claim], until: datetime) -> float:
+    def _renew_in_index(
+        self,
+        lane: Lane,
+        pairs: Sequence[tuple[Held, Claim]],
+        until: datetime,
+        is_settled: Callable[[Held], bool],
+    ) -> float:
         """The index follows the truth; returns for how long it was waited for in vain."""
         # Right after the truth was asked.
         started = time.perf_counter()
+        whose = {claim.entry.id: one for one, claim in pairs}
         try:
-            for token, entries in _by_token(claims).items():
+            for token, entries in _by_token(claim for _, claim in pairs).items():
                 forgotten = self._ports.queue.renew(lane, token, entries, until)
+                # What has ended since is forgotten for good.
+                forgotten = [entry for entry in forgotten if not is_settled(whose[entry.id])]
                 # The truth says that they are ours: Redis has lost them, and would not know whose
                 # they are when this worker is killed. One that was frozen since it asked does not
                 # know either: what it listed would belong to nobody any more.

@@ -101,8 +101,13 @@ class Ownership:
         """Renew the leases of what is held, and drop what is another's."""
         losses, started, in_doubt = self._heart.losses, time.perf_counter(), self.in_doubt
         # In one go: while pages are read, each return to the event loop takes a while.
-        kept = await self._threaded(self._leasing.keep, self._holding.all())
+        kept = await self._threaded(
+            self._leasing.keep, self._holding.all(), self._holding.is_settled
+        )
         for one, claim in kept.gone:
+            # What is done is nobody's any more: of that which is being written the write tells.
+            if self._holding.is_settled(one):
+                continue
             if one.claim is claim and self._holding.drop(one):
                 self._report.lost += 1
                 self._stop(one)

@@ -88,6 +88,10 @@ class Settler:
         return all(await asyncio.gather(*(self._settle_lane(part, outcomes) for part in parts)))
 
     async def _settle_lane(self, part: Sequence[Held], outcomes: dict[Held, Outcome]) -> bool:
+        with self._holding.writing(part):
+            return await self._write(part, outcomes)
+
+    async def _write(self, part: Sequence[Held], outcomes: dict[Held, Outcome]) -> bool:
         lane, started = part[0].lane, time.perf_counter()
         pairs = [(held.claim, outcomes[held]) for held in part]
         try:
