@@ -38,6 +38,8 @@ _REMEDY: Final = (
 #: mongod takes half of the memory by default; the local data is small. The unit is GB.
 _CACHE_GB: Final = 0.5
 _ALREADY_INITIALIZED: Final = 23
+#: A member's state that is PRIMARY or SECONDARY.
+_WELL: Final = (1, 2)
 _PARAMETERS: Final = {
     "diagnosticDataCollectionEnabled": "false",
     # A stopping primary waits this long for its secondaries; the default is 15 s.
@@ -46,7 +48,7 @@ _PARAMETERS: Final = {
 
 
 class MongoServer:
-    """Start a replica set, wait until it has a primary, stop it."""
+    """Start a replica set, wait until all its members are well, stop it."""
 
     def __init__(
         self,
@@ -184,7 +186,7 @@ def _answers(port: int) -> bool:
 
 
 def _form_replica_set(ports: Sequence[int]) -> None:
-    """Initiate the set, or move an existing one to these ports, and wait for a primary."""
+    """Initiate the set, or move an existing one to these ports, and wait until all are well."""
     config: dict[str, Any] = {
         "_id": REPLICA_SET,
         "members": [
@@ -205,16 +207,36 @@ def _form_replica_set(ports: Sequence[int]) -> None:
             ]:
                 config["version"] = kept["version"] + 1
                 client.admin.command("replSetReconfig", config, force=True)
-    _wait_for_primary(ports)
+    _wait_until_whole(ports)
 
 
-def _wait_for_primary(ports: Sequence[int]) -> None:
+def _wait_until_whole(ports: Sequence[int]) -> None:
     deadline = time.monotonic() + START_SECONDS
-    while _primary(ports) is None:
+    while not _is_whole(ports):
         if time.monotonic() > deadline:
-            message = f"the MongoDB replica set on ports {list(ports)} chose no primary"
+            message = (
+                f"the MongoDB replica set on ports {list(ports)} has no primary that finds "
+                "every member well"
+            )
             raise PartError(message)
         time.sleep(0.05)
+
+
+def _is_whole(ports: Sequence[int]) -> bool:
+    """Whether there is a primary, and every other member has copied what it has.
+
+    A member that copies yet can neither become primary nor acknowledge a write: who ends the
+    primary in that moment has no set left.
+    """
+    primary = _primary(ports)
+    if primary is None:
+        return False
+    try:
+        with _client(primary) as client:
+            status = client.admin.command("replSetGetStatus")
+    except PyMongoError:
+        return False
+    return all(member["state"] in _WELL for member in status["members"])
 
 
 def _primary(ports: Sequence[int]) -> int | None:

@@ -67,6 +67,13 @@ def test_a_replica_set_keeps_its_data_over_a_restart_on_another_port(tmp_path, m
     assert not _listens(second)
 
 
+def test_three_members_are_all_well_from_the_start():
+    with MongoServer(members=3, cache_gb=0.25) as server, pymongo.MongoClient(server.uri) as client:
+        states = [m["stateStr"] for m in client.admin.command("replSetGetStatus")["members"]]
+
+    assert sorted(states) == ["PRIMARY", "SECONDARY", "SECONDARY"]
+
+
 def test_three_members_choose_another_primary_when_the_first_is_killed():
     with (
         MongoServer(members=3, cache_gb=0.25) as server,
