@@ -298,8 +298,9 @@ def seconds(lines: list[dict[str, Any]], metric: str, **dimensions: str) -> dict
 
 def test_rates_count_the_seconds_that_are_over(world, capsys, monkeypatch):
     environment_ends(world)  # a monitor remembers which seconds it has told of
-    submit(world, *(f"https://example.org/{n}" for n in range(30)))
+    # Of the five seconds before that the first is over, and the four that come are room enough.
     soon = now() + timedelta(seconds=4)
+    submit(world, *(f"https://example.org/{n}" for n in range(30)))
     monkeypatch.setattr("crawlfleet.wiring.monitor.now", lambda: soon)
     here = {"tenant": world.tenants["acme"], "biz": "docs"}
 

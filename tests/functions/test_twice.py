@@ -6,7 +6,7 @@ Lambda gives an environment one event at a time, so two at once are two environm
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,7 +18,6 @@ import pytest
 from crawlfleet import names
 from crawlfleet.model.submission import Submission
 from crawlfleet.wiring import consumer, id_issuer, monitor, router, scheduler
-from crawlfleet.wiring.parts import now
 from crawlfleet.wiring.router import _operations
 from tests.functions.http import Answer, ask, event
 from tests.functions.world import Context, World
@@ -225,7 +224,7 @@ def test_one_tick_at_two_schedulers_at_once_fires_once_and_starts_no_more_than_a
     }
     put = ask(world, "PUT", "/v1/docs/schedules/minutely", page)
     assert put.status == 200
-    soon = now() + timedelta(minutes=1)
+    soon = datetime.fromisoformat(put.json["next_at"]) + timedelta(seconds=1)
     monkeypatch.setattr("crawlfleet.wiring.scheduler.now", lambda: soon)
     calls = [
         lambda one=one: one.tick("the-same-tick", lambda: 120.0)
