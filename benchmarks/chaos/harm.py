@@ -165,15 +165,25 @@ class Harm:
         _until(self.mongo.primary, "MongoDB chose no other primary")
         time.sleep(self.dice.uniform(0, _AWAY_SECONDS))
         self.mongo.restart_member(primary)
-        _until(lambda: self._is_whole() or None, "a member of MongoDB did not catch up")
+        try:
+            _until(lambda: self._is_whole() or None, "a member of MongoDB did not catch up")
+        except PartError as error:
+            ended = [port for port, one in self.mongo.members.items() if not one.is_running]
+            message = f"{error}: {self._states()}; members that have ended: {ended or 'none'}"
+            raise PartError(message) from error
 
     def _is_whole(self) -> bool:
+        states = self._states()
+        return bool(states) and all(one in ("PRIMARY", "SECONDARY") for one in states.values())
+
+    def _states(self) -> dict[str, str]:
+        """What the set says of its members, by address; nothing where it does not answer."""
         with pymongo.MongoClient[dict[str, Any]](self.mongo.uri) as client:
             try:
                 status = client.admin.command("replSetGetStatus")
             except pymongo.errors.PyMongoError:
-                return False
-        return all(member["stateStr"] in ("PRIMARY", "SECONDARY") for member in status["members"])
+                return {}
+        return {member["name"]: member["stateStr"] for member in status["members"]}
 
 
 def _until(look: Callable[[], int | None], failure: str) -> int:
