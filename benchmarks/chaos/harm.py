@@ -17,12 +17,14 @@ from benchmarks.chaos.kinds import Kind
 from benchmarks.chaos.steps import Armed, Step
 from benchmarks.chaos.ticks import Ticks
 from infra.local.mongo_server import MongoServer
-from infra.local.parts import PartError
+from infra.local.parts import GuardedProcess, PartError
 from infra.local.redis_server import RedisServer
 
 _LOOK_SECONDS: Final = 0.05
 #: An election, or the return of a member, takes no longer on a busy machine.
 _RETURN_SECONDS: Final = 180.0
+#: How many lines of each member's log are told when it does not return.
+_COMPLAINTS: Final = 10
 #: By how far clocks step, in seconds: minutes, beyond every lease.
 _STEPS: Final = (120.0, 600.0)
 #: How old a snapshot is when Redis is rolled back to it.
@@ -168,9 +170,11 @@ class Harm:
         try:
             _until(lambda: self._is_whole() or None, "a member of MongoDB did not catch up")
         except PartError as error:
-            ended = [port for port, one in self.mongo.members.items() if not one.is_running]
+            members = self.mongo.members.items()
+            ended = [port for port, one in members if not one.is_running]
             message = f"{error}: {self._states()}; members that have ended: {ended or 'none'}"
-            raise PartError(message) from error
+            said = [f"{port}: {line}" for port, one in members for line in _complaints(one)]
+            raise PartError("\n".join([message, *said])) from error
 
     def _is_whole(self) -> bool:
         states = self._states()
@@ -184,6 +188,13 @@ class Harm:
             except pymongo.errors.PyMongoError:
                 return {}
         return {member["name"]: member["stateStr"] for member in status["members"]}
+
+
+def _complaints(member: GuardedProcess) -> list[str]:
+    """The last warnings and errors of a member's log."""
+    lines = member.log_path.read_text(errors="replace").splitlines()
+    graver = [line for line in lines if '"s":"I"' not in line and '"s":"D' not in line]
+    return graver[-_COMPLAINTS:]
 
 
 def _until(look: Callable[[], int | None], failure: str) -> int:
