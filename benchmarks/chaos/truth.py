@@ -1,5 +1,6 @@
 """What MongoDB holds of a run, read beside the product: nothing of its judgement is borrowed."""
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -10,6 +11,7 @@ import msgspec
 import pymongo
 from pymongo import ReadPreference
 from pymongo.collection import Collection
+from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
 from benchmarks.chaos.house import BIZ, World
@@ -19,6 +21,7 @@ from crawlfleet.policy.routing import all_shards
 
 #: An election is over by then.
 _PATIENCE_MS: Final = 30_000
+_LOOK_SECONDS: Final = 0.2
 
 
 def page_of(document: dict[str, Any]) -> int:
@@ -116,9 +119,20 @@ class Truth:
         )
 
     def drop(self) -> None:
-        """Remove the run's databases."""
+        """Remove the run's databases, after an election if one is going on.
+
+        The driver repeats no command that drops; dropping once more does no harm.
+        """
+        end = time.monotonic() + _PATIENCE_MS / 1000
         for name in {collection.database.name for collection in self._requests}:
-            self._client.drop_database(name)
+            while True:
+                try:
+                    self._client.drop_database(name)
+                    break
+                except PyMongoError:
+                    if time.monotonic() > end:
+                        raise
+                    time.sleep(_LOOK_SECONDS)
 
     def _find(self, query: dict[str, Any], fields: list[str]) -> Iterator[dict[str, Any]]:
         for collection in self._requests:
