@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
-import pymongo
 import redis
 
 from benchmarks.chaos.consumer import ClockStep
@@ -17,14 +16,12 @@ from benchmarks.chaos.kinds import Kind
 from benchmarks.chaos.steps import Armed, Step
 from benchmarks.chaos.ticks import Ticks
 from infra.local.mongo_server import MongoServer
-from infra.local.parts import GuardedProcess, PartError
+from infra.local.parts import PartError
 from infra.local.redis_server import RedisServer
 
 _LOOK_SECONDS: Final = 0.05
 #: An election, or the return of a member, takes no longer on a busy machine.
 _RETURN_SECONDS: Final = 180.0
-#: How many lines of each member's log are told when it does not return.
-_COMPLAINTS: Final = 10
 #: By how far clocks step, in seconds: minutes, beyond every lease.
 _STEPS: Final = (120.0, 600.0)
 #: How old a snapshot is when Redis is rolled back to it.
@@ -167,34 +164,7 @@ class Harm:
         _until(self.mongo.primary, "MongoDB chose no other primary")
         time.sleep(self.dice.uniform(0, _AWAY_SECONDS))
         self.mongo.restart_member(primary)
-        try:
-            _until(lambda: self._is_whole() or None, "a member of MongoDB did not catch up")
-        except PartError as error:
-            members = self.mongo.members.items()
-            ended = [port for port, one in members if not one.is_running]
-            message = f"{error}: {self._states()}; members that have ended: {ended or 'none'}"
-            said = [f"{port}: {line}" for port, one in members for line in _complaints(one)]
-            raise PartError("\n".join([message, *said])) from error
-
-    def _is_whole(self) -> bool:
-        states = self._states()
-        return bool(states) and all(one in ("PRIMARY", "SECONDARY") for one in states.values())
-
-    def _states(self) -> dict[str, str]:
-        """What the set says of its members, by address; nothing where it does not answer."""
-        with pymongo.MongoClient[dict[str, Any]](self.mongo.uri) as client:
-            try:
-                status = client.admin.command("replSetGetStatus")
-            except pymongo.errors.PyMongoError:
-                return {}
-        return {member["name"]: member["stateStr"] for member in status["members"]}
-
-
-def _complaints(member: GuardedProcess) -> list[str]:
-    """The last warnings and errors of a member's log."""
-    lines = member.log_path.read_text(errors="replace").splitlines()
-    graver = [line for line in lines if '"s":"I"' not in line and '"s":"D' not in line]
-    return graver[-_COMPLAINTS:]
+        self.mongo.wait_until_whole(_RETURN_SECONDS)
 
 
 def _until(look: Callable[[], int | None], failure: str) -> int:

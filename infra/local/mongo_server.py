@@ -38,8 +38,11 @@ _REMEDY: Final = (
 #: mongod takes half of the memory by default; the local data is small. The unit is GB.
 _CACHE_GB: Final = 0.5
 _ALREADY_INITIALIZED: Final = 23
-#: A member's state that is PRIMARY or SECONDARY.
-_WELL: Final = (1, 2)
+#: States of a member that takes part in elections and acknowledges writes.
+_WELL: Final = frozenset({"PRIMARY", "SECONDARY"})
+_LOOK_SECONDS: Final = 0.05
+#: How many lines of each member's log are told of a set that is not whole in time.
+_COMPLAINTS: Final = 10
 _PARAMETERS: Final = {
     "diagnosticDataCollectionEnabled": "false",
     # A stopping primary waits this long for its secondaries; the default is 15 s.
@@ -113,6 +116,7 @@ class MongoServer:
                 member.wait_until(lambda port=port: _answers(port))  # type: ignore[misc]  # mypy cannot infer a lambda's default
             _form_replica_set(ports)
             self.members = members
+            self.wait_until_whole()
             hosts = ",".join(f"{LOOPBACK}:{port}" for port in ports)
             self.uri = f"mongodb://{hosts}/?replicaSet={REPLICA_SET}"
             self._stack = stack.pop_all()
@@ -148,6 +152,31 @@ class MongoServer:
         member = self._stack.enter_context(self._start_member(number, port))
         member.wait_until(lambda: _answers(port))
         self.members[port] = member
+
+    def wait_until_whole(self, seconds: float = START_SECONDS) -> None:
+        """Wait until there is a primary, and every member says of every member that it is well.
+
+        A member that copies yet, or takes back what nobody else has, can neither become primary
+        nor acknowledge a write: who ends the primary in that moment has no set left. The primary's
+        word alone would not do: it is as old as its last heartbeat, and for so long a member that
+        was killed, or has come back a moment ago, is to it what it was before.
+
+        Raises:
+            PartError: the time is up; it tells what the members say of each other, which of them
+                have ended, and what they complained of.
+        """
+        deadline = time.monotonic() + seconds
+        while not self._is_whole():
+            if time.monotonic() > deadline:
+                message = f"the MongoDB replica set is not whole after {seconds:.0f} s"
+                told = [_told(port, member) for port, member in self.members.items()]
+                raise PartError("\n".join([message, *told]))
+            time.sleep(_LOOK_SECONDS)
+
+    def _is_whole(self) -> bool:
+        views = [_states(port) for port in self.members]
+        well = all(view and _WELL.issuperset(view.values()) for view in views)
+        return well and self.primary() is not None
 
     def stop(self) -> None:
         """Stop every member, all at once; data in ``data_dir`` stays."""
@@ -186,7 +215,7 @@ def _answers(port: int) -> bool:
 
 
 def _form_replica_set(ports: Sequence[int]) -> None:
-    """Initiate the set, or move an existing one to these ports, and wait until all are well."""
+    """Initiate the set, or move an existing one to these ports."""
     config: dict[str, Any] = {
         "_id": REPLICA_SET,
         "members": [
@@ -207,36 +236,24 @@ def _form_replica_set(ports: Sequence[int]) -> None:
             ]:
                 config["version"] = kept["version"] + 1
                 client.admin.command("replSetReconfig", config, force=True)
-    _wait_until_whole(ports)
 
 
-def _wait_until_whole(ports: Sequence[int]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not _is_whole(ports):
-        if time.monotonic() > deadline:
-            message = (
-                f"the MongoDB replica set on ports {list(ports)} has no primary that finds "
-                "every member well"
-            )
-            raise PartError(message)
-        time.sleep(0.05)
-
-
-def _is_whole(ports: Sequence[int]) -> bool:
-    """Whether there is a primary, and every other member has copied what it has.
-
-    A member that copies yet can neither become primary nor acknowledge a write: who ends the
-    primary in that moment has no set left.
-    """
-    primary = _primary(ports)
-    if primary is None:
-        return False
+def _states(port: int) -> dict[str, str]:
+    """What a member says of each member's state, by address; nothing where it does not answer."""
     try:
-        with _client(primary) as client:
+        with _client(port) as client:
             status = client.admin.command("replSetGetStatus")
     except PyMongoError:
-        return False
-    return all(member["state"] in _WELL for member in status["members"])
+        return {}
+    return {member["name"]: member["stateStr"] for member in status["members"]}
+
+
+def _told(port: int, member: GuardedProcess) -> str:
+    """How a member is, and the last warnings and errors of its log."""
+    how = f"it says {_states(port) or 'nothing'}" if member.is_running else "it has ended"
+    lines = member.log_path.read_text(errors="replace").splitlines()
+    graver = [line for line in lines if '"s":"I"' not in line and '"s":"D' not in line]
+    return "\n".join([f"{member.name} on port {port}: {how}", *graver[-_COMPLAINTS:]])
 
 
 def _primary(ports: Sequence[int]) -> int | None:

@@ -74,6 +74,23 @@ def test_three_members_are_all_well_from_the_start():
     assert sorted(states) == ["PRIMARY", "SECONDARY", "SECONDARY"]
 
 
+def test_a_member_that_has_ended_is_told_until_it_is_back():
+    with MongoServer(members=3, cache_gb=0.25) as server:
+        gone = next(port for port in server.members if port != server.primary())
+        server.members[gone].kill()
+
+        with pytest.raises(PartError) as told:
+            server.wait_until_whole(seconds=1)
+
+        assert f"on port {gone}: it has ended" in str(told.value)
+        assert "it says {" in str(told.value)
+        server.restart_member(gone)
+        server.wait_until_whole()
+        with pymongo.MongoClient(server.uri) as client:
+            states = [m["stateStr"] for m in client.admin.command("replSetGetStatus")["members"]]
+        assert sorted(states) == ["PRIMARY", "SECONDARY", "SECONDARY"]
+
+
 def test_three_members_choose_another_primary_when_the_first_is_killed():
     with (
         MongoServer(members=3, cache_gb=0.25) as server,
