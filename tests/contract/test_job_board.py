@@ -147,6 +147,24 @@ def test_what_nobody_applies_for_goes_behind_all_that_is_there(board):
     assert board.due_waits(later, 9) == [("acme", "docs", "plain")]
 
 
+def test_what_nobody_applied_for_through_no_fault_of_its_own_waits_on_at_the_tail(board):
+    offer(board, "away", "next")
+    key = ("acme", "docs", "away")
+
+    assert board.defer(key, 0, SOON, WAIT)
+
+    standing, _ = board.read(key)
+    assert (standing.offer.lowered, standing.until) == (0, SOON + WAIT)
+    assert names(board) == ["next", "away"]
+    assert not board.defer(key, 1, SOON, WAIT)
+    assert board.defer(("acme", "docs", "next"), 0, SOON, WAIT, stays=True)
+    assert names(board) == ["next", "away"]
+    assert board.due_waits(SOON + WAIT, 5) == [key, ("acme", "docs", "next")]
+    assert board.apply("w1", key, b"{}", SOON, WINDOW) is Applied.APPLIED
+    assert not board.defer(key, 0, SOON, WAIT)
+    assert not board.defer(("acme", "docs", "gone"), 0, SOON, WAIT)
+
+
 def test_a_board_that_is_filled_again_has_the_order_it_had(board):
     later = NOW + timedelta(hours=1)
     offer(board, "young", since=NOW, now=later)
@@ -584,21 +602,3 @@ def test_nobody_there_is_said_so():
     ):
         with pytest.raises(StoreUnavailableError):
             question()
-
-
-def test_what_nobody_applied_for_through_no_fault_of_its_own_waits_on_at_the_tail(board):
-    offer(board, "away", "next")
-    key = ("acme", "docs", "away")
-
-    assert board.defer(key, 0, SOON, WAIT)
-
-    standing, _ = board.read(key)
-    assert (standing.offer.lowered, standing.until) == (0, SOON + WAIT)
-    assert names(board) == ["next", "away"]
-    assert not board.defer(key, 1, SOON, WAIT)
-    assert board.defer(("acme", "docs", "next"), 0, SOON, WAIT, stays=True)
-    assert names(board) == ["next", "away"]
-    assert board.due_waits(SOON + WAIT, 5) == [key, ("acme", "docs", "next")]
-    assert board.apply("w1", key, b"{}", SOON, WINDOW) is Applied.APPLIED
-    assert not board.defer(key, 0, SOON, WAIT)
-    assert not board.defer(("acme", "docs", "gone"), 0, SOON, WAIT)

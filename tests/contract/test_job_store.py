@@ -406,59 +406,7 @@ def test_a_tenant_cannot_see_or_touch_the_jobs_of_another(jobs: JobStore, tenant
     assert jobs.get(tenant, "docs", "june") == mine
 
 
-# ---- MongoDB alone -----------------------------------------------------------------------------
-
-
-def test_mongodb_removes_what_has_ended_and_nothing_that_is_open(
-    mongo_uri: str, tenant: str
-) -> None:
-    nodes = OwnControl(mongo_uri)
-    jobs = MongoJobs(nodes)
-    jobs.create(a_job(tenant))
-    running = expanded(jobs, jobs.create(a_job(tenant, "ended")), 2_500)
-    jobs.end(running, DONE, {}, NOW)
-
-    collection = nodes.control("jobs")
-    indexes = collection.index_information()
-    assert indexes["ttl"]["key"] == [("ended_at", 1)]
-    assert indexes["ttl"]["expireAfterSeconds"] == JOB_LIFE.total_seconds()
-    assert [one["name"] for one in collection.find({"ended_at": {"$exists": True}})] == ["ended"]
-    nodes.client("home").drop_database(nodes.name)
-    nodes.close()
-
-
-def test_lists_are_read_through_their_indexes_and_hold_no_urls(mongo_uri: str, tenant: str) -> None:
-    nodes = OwnControl(mongo_uri)
-    jobs = MongoJobs(nodes)
-    for number in range(30):
-        state = (EXPANDING, RUNNING, DONE)[number % 3]
-        jobs.create(a_job(tenant, f"j{number}", state=state))
-    collection = nodes.control("jobs")
-
-    def examined(match: dict, hint: str) -> int:
-        plan = collection.find(match).hint(hint).explain()
-        return plan["executionStats"]["totalDocsExamined"]
-
-    assert examined({"making": True, "tenant": tenant}, "making") == 10
-    assert examined({"watched": True, "tenant": tenant}, "watched") == 10
-    assert len(jobs.expandable(100)) == len(jobs.watched(100)) == 10
-    nodes.client("home").drop_database(nodes.name)
-    nodes.close()
-
-
-def test_a_job_that_mongodb_cannot_hold_is_refused_in_words(mongo_uri: str, tenant: str) -> None:
-    urls = tuple(f"https://site.example/{n:04}/".ljust(8_000, "\N{SNAKE}") for n in range(1_000))
-    with nodes_at(mongo_uri) as nodes, pytest.raises(StoreError, match="mongodb cannot hold it"):
-        MongoJobs(nodes).create(a_job(tenant, start=Start(urls=urls)))
-
-
-def test_a_node_that_is_away_is_said_to_be(tenant: str) -> None:
-    with nodes_at("mongodb://127.0.0.1:9/?directConnection=false") as nodes:
-        jobs = MongoJobs(nodes)
-        with pytest.raises(StoreUnavailableError):
-            jobs.create(a_job(tenant, start=PATTERN))
-        with pytest.raises(StoreUnavailableError):
-            jobs.expandable(1)
+# ---- placed ------------------------------------------------------------------------------------
 
 
 def test_a_job_that_waits_is_placed_once_and_by_whom_is_known(jobs: JobStore, tenant: str) -> None:
@@ -531,6 +479,61 @@ def test_a_job_that_suits_nobody_ends_and_says_why(jobs: JobStore, tenant: str) 
     assert jobs.cancel(*other.key, NOW).state is CANCELLING
     assert jobs.placing(5) == []
     assert not jobs.unplace(other, "too late", NOW)
+
+
+# ---- MongoDB alone -----------------------------------------------------------------------------
+
+
+def test_mongodb_removes_what_has_ended_and_nothing_that_is_open(
+    mongo_uri: str, tenant: str
+) -> None:
+    nodes = OwnControl(mongo_uri)
+    jobs = MongoJobs(nodes)
+    jobs.create(a_job(tenant))
+    running = expanded(jobs, jobs.create(a_job(tenant, "ended")), 2_500)
+    jobs.end(running, DONE, {}, NOW)
+
+    collection = nodes.control("jobs")
+    indexes = collection.index_information()
+    assert indexes["ttl"]["key"] == [("ended_at", 1)]
+    assert indexes["ttl"]["expireAfterSeconds"] == JOB_LIFE.total_seconds()
+    assert [one["name"] for one in collection.find({"ended_at": {"$exists": True}})] == ["ended"]
+    nodes.client("home").drop_database(nodes.name)
+    nodes.close()
+
+
+def test_lists_are_read_through_their_indexes_and_hold_no_urls(mongo_uri: str, tenant: str) -> None:
+    nodes = OwnControl(mongo_uri)
+    jobs = MongoJobs(nodes)
+    for number in range(30):
+        state = (EXPANDING, RUNNING, DONE)[number % 3]
+        jobs.create(a_job(tenant, f"j{number}", state=state))
+    collection = nodes.control("jobs")
+
+    def examined(match: dict, hint: str) -> int:
+        plan = collection.find(match).hint(hint).explain()
+        return plan["executionStats"]["totalDocsExamined"]
+
+    assert examined({"making": True, "tenant": tenant}, "making") == 10
+    assert examined({"watched": True, "tenant": tenant}, "watched") == 10
+    assert len(jobs.expandable(100)) == len(jobs.watched(100)) == 10
+    nodes.client("home").drop_database(nodes.name)
+    nodes.close()
+
+
+def test_a_job_that_mongodb_cannot_hold_is_refused_in_words(mongo_uri: str, tenant: str) -> None:
+    urls = tuple(f"https://site.example/{n:04}/".ljust(8_000, "\N{SNAKE}") for n in range(1_000))
+    with nodes_at(mongo_uri) as nodes, pytest.raises(StoreError, match="mongodb cannot hold it"):
+        MongoJobs(nodes).create(a_job(tenant, start=Start(urls=urls)))
+
+
+def test_a_node_that_is_away_is_said_to_be(tenant: str) -> None:
+    with nodes_at("mongodb://127.0.0.1:9/?directConnection=false") as nodes:
+        jobs = MongoJobs(nodes)
+        with pytest.raises(StoreUnavailableError):
+            jobs.create(a_job(tenant, start=PATTERN))
+        with pytest.raises(StoreUnavailableError):
+            jobs.expandable(1)
 
 
 def test_a_job_that_cannot_be_read_hinders_none_and_is_put_off(mongo_uri: str, tenant: str) -> None:

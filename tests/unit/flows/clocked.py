@@ -13,7 +13,7 @@ from crawlfleet.flows.starting import StartingPorts
 from crawlfleet.model.biz import Tree
 from crawlfleet.model.job import Job
 from crawlfleet.model.plan import SpiderPlan
-from crawlfleet.model.schedule import Schedule
+from crawlfleet.model.schedule import OutcomeKind, Schedule
 from crawlfleet.model.start import Start
 from tests.unit.flows.job_twins import DictJobs, DictSpiders
 from tests.unit.flows.world import START, make_tree
@@ -80,6 +80,12 @@ class Clocked:
 
     def get(self, name: str = "hourly") -> Schedule:
         return get_schedule(self.schedules, self.tree, "default", "docs", name)
+
+    def outcome(self, name: str = "hourly") -> tuple[OutcomeKind, datetime]:
+        """What became of a schedule's last fire, and when that was due."""
+        last = self.get(name).last_outcome
+        assert last is not None
+        return last.kind, last.fire_at
 
     def enable(self, *, enabled: bool, name: str = "hourly") -> Schedule:
         return set_enabled(

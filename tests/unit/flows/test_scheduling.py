@@ -5,15 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.errors import NotFoundError, QuotaExceededError, StoreUnavailableError
+from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.flows.firing import OPEN_JOBS
 from crawlfleet.flows.scheduling import run_due
-from crawlfleet.model.job import JobState
 from crawlfleet.model.schedule import Missed, OutcomeKind, Overlap
 from crawlfleet.model.start import Range, Start
 from crawlfleet.policy.cron import next_fire
 from tests.unit.flows.clocked import URLS, Clocked, at, schedule
-from tests.unit.flows.world import START, Broken, Failing, make_biz
+from tests.unit.flows.world import START, Broken, Failing
 
 HOUR = timedelta(hours=1)
 
@@ -21,12 +20,6 @@ HOUR = timedelta(hours=1)
 @pytest.fixture
 def world() -> Clocked:
     return Clocked()
-
-
-def outcome(world: Clocked, name: str = "hourly") -> tuple[OutcomeKind, datetime]:
-    last = world.get(name).last_outcome
-    assert last is not None
-    return last.kind, last.fire_at
 
 
 def test_a_schedule_fires_at_its_time_and_not_before(world):
@@ -99,7 +92,7 @@ def test_a_crash_between_the_job_and_the_schedule_is_made_good_by_the_next_tick(
 
     assert world.tick() == 1
     assert world.jobs.created == 1
-    assert outcome(world) == (OutcomeKind.STARTED, at(13)), "its own job is none in its way"
+    assert world.outcome() == (OutcomeKind.STARTED, at(13)), "its own job is none in its way"
     assert world.get().fire_at == at(14)
 
 
@@ -114,13 +107,13 @@ def test_a_part_that_fails_leaves_the_fire_for_the_next_tick(world, port, call):
 
     assert world.tick() == 0
     kept = world.get()
-    assert outcome(world) == (OutcomeKind.FAILED, at(13))
+    assert world.outcome() == (OutcomeKind.FAILED, at(13))
     assert kept.last_outcome.why == "a part of the platform has failed"
     assert (kept.fire_at, kept.last_fired_at) == (at(13), None)
     world.now += timedelta(minutes=1)
 
     assert world.tick() == 1
-    assert outcome(world) == (OutcomeKind.STARTED, at(13))
+    assert world.outcome() == (OutcomeKind.STARTED, at(13))
     assert world.jobs.created == 1
 
 
@@ -149,7 +142,7 @@ def test_a_schedule_may_skip_what_is_too_late(world):
     assert "late by more than 600 seconds" in world.get().last_outcome.why
     world.now += HOUR + timedelta(minutes=10)
     assert world.tick() == 0
-    assert outcome(world) == (OutcomeKind.SKIPPED, at(16))
+    assert world.outcome() == (OutcomeKind.SKIPPED, at(16))
     assert (world.get().fire_at, world.get().last_fired_at) == (at(17), at(15))
 
 
@@ -170,7 +163,7 @@ def test_jobs_that_never_end_are_bounded_and_no_fire_is_lost(world):
     world.tick()
 
     assert len(world.jobs.open()) == OPEN_JOBS
-    assert outcome(world)[0] is OutcomeKind.WAITING
+    assert world.outcome()[0] is OutcomeKind.WAITING
     for job in world.jobs.open():
         world.jobs.finish(job)
     world.now += timedelta(minutes=1)
@@ -187,7 +180,7 @@ def test_a_schedule_whose_rule_is_gone_is_told_and_does_not_keep_others_from_run
 
     assert world.tick() == 1
     assert "default/docs/hourly" in world.warnings[0]
-    assert outcome(world)[0] is OutcomeKind.FAILED
+    assert world.outcome()[0] is OutcomeKind.FAILED
     assert "rule" in world.get().last_outcome.why
 
 
@@ -200,7 +193,7 @@ def test_a_schedule_of_a_biz_that_is_gone_is_told_and_fires_once_that_is_back(wo
     assert "no biz" in world.warnings[0]
 
     world.tree = tree
-    assert (outcome(world)[0], world.tick()) == (OutcomeKind.FAILED, 0)
+    assert (world.outcome()[0], world.tick()) == (OutcomeKind.FAILED, 0)
     world.now += timedelta(minutes=5)
     assert world.tick() == 1
 
@@ -422,192 +415,6 @@ def test_a_rule_may_have_a_start_of_its_own(world):
 
     [job] = world.jobs.open()
     assert (job.size, job.start.pattern) == (5, "https://example.org/x/{page}")
-
-
-# ---- overlap -------------------------------------------------------------------------------------
-
-
-def test_a_fire_may_be_skipped_while_an_earlier_job_has_not_ended(world):
-    world.put(overlap=Overlap.SKIP)
-    world.now += HOUR
-    world.tick()
-    world.now += HOUR
-
-    assert world.tick() == 0
-
-    last = world.get().last_outcome
-    assert (last.kind, last.fire_at) == (OutcomeKind.SKIPPED, at(14))
-    assert last.why == "hourly.20260301T130000Z has not ended"
-    assert (world.get().last_fired_at, world.get().fire_at) == (at(13), at(15))
-    world.jobs.finish(world.jobs.open()[0])
-    world.now += HOUR
-    assert world.tick() == 1
-
-
-def test_a_fire_may_wait_for_an_earlier_job(world):
-    world.put(overlap=Overlap.QUEUE)
-    world.now += HOUR
-    world.tick()
-    world.now += 2 * HOUR
-
-    assert world.tick() == 0
-    assert outcome(world) == (OutcomeKind.WAITING, at(14))
-    assert world.schedules.due(world.now, 9) == [], "nobody else waits behind it"
-    world.jobs.finish(world.jobs.open()[0])
-    world.now += timedelta(minutes=1)
-    assert world.tick() == 1
-    assert world.names()[-1] == "hourly.20260301T140000Z"
-    world.jobs.finish(world.jobs.open()[0])
-    world.now += timedelta(minutes=1)
-    assert world.tick() == 1
-    assert world.names()[-1] == "hourly.20260301T150000Z"
-
-
-def test_of_what_waits_the_latest_is_enough_where_the_schedule_says_so(world):
-    world.put(overlap=Overlap.QUEUE, missed=Missed.LATEST)
-    world.now += HOUR
-    world.tick()
-    for _ in range(3):
-        world.now += HOUR
-        world.tick()
-    world.jobs.finish(world.jobs.open()[0])
-    world.now += timedelta(minutes=1)
-
-    assert world.tick() == 1
-    assert world.names()[-1] == "hourly.20260301T160000Z"
-    assert world.get().fire_at == at(17)
-
-
-def test_a_queue_of_fires_has_an_end(world):
-    world.put(cron="* * * * *", overlap=Overlap.QUEUE)
-    world.now += timedelta(minutes=1)
-    world.tick()
-    world.now += timedelta(days=400)
-
-    world.tick()
-
-    kept = world.get()
-    assert kept.fire_at == world.now - timedelta(minutes=59)
-    assert kept.last_outcome.kind is OutcomeKind.WAITING
-
-
-def test_a_fire_may_take_the_place_of_an_earlier_job(world):
-    world.put(overlap=Overlap.REPLACE)
-    world.now += HOUR
-    world.tick()
-    world.now += HOUR
-
-    assert world.tick() == 1
-
-    old, new = world.jobs.kept.values()
-    assert (old.state, new.state) == (JobState.CANCELLING, JobState.EXPANDING)
-    cancelled_at = old.cancelled_at
-    world.now += HOUR
-    world.tick()
-    assert world.jobs.kept[old.key].cancelled_at == cancelled_at, "it is cancelled once"
-
-
-def test_what_cannot_take_a_jobs_place_leaves_it_running(world):
-    world.keep_spider("https://example.org/x")
-    world.put_spider(overlap=Overlap.REPLACE)
-    world.now += HOUR
-    world.tick()
-    world.spiders.delete("default", "docs", "shop")
-    world.now += HOUR
-
-    assert world.tick() == 0
-    assert outcome(world) == (OutcomeKind.FAILED, at(14))
-    with pytest.raises(NotFoundError):
-        world.run()
-    assert [job.state for job in world.jobs.open()] == [JobState.EXPANDING]
-
-
-@pytest.mark.parametrize("by_hand", [False, True])
-def test_jobs_that_an_older_version_left_running_side_by_side_are_all_replaced(world, by_hand):
-    world.put(overlap=Overlap.REPLACE)
-    world.now += HOUR
-    world.tick()
-    [left] = world.jobs.open()
-    world.jobs.create(replace(left, name="beside", created_at=world.now + 9 * HOUR))
-    world.now += timedelta(minutes=30) if by_hand else HOUR
-
-    if by_hand:
-        world.run("key")
-    else:
-        world.tick()
-
-    states = [job.state for job in world.jobs.open()]
-    assert states == [JobState.CANCELLING, JobState.CANCELLING, JobState.EXPANDING]
-
-
-def test_who_finds_the_job_of_its_fire_replaced_meanwhile_leaves_the_one_by_hand_alone(world):
-    """However far apart the clocks of the two are."""
-    world.put(overlap=Overlap.REPLACE)
-    world.now += HOUR
-    healthy, world.schedules = world.schedules, Failing(world.schedules, advance=1)
-    world.tick()
-    world.schedules = healthy
-    world.now -= timedelta(minutes=3)
-    by_hand = world.run()
-    world.now += timedelta(minutes=4)
-
-    assert world.tick() == 1
-
-    [fired, run] = world.jobs.open()
-    assert (fired.state, run.state) == (JobState.CANCELLING, JobState.EXPANDING)
-    assert run == by_hand
-
-
-def test_a_biz_that_has_as_many_open_jobs_as_it_may_has_fires_wait(world):
-    world.tree = replace(world.tree, bizs={"default": {"docs": make_biz(open_jobs=2)}})
-    for name in ("first", "second", "third"):
-        world.put(name=name)
-    world.now += HOUR
-
-    assert world.tick() == 2
-    assert outcome(world, "third") == (OutcomeKind.WAITING, at(13))
-    assert "2 open jobs" in world.get("third").last_outcome.why
-    with pytest.raises(QuotaExceededError):
-        world.run(name="third")
-    world.jobs.finish(world.jobs.open()[0])
-    world.now += timedelta(minutes=1)
-    assert world.tick() == 1
-
-
-def test_where_no_more_jobs_may_be_open_one_still_takes_anothers_place(world):
-    world.tree = replace(world.tree, bizs={"default": {"docs": make_biz(open_jobs=1)}})
-    world.put(overlap=Overlap.REPLACE)
-    for _ in range(3):
-        world.now += HOUR
-        world.tick()
-
-    assert [job.state for job in world.jobs.open()] == [JobState.CANCELLING, JobState.EXPANDING]
-    assert outcome(world) == (OutcomeKind.WAITING, at(15)), "until the first has been cancelled"
-
-
-def test_a_job_of_others_under_a_fires_name_is_not_taken_for_it(world):
-    world.put()
-    world.put(name="other")
-    world.now += HOUR
-    world.tick()
-    [job] = [job for job in world.jobs.open() if job.schedule == "hourly"]
-    world.jobs.kept[job.key] = replace(job, schedule=None)
-    kept = world.get()
-    world.schedules.put(replace(kept, version=2, fire_at=at(13), next_at=at(13)), kept)
-
-    assert world.tick() == 0
-    assert outcome(world) == (OutcomeKind.SKIPPED, at(13))
-    assert world.get().fire_at == at(14)
-
-
-def test_jobs_of_other_schedules_bizs_and_tenants_are_in_nobodys_way(world):
-    for changes in ({"name": "other"}, {"tenant": "acme"}):
-        world.put(overlap=Overlap.SKIP, **changes)
-    world.put(overlap=Overlap.REPLACE)
-    world.now += HOUR
-
-    assert world.tick() == 3
-    assert {job.state for job in world.jobs.open()} == {JobState.EXPANDING}
 
 
 # ---- jitter --------------------------------------------------------------------------------------
