@@ -283,7 +283,7 @@ def test_where_a_call_fails_those_that_have_not_begun_are_left():
     with pytest.raises(StoreUnavailableError, match="EndpointConnectionError"):
         LambdaWaker("consumer", consumers).wake(1_000)
 
-    assert consumers.calls < 1_000
+    assert 3 <= consumers.calls <= WAKING
     assert consumers.now == 0
 
 

@@ -3,7 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final, Protocol
@@ -51,7 +51,10 @@ class LambdaWaker:
         self._client = client
 
     def wake(self, count: int) -> None:
-        """See ports.Waker.wake. Some calls at once: each takes as long as many a start may."""
+        """See ports.Waker.wake. Some calls at once: each takes as long as many a start may.
+
+        The next ones begin when these have ended well: where one has failed others would.
+        """
         with _border():
             if self._client is None:
                 self._client = lambda_client(self._function)
@@ -59,12 +62,9 @@ class LambdaWaker:
                 self._call(self._client)
                 return
             with ThreadPoolExecutor(WAKING, thread_name_prefix="wake") as threads:
-                calls = [threads.submit(self._call, self._client) for _ in range(count)]
-                failed = wait(calls, return_when=FIRST_EXCEPTION).done
-                # Where one has failed others would: those that have not begun are left.
-                threads.shutdown(wait=True, cancel_futures=True)
-                for call in failed:
-                    call.result()
+                for begun in range(0, count, WAKING):
+                    together = min(WAKING, count - begun)
+                    list(threads.map(self._call, [self._client] * together))
 
     def _call(self, client: LambdaApi) -> None:
         client.invoke(FunctionName=self._function, InvocationType="Event", Payload=b"{}")
