@@ -1,16 +1,17 @@
 """Outcomes that the store will never take: they end, in the report and for their seeds too."""
 
 import asyncio
+import math
 
 import pytest
 
 from crawlfleet.adapters.memory import storable
-from crawlfleet.errors import StoreConflictError, StoreError
+from crawlfleet.errors import StoreConflictError, StoreError, StoreUnavailableError
 from crawlfleet.flows import chores
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.offering import offer
 from crawlfleet.flows.seeding import hand_out
-from crawlfleet.model.outcome import Dead
+from crawlfleet.model.outcome import Dead, Page
 from crawlfleet.model.request import State
 from crawlfleet.model.seed import SeedState
 from tests.unit.flows.manners import submitted
@@ -54,6 +55,52 @@ class Refusing:
 
     def __getattr__(self, name):
         return getattr(self._store, name)
+
+
+class Away:
+    """A store that does not answer the first few times."""
+
+    def __init__(self, world: World, failures: float) -> None:
+        self._store = world.store
+        self.failures = failures
+
+    def settle(self, *args):
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailableError("mongodb", "away")
+        return self._store.settle(*args)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+
+@pytest.mark.parametrize(
+    ("seconds_left", "failures", "done"), [(12.0, 5, len(URLS)), (10.0, math.inf, 0)]
+)
+def test_a_worker_that_is_to_leave_waits_for_the_store_while_there_is_time(
+    world, seconds_left, failures, done
+):
+    submitted(world, *URLS)
+    store = Away(world, failures)
+    left = [600.0]
+
+    class Site:
+        """Its last answer comes when the worker has begun to leave."""
+
+        def __init__(self) -> None:
+            self.asked = 0
+
+        async def fetch(self, body, *_):
+            self.asked += 1
+            if self.asked == len(URLS):
+                left[0] = seconds_left
+            return Page(url=body.url, status=200, headers={}, body=b"x")
+
+    site = Site()
+    report = work(world, {}, store=store, fetcher=site, remaining=lambda: left[0])
+
+    assert report.stopped_because == "time"
+    assert (report.done, site.asked) == (done, len(URLS))
 
 
 def test_an_outcome_that_the_store_never_takes_is_buried_and_not_tried_for_ever(world):

@@ -62,7 +62,7 @@ from crawlfleet.policy.staggering import early_seconds
 
 #: With this much of the Lambda's time left no more is leased and waiting work is handed back.
 HAND_BACK: Final = timedelta(seconds=25)
-#: With this much left downloads that still run are given up.
+#: With this much left downloads that still run, and stores that are away, are given up.
 GIVE_UP: Final = timedelta(seconds=10)
 #: Pauses between looks at an empty queue, and after a part did not answer. Where a look takes long
 #: the pause is as many times as long as it, within these two.
@@ -367,12 +367,15 @@ class Worker:
     # ---- the end -------------------------------------------------------------------------------
 
     async def _drain(self, runners: Sequence[asyncio.Task[None]], why: str) -> None:
-        """Hand back what has not begun, let downloads end while there is time."""
+        """Hand back what has not begun, let downloads end and be stored while there is time."""
         await self._giving_back.hand_back(self._holding.waiting(), f"handed back: {why}")
         self._turns.close(len(runners))
         left = self._ports.remaining() - GIVE_UP.total_seconds()
         if left > 0:
             await asyncio.wait(runners, timeout=left)
+        # What a store that is away does not get from this worker another one downloads again.
+        while self._holding.ended and self._ports.remaining() > GIVE_UP.total_seconds():
+            await self._pause(POLL_SECONDS)
 
     async def _turn_at(self, held: Held, host: str, *, led: bool) -> None:
         await self._passages.robots_turn_at(held, host, led=led)
