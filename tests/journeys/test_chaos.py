@@ -3,6 +3,7 @@
 The seed is another one each time; what fails says how to see it again.
 """
 
+from pathlib import Path
 from random import SystemRandom
 
 from benchmarks.chaos.runs import Plan, run, servers
@@ -11,11 +12,11 @@ REQUESTS = 20_000
 HARMS = 60
 
 
-def test_nothing_is_lost_doubled_or_wasted_whatever_is_killed():
+def test_nothing_is_lost_doubled_or_wasted_whatever_is_killed(log: Path):
     seed = SystemRandom().randrange(10**6)
     plan = Plan(requests=REQUESTS, harms=HARMS, seed=seed)
     with servers() as used:
-        report = run(plan, used)
+        report = run(plan, used, log=log)
 
     assert not report.problems, report.told()
     assert report.done == REQUESTS
