@@ -1,12 +1,11 @@
-"""Outcomes that the store will never take: they end, in the report and for their seeds too."""
+"""Outcomes that the store does not take yet, and those that it never will: how they end."""
 
 import asyncio
-import math
 
 import pytest
 
 from crawlfleet.adapters.memory import storable
-from crawlfleet.errors import StoreConflictError, StoreError, StoreUnavailableError
+from crawlfleet.errors import StoreConflictError, StoreError
 from crawlfleet.flows import chores
 from crawlfleet.flows.execution import Worker
 from crawlfleet.flows.offering import offer
@@ -16,7 +15,7 @@ from crawlfleet.model.request import State
 from crawlfleet.model.seed import SeedState
 from tests.unit.flows.manners import submitted
 from tests.unit.flows.seed_world import an_offer, url
-from tests.unit.flows.world import DOCS, World
+from tests.unit.flows.world import DOCS, Failing, World
 
 URLS = [f"https://example.org/{n}" for n in range(8)]
 PAGES = dict.fromkeys(URLS, b"x")
@@ -57,31 +56,14 @@ class Refusing:
         return getattr(self._store, name)
 
 
-class Away:
-    """A store that does not answer the first few times."""
-
-    def __init__(self, world: World, failures: float) -> None:
-        self._store = world.store
-        self.failures = failures
-
-    def settle(self, *args):
-        if self.failures:
-            self.failures -= 1
-            raise StoreUnavailableError("mongodb", "away")
-        return self._store.settle(*args)
-
-    def __getattr__(self, name):
-        return getattr(self._store, name)
-
-
 @pytest.mark.parametrize(
-    ("seconds_left", "failures", "done"), [(12.0, 5, len(URLS)), (10.0, math.inf, 0)]
+    ("seconds_left", "failures", "done"), [(12.0, 5, len(URLS)), (10.0, 10**9, 0)]
 )
 def test_a_worker_that_is_to_leave_waits_for_the_store_while_there_is_time(
     world, seconds_left, failures, done
 ):
     submitted(world, *URLS)
-    store = Away(world, failures)
+    store = Failing(world.store, settle=failures)
     left = [600.0]
 
     class Site:
