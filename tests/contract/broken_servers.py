@@ -39,6 +39,9 @@ def broken_server(answer: bytes | None) -> Iterator[str]:
         listener.close()
         thread.join()  # first: what it accepts in its last moment is to be closed too
         for connection in held:
+            # Closing alone tells nobody while a thread still reads there.
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
             connection.close()
 
 

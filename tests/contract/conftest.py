@@ -13,6 +13,7 @@ from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.adapters.redis_queue.workers import RedisWorkers
 from crawlfleet.model.lane import Lane
 from crawlfleet.ports import RequestQueue, RequestStore, WorkerNumbers, Workers
+from infra.local.redis_server import RedisServer
 from tests.contract.store_cases import Fleet, a_store
 
 over_all = pytest.fixture(params=["memory", "redis", "cluster"])
@@ -27,6 +28,21 @@ def redis_connection(redis_url: str) -> Iterator[RedisConnection]:
 @pytest.fixture
 def cluster_connection(redis_cluster_url: str) -> Iterator[RedisConnection]:
     with RedisConnection(redis_cluster_url) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[str]:
+    """A Redis that a test may fill, block and demote."""
+    with RedisServer(own=True) as server:
+        yield server.url
+
+
+@pytest.fixture
+def own(own_server: str) -> Iterator[RedisConnection]:
+    """To that one, empty."""
+    with RedisConnection(own_server) as connection:
+        connection.client.flushall()
         yield connection
 
 

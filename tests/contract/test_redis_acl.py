@@ -21,7 +21,7 @@ from crawlfleet.model.board import Offer
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
 from tests.contract.cluster_cases import Move, client_of, slot_of
-from tests.contract.test_redis_faults import CALLS, LANE, NOW, WAY
+from tests.contract.redis_calls import CALLS, LANE, NOW, WAY
 
 RIGHTS = re.search(
     r"`(~cf:\* [^`]+)`.*need `(\+cluster\|slots [^`]+)` too",

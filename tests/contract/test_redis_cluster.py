@@ -23,7 +23,7 @@ from crawlfleet.model.request import Entry
 from infra.local.parts import LOOPBACK, free_port
 from infra.local.redis_cluster import RedisCluster
 from tests.contract.cluster_cases import Move, client_of, lanes_of, slot_of
-from tests.contract.test_redis_faults import CALLS, answering, refused
+from tests.contract.redis_calls import CALLS, answering, refused
 from tests.waiting import eventually
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

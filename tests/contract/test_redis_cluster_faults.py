@@ -30,7 +30,7 @@ from crawlfleet.model.request import Entry
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
 from tests.contract.cluster_cases import client_of, lanes_of, port_of
-from tests.contract.test_redis_faults import refused
+from tests.contract.redis_calls import refused
 from tests.contract.tls_end import LOOPBACK, Authority, tls_end
 from tests.waiting import eventually, in_time
 

@@ -1,0 +1,178 @@
+"""Every call that is made of Redis, by name, and what is to become of one that fails."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from crawlfleet.adapters.redis_queue.bizs import RedisBizs
+from crawlfleet.adapters.redis_queue.board import RedisBoard
+from crawlfleet.adapters.redis_queue.connection import RedisConnection
+from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
+from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
+from crawlfleet.adapters.redis_queue.filling import RedisFilling
+from crawlfleet.adapters.redis_queue.hosts import RedisHosts
+from crawlfleet.adapters.redis_queue.intake import RedisIntake
+from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
+from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
+from crawlfleet.adapters.redis_queue.outlook import RedisOutlook
+from crawlfleet.adapters.redis_queue.overview import RedisOverview
+from crawlfleet.adapters.redis_queue.probes import RedisProbes
+from crawlfleet.adapters.redis_queue.queue import RedisQueue
+from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
+from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
+from crawlfleet.adapters.redis_queue.sessions import RedisSessions
+from crawlfleet.adapters.redis_queue.staffing import RedisStaffing
+from crawlfleet.adapters.redis_queue.ticks import RedisTicks
+from crawlfleet.adapters.redis_queue.watch import RedisWatch
+from crawlfleet.adapters.redis_queue.workers import RedisWorkers
+from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.model.biz import IntakeLimits
+from crawlfleet.model.board import Decline, Offer, WhyNot
+from crawlfleet.model.harvest import Coverage
+from crawlfleet.model.lane import Lane
+from crawlfleet.model.politeness import HostAsk, HostReport, RobotsCopy
+from crawlfleet.model.probing import ProbeKey
+from crawlfleet.model.request import Entry
+from crawlfleet.model.staff import FLEET_POOL, Shown, Staff
+from crawlfleet.model.tick import TickPart
+from crawlfleet.model.usage import Probe
+from crawlfleet.model.worker import Card, HeldNumber
+from crawlfleet.policy.segment import FOREVER
+from tests.contract.broken_servers import broken_server
+from tests.contract.store_cases import a_biz
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LANE = Lane("acme", "docs", "main")
+A_BIZ = a_biz()
+ENTRIES = [Entry(1, "docs", 1)]
+SECOND = timedelta(seconds=1)
+HELD = HeldNumber(number=1, fence="f", mark=1)
+
+HOST = "example.org"
+ASK = HostAsk(host=HOST, tenant="acme", count=2, running=0, interval_seconds=0.1, concurrency=8)
+REPORT = HostReport(host=HOST, tenant="acme", running=0, answered=1, seconds=0.1)
+
+STAFF = Staff(needed=1, kept=1, at_ms=1)
+OFFER = Offer(tenant="acme", biz="docs", job="june")
+WHY = Decline(kind=WhyNot.LACKS, lowered=0, why="why")
+WAY = ProbeKey(tenant="acme", biz="docs", pool="main", origin="http://a.example")
+
+#: Every method of the ports that Redis answers.
+CALLS: dict[str, Callable[[RedisConnection], object]] = {
+    "enqueue": lambda it: RedisQueue(it).enqueue(LANE, ENTRIES, NOW),
+    "requeue": lambda it: RedisQueue(it).requeue(LANE, ENTRIES),
+    "lease": lambda it: RedisQueue(it).lease(LANE, "a", 1, NOW, NOW),
+    "renew": lambda it: RedisQueue(it).renew(LANE, "a", ENTRIES, NOW),
+    "finish": lambda it: RedisQueue(it).finish(LANE, "a", ENTRIES, 1, NOW),
+    "give_back": lambda it: RedisQueue(it).give_back(LANE, "a", ENTRIES),
+    "disclaim": lambda it: RedisQueue(it).disclaim(LANE, "a", NOW),
+    "delay": lambda it: RedisQueue(it).delay(LANE, "a", [(ENTRIES[0], NOW)]),
+    "park": lambda it: RedisQueue(it).park(LANE, "a", [(HOST, NOW, ENTRIES)]),
+    "parked": lambda it: RedisQueue(it).parked(LANE, NOW, 9),
+    "lease_parked": lambda it: RedisQueue(it).lease_parked(LANE, "a", [(HOST, 1, NOW)], NOW),
+    "loads": lambda it: RedisQueue(it).loads([LANE], NOW),
+    "reserve turns": lambda it: RedisHosts(it).reserve([ASK], "a"),
+    "report hosts": lambda it: RedisHosts(it).report([REPORT], "a"),
+    "states of hosts": lambda it: RedisHosts(it).states([HOST]),
+    "load robots": lambda it: RedisRobotsCache(it).load(f"https://{HOST}"),
+    "save robots": lambda it: RedisRobotsCache(it).save(HOST, RobotsCopy(status=404), 9),
+    "depth": lambda it: RedisQueue(it).depth(LANE),
+    "depths": lambda it: RedisQueue(it).depths([LANE, LANE]),
+    "rates": lambda it: RedisQueue(it).rates(LANE, NOW),
+    "per_second": lambda it: RedisQueue(it).per_second(LANE, NOW),
+    "add_phases": lambda it: RedisQueue(it).add_phases(LANE, {"fetch": 1.0}),
+    "phases": lambda it: RedisQueue(it).phases(LANE),
+    "troubled": lambda it: RedisHosts(it).troubled(["acme"], 9),
+    "counts": lambda it: RedisOverview(it).counts([LANE]),
+    "waiting hosts": lambda it: RedisOverview(it).waiting_hosts([LANE], 9),
+    "beat": lambda it: RedisWorkers(it).beat("a", NOW),
+    "beat with a card": lambda it: RedisWorkers(it).beat("a", NOW, Card(held={"acme/docs": 1})),
+    "leave": lambda it: RedisWorkers(it).leave("a"),
+    "retire": lambda it: RedisWorkers(it).retire("a", NOW, 1),
+    "live": lambda it: RedisWorkers(it).live(NOW),
+    "live by the server's clock": lambda it: RedisWorkers(it).live(),
+    "staying": lambda it: RedisWorkers(it).staying(NOW),
+    "reserve_wake": lambda it: RedisWorkers(it).reserve_wake(NOW, 1),
+    "reserve_wake by the server's clock": lambda it: RedisWorkers(it).reserve_wake(None, 1),
+    "standing decision": lambda it: RedisStaffing(it).read(FLEET_POOL),
+    "decide": lambda it: RedisStaffing(it).settle(
+        FLEET_POOL, RedisStaffing(it).read(FLEET_POOL), STAFF
+    ),
+    "paces": lambda it: RedisStaffing(it).paces(FLEET_POOL),
+    "tick": lambda it: RedisTicks(it).note(1.0, {}),
+    "fault between ticks": lambda it: RedisTicks(it).tell_fault(TickPart.STARTS, "one"),
+    "last tick": lambda it: RedisTicks(it).last(),
+    "muster": lambda it: RedisStaffing(it).muster(
+        FLEET_POOL, "a", Shown(pace=1.0), NOW, {"acme/docs": Shown(pace=1.0)}
+    ),
+    "works": lambda it: RedisOutlook(it).works([LANE], NOW, SECOND, 9),
+    "glimpse": lambda it: RedisOutlook(it).glimpse(LANE, 9),
+    "gone bizs": lambda it: RedisBizs(it).gone({"main": [LANE]}),
+    "take_turn": lambda it: RedisWatch(it).take_turn("bury", "a", SECOND, SECOND),
+    "end_turn": lambda it: RedisWatch(it).end_turn("bury", "a"),
+    "pulses": lambda it: RedisWatch(it).pulses(),
+    "silent": lambda it: RedisWatch(it).pulses(SECOND),
+    "bury": lambda it: RedisWatch(it).bury("a"),
+    "leases": lambda it: RedisLeaseBook(it).leases(LANE),
+    "leases of one": lambda it: RedisLeaseBook(it).leases(LANE, "a"),
+    "relist": lambda it: RedisLeaseBook(it).relist(LANE, "a.n.1", ENTRIES, NOW),
+    "load cookies": lambda it: RedisSessions(it).load(LANE, "june"),
+    "keep cookies": lambda it: RedisSessions(it).save(LANE, "june", b"x"),
+    "mark": lambda it: RedisFilling(it).mark(LANE),
+    "clear": lambda it: RedisFilling(it).clear(LANE, "n"),
+    "fill": lambda it: RedisFilling(it).fill(LANE, "n", ENTRIES, 1),
+    "fill_delayed": lambda it: RedisFilling(it).fill_delayed(LANE, "n", [(ENTRIES[0], NOW)]),
+    "filled": lambda it: RedisFilling(it).filled(LANE, "n"),
+    "admit": lambda it: RedisIntake(it).admit(LANE, 1, IntakeLimits(per_second=1), 0.9, NOW),
+    "put items": lambda it: RedisDataQueue(it).put(LANE, [b"{}"]),
+    "lease items": lambda it: RedisDataQueue(it).lease(LANE, "a", 1, NOW, NOW),
+    "finish items": lambda it: RedisDataQueue(it).finish(LANE, "a", ["1"]),
+    "give items back": lambda it: RedisDataQueue(it).give_back(LANE, "a", ["1"]),
+    "count items": lambda it: RedisDataQueue(it).waiting([LANE]),
+    "add coverage": lambda it: RedisCoverages(it).add(LANE, "r", "v", Coverage(pages=1)),
+    "coverage": lambda it: RedisCoverages(it).of(LANE),
+    "seen": lambda it: RedisSeedFilter(it).seen(LANE, A_BIZ, FOREVER, [b"k" * 16]),
+    "add seen": lambda it: RedisSeedFilter(it).add(LANE, A_BIZ, FOREVER, [b"k" * 16]),
+    "size of a filter": lambda it: RedisSeedFilter(it).size(LANE, "forever"),
+    "drop a filter": lambda it: RedisSeedFilter(it).drop(LANE, "forever"),
+    "offer a job": lambda it: RedisBoard(it).offer(OFFER, NOW, SECOND),
+    "head of the board": lambda it: RedisBoard(it).head("main", 9),
+    "apply": lambda it: RedisBoard(it).apply("a", OFFER.key, b"{}", NOW, SECOND),
+    "held": lambda it: RedisBoard(it).held("a"),
+    "retract": lambda it: RedisBoard(it).retract("a", NOW, SECOND),
+    "decline": lambda it: RedisBoard(it).decline("main", {OFFER.key: WHY}, NOW),
+    "due windows": lambda it: RedisBoard(it).due_windows(NOW, 9),
+    "due waits": lambda it: RedisBoard(it).due_waits(NOW, 9),
+    "read a job": lambda it: RedisBoard(it).read(OFFER.key),
+    "award": lambda it: RedisBoard(it).award(OFFER.key, 1, "a", NOW),
+    "acknowledge": lambda it: RedisBoard(it).acknowledge("a", OFFER.key, 1, NOW),
+    "lapse": lambda it: RedisBoard(it).lapse(NOW, SECOND, 9),
+    "lower": lambda it: RedisBoard(it).lower(OFFER.key, 0, NOW, SECOND),
+    "withdraw": lambda it: RedisBoard(it).withdraw(OFFER.key),
+    "stands": lambda it: RedisBoard(it).stands("acme", None, None, 9),
+    "missing jobs": lambda it: RedisBoard(it).missing([OFFER.key]),
+    "look at a way": lambda it: RedisProbes(it).look(WAY, "a", SECOND),
+    "save a way": lambda it: RedisProbes(it).save(WAY, "a", Probe(at=NOW), SECOND),
+    "release a way": lambda it: RedisProbes(it).release(WAY, "a"),
+    "lease_number": lambda it: RedisWorkerNumbers(it).lease("a", 1, 1),
+    "advance": lambda it: RedisWorkerNumbers(it).advance(HELD, 2, 1, 1),
+}
+ANY_CALL = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+
+
+@contextmanager
+def answering(answer: bytes | None) -> Iterator[str]:
+    """The URL of a Redis that answers everything with ``answer``, or never when that is None."""
+    with broken_server(answer) as address:
+        yield f"redis://{address}/0"
+
+
+def refused(call: Callable[[], object]) -> StoreUnavailableError:
+    with pytest.raises(StoreUnavailableError) as caught:
+        call()
+    assert caught.value.part == "redis"
+    assert caught.value.retryable
+    assert caught.value.__cause__ is not None
+    return caught.value
