@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from crawlfleet.cli.main import run
+from tests.kit.cli import run
 
 
 def program(captured: Any) -> Callable[..., SimpleNamespace]:

@@ -20,15 +20,15 @@ from coverage import Coverage
 from hypothesis import settings
 from moto import mock_aws
 
-from crawlfleet.adapters.mongo import ledgers, seeds, tracking
-from crawlfleet.adapters.mongo.connection import GLANCE_SECONDS
-from crawlfleet.adapters.redis_queue.connection import ANSWER_SECONDS, RedisConnection
-from crawlfleet.names import PRODUCT
 from infra.fleet import FLEET
 from infra.local.aws_server import CREDENTIALS
 from infra.local.mongo_server import MongoServer
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
+from tests.kit.frontier import mongo_seeds as seeds
+from tests.kit.kernel import PRODUCT
+from tests.kit.mongo import GLANCE_SECONDS, ledgers, tracking
+from tests.kit.redis import ANSWER_SECONDS, RedisConnection
 from tests.order import place
 from tests.steady import steady_loops
 

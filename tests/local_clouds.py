@@ -9,11 +9,11 @@ import boto3
 import pytest
 import yaml
 
-from crawlfleet.cli.config import push_folder
 from infra.local.aws_server import REGION
 from infra.local.cloud import LocalCloud
 from infra.local.seeding import SAMPLES
 from infra.local.state import STAGE
+from tests.kit.cli import push_folder
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 import pytest
 
 from benchmarks.chaos.house import ChaosParts, World, tree_of
-from crawlfleet.adapters.mongo import connection
-from crawlfleet.model.biz import FleetLimits
+from tests.kit.config import FleetLimits
+from tests.kit.mongo import connection
 
 
 def test_a_program_with_a_secret_of_its_own_goes_on_when_it_is_due_to_be_read_again(

@@ -6,9 +6,9 @@ import pymongo
 
 from benchmarks.chaos.house import World, tree_of
 from benchmarks.chaos.truth import Truth
-from crawlfleet.adapters.mongo.connection import database_name
-from crawlfleet.model.biz import FleetLimits
 from infra.local.mongo_server import MongoServer
+from tests.kit.config import FleetLimits
+from tests.kit.mongo import database_name
 
 
 def test_databases_of_a_run_are_dropped_though_the_first_answer_is_an_error(tenant: str) -> None:

@@ -1,7 +1,6 @@
 """The board as its contract tells it: every question is answered by looking at everything."""
 
-from crawlfleet.model.board import Applied, Offered
-from crawlfleet.policy.board import GAIN_MS, SCALE
+from tests.kit.bidding import GAIN_MS, SCALE, Applied, Offered
 
 
 class Model:

@@ -7,11 +7,11 @@ from itertools import count
 import redis
 from redis.crc import key_slot
 
-from crawlfleet.adapters.redis_queue.keys import lane_keys
-from crawlfleet.model.lane import Lane
 from infra.local.parts import LOOPBACK
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
+from tests.kit.kernel import Lane
+from tests.kit.queue import lane_keys
 
 
 def lanes_of(

@@ -4,17 +4,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from crawlfleet.adapters.memory.numbers import MemoryWorkerNumbers
-from crawlfleet.adapters.memory.queue import MemoryQueue
-from crawlfleet.adapters.memory.workers import MemoryWorkers
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.adapters.redis_queue.workers import RedisWorkers
-from crawlfleet.model.lane import Lane
-from crawlfleet.ports import RequestQueue, RequestStore, WorkerNumbers, Workers
 from infra.local.redis_server import RedisServer
 from tests.contract.store_cases import Fleet, a_store
+from tests.kit.fakes import MemoryQueue, MemoryWorkerNumbers, MemoryWorkers
+from tests.kit.fleet import RedisWorkers, Workers
+from tests.kit.ids import RedisWorkerNumbers, WorkerNumbers
+from tests.kit.kernel import Lane
+from tests.kit.queue import RedisQueue, RequestQueue
+from tests.kit.redis import RedisConnection
+from tests.kit.requests import RequestStore
 
 over_all = pytest.fixture(params=["memory", "redis", "cluster"])
 

@@ -9,22 +9,16 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.adapters.mongo.ledgers import MongoLedgers
-from crawlfleet.adapters.mongo.rules import MongoRules
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.adapters.mongo.submission_keys import MongoSubmissionKeys
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.intake import RedisIntake
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.adapters.redis_queue.workers import RedisWorkers
-from crawlfleet.flows import expanding
-from crawlfleet.flows.expanding import ExpandingPorts, expand
-from crawlfleet.flows.submission import SubmissionPorts
-from crawlfleet.model.biz import Stage, Tenant, Tree
-from crawlfleet.model.lane import Lane
 from tests.contract.job_cases import OwnControl
 from tests.contract.seed_process import BIZ, Ids, wake
+from tests.kit.config import Stage, Tenant, Tree
+from tests.kit.fleet import RedisWorkers
+from tests.kit.jobs import ExpandingPorts, MongoJobs, expand, expanding
+from tests.kit.kernel import Lane
+from tests.kit.mongo import MongoLedgers, MongoRequestStore, MongoRules
+from tests.kit.queue import RedisQueue
+from tests.kit.redis import RedisConnection
+from tests.kit.submission import MongoSubmissionKeys, RedisIntake, SubmissionPorts
 
 #: Tasks of a batch.
 BATCH = 50

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from crawlfleet.adapters.memory.hosts import MemoryHosts
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.hosts import RedisHosts
-from crawlfleet.model.politeness import HostAsk, HostGrant, HostLimits, HostReport, HostState
-from crawlfleet.ports import Hosts
+from tests.kit.config import HostLimits
+from tests.kit.fakes import MemoryHosts
+from tests.kit.politeness import HostAsk, HostGrant, HostReport, Hosts, HostState, RedisHosts
+from tests.kit.redis import RedisConnection
 
 BEGINNING = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

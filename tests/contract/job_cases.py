@@ -7,14 +7,11 @@ from uuid import uuid4
 
 from pymongo.collection import Collection
 
-from crawlfleet.adapters.memory.jobs import MemoryJobs
-from crawlfleet.adapters.mongo.connection import MAJORITY, Document, MongoNodes
-from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.model.job import Job, JobState, TaskBatch
-from crawlfleet.model.start import Range, Start
-from crawlfleet.policy.starting import size
-from crawlfleet.ports import JobStore
 from tests.contract.store_cases import NOW
+from tests.kit.fakes import MemoryJobs
+from tests.kit.jobs import Job, JobState, JobStore, MongoJobs, TaskBatch
+from tests.kit.mongo import MAJORITY, Document, MongoNodes
+from tests.kit.spiders import Range, Start, size
 
 PATTERN = Start(pattern="https://site.example/{n}", values={"n": Range(last=2_500)})
 

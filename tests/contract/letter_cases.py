@@ -2,18 +2,15 @@
 
 from datetime import timedelta
 
-from crawlfleet.adapters.memory.dead_letters import MemoryDeadLetters
-from crawlfleet.adapters.memory.store import MemoryRequestStore
-from crawlfleet.adapters.mongo.dead_letters import MongoDeadLetters
-from crawlfleet.model.letter import LetterFilter
-from crawlfleet.model.outcome import Dead
-from crawlfleet.model.request import Body
 from tests.contract.store_cases import (
     NOW,
     Fleet,
     a_request,
     snowflakes,
 )
+from tests.kit.dead_letters import LetterFilter, MongoDeadLetters
+from tests.kit.fakes import MemoryDeadLetters, MemoryRequestStore
+from tests.kit.requests import Body, Dead
 
 SECOND = timedelta(seconds=1)
 ALL = LetterFilter()

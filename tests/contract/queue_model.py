@@ -10,10 +10,8 @@ from math import log2
 
 import msgspec
 
-from crawlfleet.model.request import Entry
-from crawlfleet.policy.ageing import next_level
-from crawlfleet.policy.parking import READY_EACH
-from crawlfleet.policy.tokens import worker_of
+from tests.kit.queue import READY_EACH, next_level, worker_of
+from tests.kit.requests import Entry
 
 
 def spelled(entry: Entry) -> bytes:

@@ -10,12 +10,11 @@ from unittest.mock import patch
 
 import msgspec
 
-from crawlfleet.adapters import http_fetcher, http_prober
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.errors import FetchError
-from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.request import Body
+from tests.kit.bidding import http_prober
+from tests.kit.config import FetchLimits
+from tests.kit.fetching import AiohttpFetcher, http_fetcher
+from tests.kit.kernel import FetchError
+from tests.kit.requests import Body, Page
 
 #: What a handler gets: the request's head, and the stream to answer on.
 Handler = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]

@@ -6,42 +6,33 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.redis_queue.bizs import RedisBizs
-from crawlfleet.adapters.redis_queue.board import RedisBoard
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
-from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
-from crawlfleet.adapters.redis_queue.filling import RedisFilling
-from crawlfleet.adapters.redis_queue.hosts import RedisHosts
-from crawlfleet.adapters.redis_queue.intake import RedisIntake
-from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
-from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
-from crawlfleet.adapters.redis_queue.outlook import RedisOutlook
-from crawlfleet.adapters.redis_queue.overview import RedisOverview
-from crawlfleet.adapters.redis_queue.probes import RedisProbes
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
-from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
-from crawlfleet.adapters.redis_queue.sessions import RedisSessions
-from crawlfleet.adapters.redis_queue.staffing import RedisStaffing
-from crawlfleet.adapters.redis_queue.ticks import RedisTicks
-from crawlfleet.adapters.redis_queue.watch import RedisWatch
-from crawlfleet.adapters.redis_queue.workers import RedisWorkers
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.biz import IntakeLimits
-from crawlfleet.model.board import Decline, Offer, WhyNot
-from crawlfleet.model.harvest import Coverage
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.politeness import HostAsk, HostReport, RobotsCopy
-from crawlfleet.model.probing import ProbeKey
-from crawlfleet.model.request import Entry
-from crawlfleet.model.staff import FLEET_POOL, Shown, Staff
-from crawlfleet.model.tick import TickPart
-from crawlfleet.model.usage import Probe
-from crawlfleet.model.worker import Card, HeldNumber
-from crawlfleet.policy.segment import FOREVER
 from tests.contract.broken_servers import broken_server
 from tests.contract.store_cases import a_biz
+from tests.kit.bidding import Decline, Offer, Probe, ProbeKey, RedisBoard, RedisProbes, WhyNot
+from tests.kit.config import IntakeLimits
+from tests.kit.fetching import RedisSessions
+from tests.kit.fleet import (
+    FLEET_POOL,
+    Card,
+    HeldNumber,
+    RedisStaffing,
+    RedisTicks,
+    RedisWatch,
+    RedisWorkers,
+    Shown,
+    Staff,
+    TickPart,
+)
+from tests.kit.frontier import FOREVER, RedisSeedFilter
+from tests.kit.ids import RedisWorkerNumbers
+from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.politeness import HostAsk, HostReport, RedisHosts, RedisRobotsCache, RobotsCopy
+from tests.kit.queue import RedisFilling, RedisLeaseBook, RedisOutlook, RedisOverview, RedisQueue
+from tests.kit.records import RedisCoverages, RedisDataQueue
+from tests.kit.recovery import RedisBizs
+from tests.kit.redis import RedisConnection
+from tests.kit.requests import Coverage, Entry
+from tests.kit.submission import RedisIntake
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LANE = Lane("acme", "docs", "main")

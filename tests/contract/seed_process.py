@@ -8,27 +8,25 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from crawlfleet.adapters.mongo.connection import MongoNodes
-from crawlfleet.adapters.mongo.rules import MongoRules
-from crawlfleet.adapters.mongo.seeds import MongoSeeds
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.adapters.mongo.submission_keys import MongoSubmissionKeys
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.intake import RedisIntake
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
-from crawlfleet.adapters.redis_queue.workers import RedisWorkers
-from crawlfleet.flows.offering import offer
-from crawlfleet.flows.seeding import SeedingPorts, hand_out, look_after, seeds_ended
-from crawlfleet.flows.submission import SubmissionPorts
-from crawlfleet.model.biz import Biz, Generation, Stage, Tree
-from crawlfleet.model.ids import IdKind, RequestId
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Done
-from crawlfleet.model.rule import Field, Rule
-from crawlfleet.model.seed import Offer, SeedPolicy, Span
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.snowflake import Allot, position, runs
+from tests.kit.config import Biz, Field, Generation, Rule, SeedPolicy, Span, Stage, Tree
+from tests.kit.fleet import RedisWorkers
+from tests.kit.frontier import (
+    MongoSeeds,
+    Offer,
+    RedisSeedFilter,
+    SeedingPorts,
+    hand_out,
+    look_after,
+    offer,
+    seeds_ended,
+)
+from tests.kit.ids import Allot, position, runs
+from tests.kit.kernel import IdKind, Lane, RequestId, to_ms
+from tests.kit.mongo import MongoNodes, MongoRequestStore, MongoRules
+from tests.kit.queue import RedisQueue
+from tests.kit.redis import RedisConnection
+from tests.kit.requests import Done
+from tests.kit.submission import MongoSubmissionKeys, RedisIntake, SubmissionPorts
 
 URLS = [f"https://site.example/{number}" for number in range(300)]
 BATCH = 30

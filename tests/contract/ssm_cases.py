@@ -3,8 +3,8 @@
 import hashlib
 from collections import Counter
 
-from crawlfleet.adapters.ssm_config import SsmConfig, write_tree
 from tests.config_documents import biz
+from tests.kit.config import SsmConfig, write_tree
 
 ROOT = "/crawlfleet/test"
 

@@ -7,25 +7,25 @@ from uuid import uuid4
 
 import pymongo
 
-from crawlfleet.adapters.memory.disowning import MemoryDisowning
-from crawlfleet.adapters.memory.ledgers import MemoryLedgers
-from crawlfleet.adapters.memory.store import MemoryRequestStore
-from crawlfleet.adapters.mongo.connection import MongoNodes
-from crawlfleet.adapters.mongo.disowning import MongoDisowning
-from crawlfleet.adapters.mongo.ledgers import MongoLedgers
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.model.biz import Biz, Generation, Spread
-from crawlfleet.model.ids import RequestId
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.ledger import Correction, Ledger
-from crawlfleet.model.outcome import Done
-from crawlfleet.model.record import Record
-from crawlfleet.model.request import Body, Claim, Entry, Request, State
-from crawlfleet.model.rule import Field, Rule
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.ageing import LEVELS
-from crawlfleet.policy.snowflake import Allot, position, runs
-from crawlfleet.ports import Disowning, Ledgers, RequestStore
+from tests.kit.config import Biz, Field, Generation, Rule, Spread
+from tests.kit.fakes import MemoryDisowning, MemoryLedgers, MemoryRequestStore
+from tests.kit.ids import Allot, position, runs
+from tests.kit.kernel import LEVELS, Lane, RequestId, to_ms
+from tests.kit.mongo import MongoDisowning, MongoLedgers, MongoNodes, MongoRequestStore
+from tests.kit.requests import (
+    Body,
+    Claim,
+    Correction,
+    Disowning,
+    Done,
+    Entry,
+    Ledger,
+    Ledgers,
+    Record,
+    Request,
+    RequestStore,
+    State,
+)
 
 #: A whole second not long ago: MongoDB's own clock must not find any of it expired.
 NOW = datetime.now(UTC).replace(microsecond=0)

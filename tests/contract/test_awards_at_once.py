@@ -13,21 +13,26 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.adapters.memory.board import MemoryBoard
-from crawlfleet.adapters.memory.demands import MemoryDemands
-from crawlfleet.adapters.memory.jobs import MemoryJobs
-from crawlfleet.adapters.redis_queue.board import RedisBoard
-from crawlfleet.flows.awarding import Awarded, AwardingPorts, award_jobs
-from crawlfleet.flows.boarding import offer_job
-from crawlfleet.model.bidding import Application, BiddingTerms
-from crawlfleet.model.biz import Stage, Tree
-from crawlfleet.model.board import Applied, Offered, OfferState
-from crawlfleet.model.job import JobState
-from crawlfleet.model.usage import Probe, Remaining
-from crawlfleet.ports.board import JobBoard
 from tests.contract.conftest import over_all
 from tests.contract.job_cases import a_job
 from tests.contract.store_cases import a_biz
+from tests.kit.bidding import (
+    Application,
+    Applied,
+    Awarded,
+    AwardingPorts,
+    JobBoard,
+    Offered,
+    OfferState,
+    Probe,
+    RedisBoard,
+    award_jobs,
+    offer_job,
+)
+from tests.kit.config import BiddingTerms, Stage, Tree
+from tests.kit.fakes import MemoryBoard, MemoryDemands, MemoryJobs
+from tests.kit.fleet import Remaining
+from tests.kit.jobs import JobState
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TERMS = BiddingTerms(window_seconds=1.0)

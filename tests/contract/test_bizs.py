@@ -2,9 +2,9 @@
 
 import pytest
 
-from crawlfleet.adapters.memory.bizs import MemoryBizs
-from crawlfleet.adapters.redis_queue.bizs import RedisBizs
-from crawlfleet.model.lane import Lane
+from tests.kit.fakes import MemoryBizs
+from tests.kit.kernel import Lane
+from tests.kit.recovery import RedisBizs
 
 
 @pytest.fixture(params=["memory", "redis", "cluster"])

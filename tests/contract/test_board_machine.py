@@ -19,10 +19,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from crawlfleet.adapters.memory.board import MemoryBoard
-from crawlfleet.adapters.redis_queue.board import RedisBoard
-from crawlfleet.model.board import Offer, Offered
 from tests.contract.board_model import Model
+from tests.kit.bidding import Offer, Offered, RedisBoard
+from tests.kit.fakes import MemoryBoard
 
 BEGINNING = datetime(2026, 3, 1, 12, tzinfo=UTC)
 START = int(BEGINNING.timestamp())

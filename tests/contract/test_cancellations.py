@@ -2,11 +2,10 @@
 
 import pytest
 
-from crawlfleet.adapters.memory.cancellations import MemoryCancellations
-from crawlfleet.adapters.redis_queue.cancellations import RedisCancellations
-from crawlfleet.adapters.redis_queue.keys import fleet_keys
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.policy.cancelling import ANNOUNCED_SECONDS, MOST_ANNOUNCED
+from tests.kit.fakes import MemoryCancellations
+from tests.kit.jobs import ANNOUNCED_SECONDS, MOST_ANNOUNCED, RedisCancellations
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.queue import fleet_keys
 
 JUNE = ("acme", "docs", "june.2026")
 MAY = ("acme", "docs", "may-1")

@@ -8,12 +8,17 @@ import boto3
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from crawlfleet.adapters.ssm_config import MAX_POLL_SECONDS, POLL_SECONDS, SsmConfig, write_tree
-from crawlfleet.adapters.ssm_tree import MAX_PARAMETER_BYTES
-from crawlfleet.adapters.ssm_writer import read_documents
-from crawlfleet.errors import ConfigError, StoreUnavailableError
 from tests.config_documents import biz, texts
 from tests.contract.ssm_cases import ROOT, Clock, CountedSsm, large, names_below, push, put, reader
+from tests.kit.config import (
+    MAX_PARAMETER_BYTES,
+    MAX_POLL_SECONDS,
+    POLL_SECONDS,
+    SsmConfig,
+    read_documents,
+    write_tree,
+)
+from tests.kit.kernel import ConfigError, StoreUnavailableError
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from crawlfleet.adapters import aws as clients
-from crawlfleet.adapters.secrets import Secrets
-from crawlfleet.adapters.ssm_config import SsmConfig
-from crawlfleet.errors import StoreUnavailableError
+from tests.kit.aws import Secrets
+from tests.kit.aws import aws as clients
+from tests.kit.config import SsmConfig
+from tests.kit.kernel import StoreUnavailableError
 from tests.waiting import in_time
 
 KEYS = {

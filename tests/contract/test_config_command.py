@@ -7,13 +7,10 @@ import boto3
 import pytest
 from click.testing import CliRunner
 
-from crawlfleet.adapters.ssm_config import SsmConfig
-from crawlfleet.adapters.ssm_writer import read_documents
-from crawlfleet.cli import config as command
-from crawlfleet.cli.config import push_folder, stage_client, validate_folder
-from crawlfleet.cli.folder import read_folder
-from crawlfleet.cli.main import program
-from crawlfleet.errors import ConfigError, StoreUnavailableError
+from tests.kit.cli import config as command
+from tests.kit.cli import program, push_folder, read_folder, stage_client, validate_folder
+from tests.kit.config import SsmConfig, read_documents
+from tests.kit.kernel import ConfigError, StoreUnavailableError
 
 SHOP = Path(__file__).parents[2] / "samplesconfig" / "shop"
 

@@ -7,12 +7,10 @@ import boto3
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from crawlfleet.adapters.ssm_config import POLL_SECONDS, write_tree
-from crawlfleet.adapters.ssm_writer import carry_out, plan, read_documents
-from crawlfleet.errors import ConfigError, StoreConflictError, StoreUnavailableError
-from crawlfleet.policy.document_checks import unchecked
 from tests.config_documents import STAGE, biz, generation, texts
 from tests.contract.ssm_cases import ROOT, Clock, CountedSsm, large, names_below, push, reader
+from tests.kit.config import POLL_SECONDS, carry_out, plan, read_documents, unchecked, write_tree
+from tests.kit.kernel import ConfigError, StoreConflictError, StoreUnavailableError
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from crawlfleet.adapters.memory.coverages import MemoryCoverages
-from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
-from crawlfleet.adapters.redis_queue.keys import lane_keys
-from crawlfleet.model.harvest import Coverage
-from crawlfleet.model.lane import Lane
-from crawlfleet.policy.coverage import LONGEST_NAME, MOST_FIELDS, MOST_VERSIONS, coverage_of
+from tests.kit.extract import LONGEST_NAME, MOST_FIELDS, MOST_VERSIONS, coverage_of
+from tests.kit.fakes import MemoryCoverages
+from tests.kit.kernel import Lane
+from tests.kit.queue import lane_keys
+from tests.kit.records import RedisCoverages
+from tests.kit.requests import Coverage
 
 
 @pytest.fixture(params=["memory", "redis", "cluster"])

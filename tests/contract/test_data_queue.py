@@ -8,12 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.memory.data_queue import MemoryDataQueue
-from crawlfleet.adapters.redis_queue.data_queue import _PUT, RedisDataQueue
-from crawlfleet.adapters.redis_queue.keys import lane_keys
-from crawlfleet.errors import BacklogFullError, InvalidRequestError
-from crawlfleet.model.lane import Lane
-from crawlfleet.policy.items import LARGEST_ITEM, LEASE_BYTES, put_of
+from tests.kit.fakes import MemoryDataQueue
+from tests.kit.kernel import BacklogFullError, InvalidRequestError, Lane
+from tests.kit.queue import lane_keys
+from tests.kit.records import _PUT, LARGEST_ITEM, LEASE_BYTES, RedisDataQueue, put_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -5,8 +5,6 @@ from threading import Barrier
 
 import pytest
 
-from crawlfleet.model.outcome import Answer, Dead
-from crawlfleet.model.request import Entry, State
 from tests.contract.letter_cases import SECOND, Letters, kill, submit
 from tests.contract.store_cases import (
     LONG_AGO,
@@ -19,6 +17,7 @@ from tests.contract.store_cases import (
     done_with,
     entries_of,
 )
+from tests.kit.requests import Answer, Dead, Entry, State
 
 
 @pytest.fixture

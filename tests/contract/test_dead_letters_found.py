@@ -4,11 +4,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.mongo import dead_letters as mongo_dead_letters
-from crawlfleet.model.letter import LetterFilter
-from crawlfleet.model.outcome import Answer, Dead, Retry
-from crawlfleet.model.request import State
-from crawlfleet.model.times import to_ms
 from tests.contract.letter_cases import SECOND, Letters, kill, submit
 from tests.contract.store_cases import (
     MINUTE,
@@ -19,6 +14,9 @@ from tests.contract.store_cases import (
     object_ids,
     uuids,
 )
+from tests.kit.dead_letters import LetterFilter, mongo_dead_letters
+from tests.kit.kernel import to_ms
+from tests.kit.requests import Answer, Dead, Retry, State
 
 
 @pytest.fixture

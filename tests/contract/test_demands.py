@@ -8,14 +8,19 @@ from threading import Barrier
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.demands import MemoryDemands
-from crawlfleet.adapters.mongo.demands import MongoDemands
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.run import RunFigures, RunPart, RunRecord
-from crawlfleet.model.usage import JobDemand, Usage
-from crawlfleet.policy.demand import learn
-from crawlfleet.ports import DemandStore
 from tests.contract.store_cases import nodes_at
+from tests.kit.fakes import MemoryDemands
+from tests.kit.jobs import (
+    DemandStore,
+    JobDemand,
+    MongoDemands,
+    RunFigures,
+    RunPart,
+    RunRecord,
+    Usage,
+    learn,
+)
+from tests.kit.kernel import StoreUnavailableError
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 SECOND = timedelta(seconds=1)

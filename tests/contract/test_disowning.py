@@ -10,18 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.memory.disowning import MemoryDisowning
-from crawlfleet.adapters.memory.store import MemoryRequestStore
-from crawlfleet.adapters.mongo.connection import MongoNodes
-from crawlfleet.adapters.mongo.disowning import MongoDisowning
-from crawlfleet.adapters.mongo.shards import BY_POOL
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Retry
-from crawlfleet.model.request import Entry, Mark, Request, State
-from crawlfleet.model.times import to_ms
-from crawlfleet.ports import Disowning
 from tests.contract.broken_servers import closed_port
 from tests.contract.store_cases import (
     MINUTE,
@@ -37,6 +25,10 @@ from tests.contract.store_cases import (
     snowflakes,
     uuids,
 )
+from tests.kit.fakes import MemoryDisowning, MemoryRequestStore
+from tests.kit.kernel import Lane, StoreUnavailableError, to_ms
+from tests.kit.mongo import BY_POOL, MongoDisowning, MongoNodes, MongoRequestStore
+from tests.kit.requests import Disowning, Entry, Mark, Request, Retry, State
 
 MS = timedelta(milliseconds=1)
 

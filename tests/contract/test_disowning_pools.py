@@ -5,21 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.disowning import MemoryDisowning
-from crawlfleet.adapters.memory.pools import MemoryPoolBook
-from crawlfleet.adapters.memory.store import MemoryRequestStore
-from crawlfleet.adapters.mongo.connection import MongoNodes
-from crawlfleet.adapters.mongo.disowning import MongoDisowning
-from crawlfleet.adapters.mongo.pools import MongoPoolBook
-from crawlfleet.adapters.mongo.shards import BY_POOL
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.model.lane import Lane, bound
-from crawlfleet.model.outcome import Retry
-from crawlfleet.model.request import Entry, Mark, Request, State
-from crawlfleet.policy.routing import live_shards
-from crawlfleet.ports import PoolBook
 from tests.contract.store_cases import MINUTE, NOW, Fleet, a_request, nodes_at, snowflakes
 from tests.contract.test_disowning import MS, Both
+from tests.kit.fakes import MemoryDisowning, MemoryPoolBook, MemoryRequestStore
+from tests.kit.fleet import MongoPoolBook, PoolBook
+from tests.kit.kernel import Lane, bound
+from tests.kit.mongo import BY_POOL, MongoDisowning, MongoNodes, MongoRequestStore
+from tests.kit.requests import Entry, Mark, Request, Retry, State, live_shards
 
 
 @pytest.fixture(params=["memory", "mongo"])

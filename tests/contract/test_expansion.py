@@ -7,27 +7,17 @@ from contextlib import contextmanager
 from datetime import timedelta
 from threading import Barrier, Lock
 
-from crawlfleet.adapters.memory.rules import MemoryRules
-from crawlfleet.adapters.memory.submission_keys import MemorySubmissionKeys
-from crawlfleet.adapters.memory.workers import MemoryWorkers
-from crawlfleet.adapters.mongo.connection import MongoNodes
-from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.adapters.mongo.ledgers import MongoLedgers
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.intake import RedisIntake
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows.expanding import ExpandingPorts, expand
-from crawlfleet.flows.submission import SubmissionPorts
-from crawlfleet.model.biz import Biz, IntakeLimits, Stage, Tenant, Tree
-from crawlfleet.model.job import Job, JobState
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.start import Range, Start
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.starting import url_at
 from tests.contract.job_cases import OwnControl, a_job
 from tests.contract.store_cases import NOW, a_biz, a_generation, nodes_at, snowflakes
+from tests.kit.config import Biz, IntakeLimits, Stage, Tenant, Tree
+from tests.kit.fakes import MemoryRules, MemorySubmissionKeys, MemoryWorkers
+from tests.kit.jobs import ExpandingPorts, Job, JobState, MongoJobs, expand
+from tests.kit.kernel import Lane, StoreUnavailableError, to_ms
+from tests.kit.mongo import MongoLedgers, MongoNodes, MongoRequestStore
+from tests.kit.queue import RedisQueue
+from tests.kit.redis import RedisConnection
+from tests.kit.spiders import Range, Start, url_at
+from tests.kit.submission import RedisIntake, SubmissionPorts
 
 
 class Ids:

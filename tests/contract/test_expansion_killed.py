@@ -14,18 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.adapters.mongo.ledgers import MongoLedgers
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.model.job import JobState
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.start import Range, Start
-from crawlfleet.policy.starting import url_at
 from tests.contract import expand_process
 from tests.contract.expand_process import BATCH
 from tests.contract.job_cases import OwnControl, a_job
 from tests.contract.seed_process import BIZ
+from tests.kit.jobs import JobState, MongoJobs
+from tests.kit.kernel import Lane
+from tests.kit.mongo import MongoLedgers, MongoRequestStore
+from tests.kit.queue import RedisQueue
+from tests.kit.spiders import Range, Start, url_at
 
 ROOT = Path(__file__).parents[2]
 SIZE = 12 * BATCH

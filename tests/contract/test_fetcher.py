@@ -7,10 +7,10 @@ import zlib
 import msgspec
 import pytest
 
-from crawlfleet.adapters.http_coding import CODINGS
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.adapters.memory.fetcher import MemoryFetcher
-from crawlfleet.errors import (
+from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, reply, site
+from tests.kit.fakes import MemoryFetcher
+from tests.kit.fetching import CODINGS, AiohttpFetcher
+from tests.kit.kernel import (
     FetchTimeoutError,
     LeaseLostError,
     PageGoneError,
@@ -18,8 +18,7 @@ from crawlfleet.errors import (
     ThrottledError,
     TooLargeError,
 )
-from crawlfleet.model.outcome import Page
-from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, reply, site
+from tests.kit.requests import Page
 
 # ---- both ------------------------------------------------------------------------------------
 

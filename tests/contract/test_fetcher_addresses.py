@@ -5,18 +5,18 @@ import ssl
 
 import pytest
 
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.errors import (
+from tests.contract.certificates import write_certificate
+from tests.contract.hostile_names import Names, SilentNames
+from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, reply, site
+from tests.kit.fetching import AiohttpFetcher
+from tests.kit.kernel import (
     AddressRefusedError,
     ConnectFailedError,
     FetchTimeoutError,
     PageGoneError,
+    is_public,
 )
-from crawlfleet.model.outcome import Page
-from crawlfleet.policy.address import is_public
-from tests.contract.certificates import write_certificate
-from tests.contract.hostile_names import Names, SilentNames
-from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, reply, site
+from tests.kit.requests import Page
 
 # ---- addresses -------------------------------------------------------------------------------
 

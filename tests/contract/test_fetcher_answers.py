@@ -9,10 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.adapters import http_trail
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.adapters.memory.fetcher import MemoryFetcher
-from crawlfleet.errors import (
+from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, reply, site, timed
+from tests.contract.store_cases import NOW, Fleet, a_request, uuids
+from tests.kit.fakes import MemoryFetcher
+from tests.kit.fetching import AiohttpFetcher, http_trail
+from tests.kit.kernel import (
     AddressRefusedError,
     ConnectFailedError,
     FetchError,
@@ -22,10 +23,7 @@ from crawlfleet.errors import (
     ThrottledError,
     TooLargeError,
 )
-from crawlfleet.model.outcome import SAMPLE_BYTES, Answer, Dead
-from crawlfleet.policy.retry import reason_of
-from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, reply, site, timed
-from tests.contract.store_cases import NOW, Fleet, a_request, uuids
+from tests.kit.requests import SAMPLE_BYTES, Answer, Dead, reason_of
 
 GONE = b"HTTP/1.1 404 Gone\r\n"
 CHUNKED = GONE + b"Transfer-Encoding: chunked\r\n\r\n"

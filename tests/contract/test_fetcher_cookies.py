@@ -7,15 +7,11 @@ import threading
 import pytest
 from yarl import URL
 
-from crawlfleet.adapters import http_jars
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.adapters.http_jars import Jars
-from crawlfleet.adapters.memory.sessions import MemorySessions
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.lane import Lane
-from crawlfleet.ports import Errand
 from tests.contract.hostile_names import Names
 from tests.contract.raw_site import LIMITS, ask, limits, passing, reply, site
+from tests.kit.fakes import MemorySessions
+from tests.kit.fetching import AiohttpFetcher, Errand, Jars, http_jars
+from tests.kit.kernel import Lane, StoreUnavailableError
 
 LANE = Lane("acme", "docs", "main")
 KEPT = limits(cookies=True)

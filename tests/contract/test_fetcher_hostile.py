@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.http_coding import CODINGS
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.errors import (
+from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, reply, site
+from tests.kit.fetching import CODINGS, AiohttpFetcher
+from tests.kit.kernel import (
     ConnectFailedError,
     FetchError,
     FetchTimeoutError,
@@ -21,8 +21,7 @@ from crawlfleet.errors import (
     ServerFaultError,
     TooLargeError,
 )
-from crawlfleet.model.outcome import Page
-from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, reply, site
+from tests.kit.requests import Page
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"

@@ -4,12 +4,17 @@ import asyncio
 
 import pytest
 
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.adapters.http_names import Names as Cached
-from crawlfleet.errors import AddressRefusedError, FetchError, PageGoneError, TooLargeError
-from crawlfleet.policy.address import is_public
 from tests.contract.hostile_names import Names, RebindingNames
 from tests.contract.raw_site import LIMITS, ask, limits, outcome, passing, reply, site
+from tests.kit.fetching import AiohttpFetcher
+from tests.kit.fetching import Names as Cached
+from tests.kit.kernel import (
+    AddressRefusedError,
+    FetchError,
+    PageGoneError,
+    TooLargeError,
+    is_public,
+)
 
 #: Spelled canonically: the socket refuses them.
 PRIVATE = [

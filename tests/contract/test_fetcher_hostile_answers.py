@@ -6,14 +6,6 @@ from contextlib import suppress
 
 import pytest
 
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.errors import (
-    FetchError,
-    FetchTimeoutError,
-    ServerFaultError,
-    TooLargeError,
-)
-from crawlfleet.model.outcome import Page
 from tests.contract.raw_site import (
     LIMITS,
     ask,
@@ -25,6 +17,9 @@ from tests.contract.raw_site import (
     site,
     timed,
 )
+from tests.kit.fetching import AiohttpFetcher
+from tests.kit.kernel import FetchError, FetchTimeoutError, ServerFaultError, TooLargeError
+from tests.kit.requests import Page
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"

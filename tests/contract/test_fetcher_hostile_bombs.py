@@ -10,14 +10,6 @@ import brotli
 import pytest
 from backports import zstd
 
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.errors import (
-    ConnectFailedError,
-    FetchTimeoutError,
-    ServerFaultError,
-    TooLargeError,
-)
-from crawlfleet.model.outcome import Page
 from tests.contract.certificates import write_certificate
 from tests.contract.hostile_names import Names
 from tests.contract.raw_site import (
@@ -31,6 +23,9 @@ from tests.contract.raw_site import (
     reply,
     site,
 )
+from tests.kit.fetching import AiohttpFetcher
+from tests.kit.kernel import ConnectFailedError, FetchTimeoutError, ServerFaultError, TooLargeError
+from tests.kit.requests import Page
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

@@ -8,17 +8,11 @@ import traceback
 import msgspec
 import pytest
 
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.errors import (
-    ConnectFailedError,
-    FetchError,
-    FetchTimeoutError,
-)
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.proxy import ProxyPool
-from crawlfleet.ports import Errand
 from tests.contract.hostile_names import Names
 from tests.contract.raw_site import LIMITS, ask, limits, reply, site
+from tests.kit.config import ProxyPool
+from tests.kit.fetching import AiohttpFetcher, Errand
+from tests.kit.kernel import ConnectFailedError, FetchError, FetchTimeoutError, Lane
 
 USER, PASSWORD = "crawler", "pass-w0rd"
 TOLD = b"Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode())

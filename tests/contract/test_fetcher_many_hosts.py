@@ -6,11 +6,9 @@ from threading import Event
 
 import pytest
 
-from crawlfleet.adapters import http_names
-from crawlfleet.adapters.http_connections import MAX_IDLE
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
 from tests.contract.hostile_names import Names
 from tests.contract.raw_site import LIMITS, ask, reply, site
+from tests.kit.fetching import MAX_IDLE, AiohttpFetcher, http_names
 from tests.waiting import eventually
 
 

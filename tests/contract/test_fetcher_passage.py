@@ -5,10 +5,10 @@ import gzip
 
 import pytest
 
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.adapters.http_room import STEP_BYTES
-from crawlfleet.adapters.memory.fetcher import MemoryFetcher
-from crawlfleet.errors import (
+from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, passing, reply, site
+from tests.kit.fakes import MemoryFetcher
+from tests.kit.fetching import STEP_BYTES, AiohttpFetcher, Errand
+from tests.kit.kernel import (
     FetchTimeoutError,
     LeaseLostError,
     PageGoneError,
@@ -17,10 +17,7 @@ from crawlfleet.errors import (
     TooLargeError,
     UnwantedTypeError,
 )
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.recrawl import Validators
-from crawlfleet.ports import Errand
-from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, passing, reply, site
+from tests.kit.requests import Page, Validators
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

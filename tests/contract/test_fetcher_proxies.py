@@ -7,25 +7,23 @@ from collections import Counter
 
 import pytest
 
-from crawlfleet.adapters import http_proxies
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.errors import (
+from tests.contract.certificates import write_certificate
+from tests.contract.hostile_names import Names
+from tests.contract.proxy_site import proxy
+from tests.contract.raw_site import LIMITS, ask, limits, reply, site
+from tests.kit.config import ProxyPool, Rotation
+from tests.kit.fetching import AiohttpFetcher, Errand, http_proxies
+from tests.kit.kernel import (
     AddressRefusedError,
     ConfigError,
     ConnectFailedError,
     FetchError,
+    Lane,
     NoProxyError,
     PageGoneError,
     Problem,
     StoreUnavailableError,
 )
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.proxy import ProxyPool, Rotation
-from crawlfleet.ports import Errand
-from tests.contract.certificates import write_certificate
-from tests.contract.hostile_names import Names
-from tests.contract.proxy_site import proxy
-from tests.contract.raw_site import LIMITS, ask, limits, reply, site
 
 USER, PASSWORD = "crawler", "pass-w0rd"
 TOLD = b"Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode())

@@ -2,14 +2,12 @@
 
 import asyncio
 
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.adapters.memory.robots import MemoryRobotsCache
-from crawlfleet.flows.holding import Held
-from crawlfleet.flows.robots import RobotsBook
-from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.politeness import Politeness
-from crawlfleet.model.request import Body, Claim, Entry, Request
 from tests.contract.raw_site import reply, site
+from tests.kit.config import FetchLimits, Politeness
+from tests.kit.fakes import MemoryRobotsCache
+from tests.kit.fetching import AiohttpFetcher
+from tests.kit.politeness import RobotsBook
+from tests.kit.requests import Body, Claim, Entry, Held, Request
 from tests.unit.flows.world import DOCS, START, World, make_biz
 
 

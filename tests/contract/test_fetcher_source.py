@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from crawlfleet.adapters.http_fetcher import AiohttpFetcher
-from crawlfleet.errors import ConnectFailedError
 from tests.contract.raw_site import LIMITS, ask, reply, site
+from tests.kit.fetching import AiohttpFetcher
+from tests.kit.kernel import ConnectFailedError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is there on Linux")
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from crawlfleet.adapters.redis_queue.keys import host_key
-from crawlfleet.model.politeness import TROUBLED, TROUBLED_SECONDS, HostReport, HostState
 from tests.contract import host_cases
+from tests.kit.politeness import TROUBLED, TROUBLED_SECONDS, HostReport, HostState
+from tests.kit.queue import host_key
 
 
 @pytest.fixture(params=["memory", "redis", "cluster"])

@@ -6,19 +6,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.redis_queue.hosts import RedisHosts
-from crawlfleet.adapters.redis_queue.keys import host_key
-from crawlfleet.model.politeness import (
+from tests.contract import host_cases
+from tests.kit.config import HostLimits
+from tests.kit.kernel import to_ms
+from tests.kit.politeness import (
     DEMAND_SECONDS,
     HORIZON_SECONDS,
+    MAX_TENANTS,
     PERMIT_SECONDS,
     HostAsk,
-    HostLimits,
     HostState,
+    RedisHosts,
 )
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.turns import MAX_TENANTS
-from tests.contract import host_cases
+from tests.kit.queue import host_key
 
 EXACT = 1e-6
 

@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from crawlfleet.model.politeness import HostLimits
 from tests.contract.host_cases import Time, in_memory, on_redis
+from tests.kit.config import HostLimits
 
 WORKERS = st.sampled_from(["w1", "w2", "w3", "eu.w 4"])
 TENANTS = st.sampled_from(["acme", "beta", "c-3"])

@@ -6,15 +6,23 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.incidents import MemoryIncidentBook
-from crawlfleet.adapters.mongo.connection import MongoNodes
-from crawlfleet.adapters.mongo.incidents import MongoIncidentBook
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.finding_kinds import Kind
-from crawlfleet.model.incident import Desk, Incident, Life, Place, Sent, Telling, Word
-from crawlfleet.policy.incident_room import MOST
-from crawlfleet.ports import IncidentBook
 from tests.contract.broken_servers import broken_server, closed_port
+from tests.kit.fakes import MemoryIncidentBook
+from tests.kit.incidents import (
+    MOST,
+    Desk,
+    Incident,
+    IncidentBook,
+    Kind,
+    Life,
+    MongoIncidentBook,
+    Place,
+    Sent,
+    Telling,
+    Word,
+)
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.mongo import MongoNodes
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 MINUTE = timedelta(minutes=1)

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.memory.intake import MemoryIntake
-from crawlfleet.adapters.memory.queue import MemoryQueue
-from crawlfleet.adapters.redis_queue.intake import RedisIntake
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.model.biz import IntakeLimits
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import Entry
+from tests.kit.config import IntakeLimits
+from tests.kit.fakes import MemoryIntake, MemoryQueue
+from tests.kit.kernel import Lane
+from tests.kit.queue import RedisQueue
+from tests.kit.requests import Entry
+from tests.kit.submission import RedisIntake
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 UNTIL = NOW + timedelta(seconds=60)

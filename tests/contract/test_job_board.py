@@ -8,16 +8,25 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.board import MemoryBoard
-from crawlfleet.adapters.redis_queue import board_keys as dictionary
-from crawlfleet.adapters.redis_queue.board import RedisBoard
-from crawlfleet.adapters.redis_queue.board_keys import applications_key, board_keys
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.errors import InvalidRequestError, StoreUnavailableError
-from crawlfleet.model.board import Applied, Decline, Note, Offer, Offered, OfferState, WhyNot
-from crawlfleet.policy import board as bounds
 from infra.local.redis_server import ENV_URL, RedisServer
 from tests.contract.conftest import over_all
+from tests.kit.bidding import (
+    Applied,
+    Decline,
+    Note,
+    Offer,
+    Offered,
+    OfferState,
+    RedisBoard,
+    WhyNot,
+    applications_key,
+    board_keys,
+)
+from tests.kit.bidding import board as bounds
+from tests.kit.bidding import board_keys_module as dictionary
+from tests.kit.fakes import MemoryBoard
+from tests.kit.kernel import InvalidRequestError, StoreUnavailableError
+from tests.kit.redis import RedisConnection
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WAIT = timedelta(seconds=30)

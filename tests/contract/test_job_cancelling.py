@@ -7,11 +7,6 @@ from threading import Barrier
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.memory.store import MemoryRequestStore
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.ledger import Ledger
-from crawlfleet.model.outcome import Dead, Retry
-from crawlfleet.model.request import State
 from tests.contract.store_cases import (
     MINUTE,
     NOW,
@@ -21,6 +16,9 @@ from tests.contract.store_cases import (
     done_with,
     snowflakes,
 )
+from tests.kit.fakes import MemoryRequestStore
+from tests.kit.kernel import Lane
+from tests.kit.requests import Dead, Ledger, Retry, State
 
 JOB = "weekly"
 

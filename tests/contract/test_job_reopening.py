@@ -4,13 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crawlfleet.adapters.memory.job_reopening import MemoryJobReopening, MemoryJobStates
-from crawlfleet.adapters.memory.jobs import MemoryJobs
-from crawlfleet.adapters.mongo.job_reopening import MongoJobReopening, MongoJobStates
-from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.model.job import Job, JobState
-from crawlfleet.model.start import Start
 from tests.contract.store_cases import nodes_at
+from tests.kit.fakes import MemoryJobReopening, MemoryJobs, MemoryJobStates
+from tests.kit.jobs import Job, JobState, MongoJobReopening, MongoJobs, MongoJobStates
+from tests.kit.spiders import Start
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 

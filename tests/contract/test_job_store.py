@@ -8,15 +8,20 @@ from threading import Barrier
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.errors import StoreError, StoreUnavailableError
-from crawlfleet.model.job import LONGEST_REFUSAL, MOST_REFUSALS, Job, JobState, TaskBatch
-from crawlfleet.model.ledger import JOB_LIFE
-from crawlfleet.model.plan import LinkNeeds
-from crawlfleet.model.start import Range, Start
-from crawlfleet.ports import JobStore
 from tests.contract.job_cases import PATTERN, OwnControl, a_batch, a_job, a_job_store
 from tests.contract.store_cases import NOW, nodes_at
+from tests.kit.jobs import (
+    LONGEST_REFUSAL,
+    MOST_REFUSALS,
+    Job,
+    JobState,
+    JobStore,
+    MongoJobs,
+    TaskBatch,
+)
+from tests.kit.kernel import StoreError, StoreUnavailableError
+from tests.kit.requests import JOB_LIFE
+from tests.kit.spiders import LinkNeeds, Range, Start
 
 SECOND = timedelta(seconds=1)
 EXPANDING, RUNNING = JobState.EXPANDING, JobState.RUNNING

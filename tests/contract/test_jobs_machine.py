@@ -12,12 +12,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from crawlfleet.adapters.memory.jobs import MemoryJobs
-from crawlfleet.model.job import ENDED, Job, JobState
-from crawlfleet.model.start import Range, Start
-from crawlfleet.ports import JobStore
 from tests.contract.job_cases import a_batch, a_job, a_job_store
 from tests.contract.store_cases import NOW
+from tests.kit.fakes import MemoryJobs
+from tests.kit.jobs import ENDED, Job, JobState, JobStore
+from tests.kit.spiders import Range, Start
 
 TENANTS = st.sampled_from(["t1", "t2", "t3"])
 NAMES = st.sampled_from(["a", "b", "c"])

@@ -5,14 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.journal import MemoryJournal
-from crawlfleet.adapters.mongo.journal import MongoJournal
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.journal import JournalLine
-from crawlfleet.model.lane import Lane
-from crawlfleet.ports import Journal
 from tests.contract.broken_servers import closed_port
 from tests.contract.store_cases import NodesOnOneServer, nodes_at
+from tests.kit.fakes import MemoryJournal
+from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.mongo import MongoJournal
+from tests.kit.requests import Journal, JournalLine
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 MS = timedelta(milliseconds=1)

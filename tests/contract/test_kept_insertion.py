@@ -2,12 +2,10 @@
 
 import pytest
 
-from crawlfleet.adapters.mongo import insertion
-from crawlfleet.adapters.mongo.connection import UnstorableError
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.request import State
 from tests.contract.store_cases import Fleet, a_biz, a_generation, a_request, nodes_at, snowflakes
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.mongo import MongoRequestStore, UnstorableError, insertion
+from tests.kit.requests import State
 
 
 @pytest.mark.parametrize("number", [1, 12, 400])

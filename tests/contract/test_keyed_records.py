@@ -8,15 +8,6 @@ from hashlib import blake2b
 import msgspec
 import pytest
 
-from crawlfleet.adapters.mongo.record_documents import latest_of
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.errors import StoreError
-from crawlfleet.model.outcome import Dead, Done
-from crawlfleet.model.record import NS_OF_MS, Record
-from crawlfleet.model.request import State
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.cursor import decode, encode
-from crawlfleet.policy.routing import keyed_home, route
 from tests.contract.store_cases import (
     MINUTE,
     NOW,
@@ -26,6 +17,10 @@ from tests.contract.store_cases import (
     a_record,
     a_store,
 )
+from tests.kit.kernel import StoreError, encode, to_ms
+from tests.kit.kernel import decode_cursor as decode
+from tests.kit.mongo import MongoRequestStore, latest_of
+from tests.kit.requests import NS_OF_MS, Dead, Done, Record, State, keyed_home, route
 
 SECOND = timedelta(seconds=1)
 

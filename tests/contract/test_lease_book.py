@@ -4,15 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
-from crawlfleet.adapters.memory.queue import MemoryQueue
-from crawlfleet.adapters.redis_queue import lease_book
-from crawlfleet.adapters.redis_queue.keys import lane_keys
-from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import Entry
-from crawlfleet.policy.tokens import new_token
+from tests.kit.fakes import MemoryLeaseBook, MemoryQueue
+from tests.kit.kernel import Lane
+from tests.kit.queue import RedisLeaseBook, RedisQueue, lane_keys, lease_book, new_token
+from tests.kit.requests import Entry
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 UNTIL = NOW + timedelta(seconds=60)

@@ -19,12 +19,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from crawlfleet.adapters.memory.store import MemoryRequestStore
-from crawlfleet.model.ledger import Ledger
-from crawlfleet.model.outcome import Dead, Retry
-from crawlfleet.model.request import Claim, Entry, Request, State
-from crawlfleet.model.times import to_ms
-from crawlfleet.ports import RequestStore
 from tests.contract.store_cases import (
     MINUTE,
     Fleet,
@@ -35,6 +29,9 @@ from tests.contract.store_cases import (
     done_with,
     snowflakes,
 )
+from tests.kit.fakes import MemoryRequestStore
+from tests.kit.kernel import to_ms
+from tests.kit.requests import Claim, Dead, Entry, Ledger, Request, RequestStore, Retry, State
 
 TTL = 600
 GRACE = 120

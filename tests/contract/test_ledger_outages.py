@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from crawlfleet.model.ledger import Ledger
 from tests.contract.store_cases import MINUTE, NOW, Fleet, a_biz, a_generation
 from tests.contract.test_ledgers import remove, submit_job
+from tests.kit.requests import Ledger
 
 
 def test_an_outage_a_little_longer_than_the_grace_is_booked(fleet: Fleet) -> None:

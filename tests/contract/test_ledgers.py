@@ -5,9 +5,6 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.model.ledger import Ledger
-from crawlfleet.model.outcome import Dead, Retry
-from crawlfleet.model.request import Claim, Request
 from tests.contract.store_cases import (
     LONG_AGO,
     MINUTE,
@@ -19,6 +16,7 @@ from tests.contract.store_cases import (
     done_with,
     snowflakes,
 )
+from tests.kit.requests import Claim, Dead, Ledger, Request, Retry
 
 WEEK = timedelta(days=7)
 

@@ -8,11 +8,6 @@ from threading import Event, Thread
 import pymongo
 import pytest
 
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.ledger import Ledger
-from crawlfleet.model.outcome import Dead, Retry
-from crawlfleet.model.request import State
 from infra.local.mongo_server import MongoServer
 from tests.contract.store_cases import (
     MINUTE,
@@ -26,6 +21,9 @@ from tests.contract.store_cases import (
     snowflakes,
 )
 from tests.contract.test_mongo_faults import again, step_down
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.mongo import MongoRequestStore
+from tests.kit.requests import Dead, Ledger, Retry, State
 from tests.waiting import eventually
 
 #: Rounds of each of the workers: some are large, some a single request.

@@ -4,13 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.jobs import MemoryJobs
-from crawlfleet.adapters.memory.lost_jobs import MemoryLostJobs
-from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.adapters.mongo.lost_jobs import MongoLostJobs
-from crawlfleet.model.job import JobState
 from tests.contract.job_cases import a_batch, a_job
 from tests.contract.store_cases import NOW, nodes_at
+from tests.kit.fakes import MemoryJobs, MemoryLostJobs
+from tests.kit.jobs import JobState, MongoJobs, MongoLostJobs
 
 HOUR = timedelta(hours=1)
 

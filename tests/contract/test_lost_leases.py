@@ -7,12 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import Entry
 from infra.local.redis_server import RedisServer
+from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.queue import RedisQueue
+from tests.kit.redis import RedisConnection
+from tests.kit.requests import Entry
 from tests.waiting import eventually
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -6,9 +6,7 @@ import time
 import pymongo
 import pytest
 
-from crawlfleet.adapters.mongo.abandoned import LEFT_ALONE, end_abandoned
-from crawlfleet.adapters.mongo.connection import APP_NAME
-from crawlfleet.adapters.mongo.transactions import in_transaction
+from tests.kit.mongo import APP_NAME, LEFT_ALONE, end_abandoned, in_transaction
 from tests.waiting import eventually
 
 

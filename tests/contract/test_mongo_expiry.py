@@ -5,10 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.mongo.connection import MongoNodes
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.model.biz import Biz
-from crawlfleet.model.request import State
 from tests.contract.store_cases import (
     Fleet,
     a_biz,
@@ -18,6 +14,9 @@ from tests.contract.store_cases import (
     nodes_at,
     snowflakes,
 )
+from tests.kit.config import Biz
+from tests.kit.mongo import MongoNodes, MongoRequestStore
+from tests.kit.requests import State
 from tests.waiting import eventually
 
 

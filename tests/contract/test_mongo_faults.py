@@ -9,19 +9,6 @@ import pymongo
 import pytest
 from pymongo.errors import AutoReconnect
 
-from crawlfleet.adapters.mongo import connection
-from crawlfleet.adapters.mongo.connection import (
-    GLANCE_SECONDS,
-    OPERATION_SECONDS,
-    SERVER_SELECTION_SECONDS,
-    MongoNodes,
-)
-from crawlfleet.adapters.mongo.numbers import MongoCounter
-from crawlfleet.adapters.mongo.rules import MongoRules
-from crawlfleet.adapters.mongo.schedules import MongoSchedules
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.errors import StoreError, StoreUnavailableError
-from crawlfleet.model.request import Claim, State
 from infra.local.mongo_server import MongoServer
 from tests.contract.broken_servers import Proxy, broken_server, closed_port
 from tests.contract.store_cases import (
@@ -36,6 +23,19 @@ from tests.contract.store_cases import (
     entries_of,
     snowflakes,
 )
+from tests.kit.ids import MongoCounter
+from tests.kit.kernel import StoreError, StoreUnavailableError
+from tests.kit.mongo import (
+    GLANCE_SECONDS,
+    OPERATION_SECONDS,
+    SERVER_SELECTION_SECONDS,
+    MongoNodes,
+    MongoRequestStore,
+    MongoRules,
+    connection,
+)
+from tests.kit.requests import Claim, State
+from tests.kit.schedules import MongoSchedules
 from tests.waiting import in_time
 
 

@@ -6,11 +6,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pymongo.collection import Collection
 
-from crawlfleet.adapters.mongo.connection import MongoNodes
-from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.model.job import JobState
-from crawlfleet.model.ledger import Ledger
 from tests.contract.job_cases import a_job
 from tests.contract.store_cases import (
     NOW,
@@ -22,6 +17,9 @@ from tests.contract.store_cases import (
     nodes_at,
     snowflakes,
 )
+from tests.kit.jobs import JobState, MongoJobs
+from tests.kit.mongo import MongoNodes, MongoRequestStore
+from tests.kit.requests import Ledger
 from tests.waiting import eventually
 
 DAY = timedelta(days=1)

@@ -1,8 +1,8 @@
 """Outcomes that are too much for one transaction: each is stored all the same."""
 
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.model.request import State
 from tests.contract.store_cases import Fleet, a_biz, a_generation, done_with, nodes_at
+from tests.kit.mongo import MongoRequestStore
+from tests.kit.requests import State
 
 ONE_SHARD = a_generation(nodes=("east",), databases=("one",), shards=1)
 #: As much as a page may give. Four such pages are more than a small server takes at once.

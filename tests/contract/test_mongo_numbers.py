@@ -7,11 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from crawlfleet.adapters.mongo.connection import MongoNodes
-from crawlfleet.adapters.mongo.numbers import MongoCounter, MongoWorkerNumbers
-from crawlfleet.errors import WorkerNumbersExhaustedError
-from crawlfleet.policy.snowflake import Allot, allot, first_mark
 from tests.contract.store_cases import NOW, nodes_at
+from tests.kit.ids import Allot, MongoCounter, MongoWorkerNumbers, allot, first_mark
+from tests.kit.kernel import WorkerNumbersExhaustedError
+from tests.kit.mongo import MongoNodes
 
 NOW_MS = int(NOW.timestamp() * 1000)
 TERM_MS = 10_000

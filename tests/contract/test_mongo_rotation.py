@@ -15,22 +15,29 @@ import pytest
 from moto import mock_aws
 from pymongo.errors import OperationFailure
 
-from crawlfleet import names
-from crawlfleet.adapters.mongo import connection
-from crawlfleet.adapters.mongo.connection import MongoNodes, border
-from crawlfleet.adapters.mongo.numbers import MongoCounter
-from crawlfleet.adapters.mongo.refusals import (
+from infra.local.parts import free_port
+from tests.contract.restricted_mongo import ADMIN, asking_mongod
+from tests.kit.apps import Parts
+from tests.kit.ids import MongoCounter
+from tests.kit.kernel import (
+    ConfigError,
+    CrawlfleetError,
+    Need,
+    Problem,
+    Settings,
+    StoreUnavailableError,
+    names,
+)
+from tests.kit.mongo import (
     LONGEST_SECONDS,
     REFUSALS,
     RENEWAL_SECONDS,
+    MongoNodes,
     Pace,
+    border,
+    connection,
+    in_transaction,
 )
-from crawlfleet.adapters.mongo.transactions import in_transaction
-from crawlfleet.errors import ConfigError, CrawlfleetError, Problem, StoreUnavailableError
-from crawlfleet.settings import Need, Settings
-from crawlfleet.wiring.parts import Parts
-from infra.local.parts import free_port
-from tests.contract.restricted_mongo import ADMIN, asking_mongod
 from tests.steady import SteadyClock
 from tests.waiting import eventually
 

@@ -4,13 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from crawlfleet.adapters.mongo.connection import SERVER_SELECTION_SECONDS
-from crawlfleet.adapters.mongo.seeds import MongoSeeds
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.lane import Lane
 from tests.contract.store_cases import NOW, a_biz, a_generation
 from tests.contract.test_mongo_faults import broken_uri, opened
 from tests.contract.test_seed_store import HOUR, TODAY, a_seed
+from tests.kit.frontier import MongoSeeds
+from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.mongo import SERVER_SELECTION_SECONDS
 from tests.waiting import in_time
 
 __all__ = ["broken_uri"]

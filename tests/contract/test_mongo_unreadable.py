@@ -3,11 +3,10 @@
 import pymongo
 import pytest
 
-from crawlfleet.adapters.mongo.dead_letters import MongoDeadLetters
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.model.letter import LetterFilter
-from crawlfleet.model.request import State
 from tests.contract.store_cases import NOW, Fleet, a_biz, a_generation, done_with, nodes_at
+from tests.kit.dead_letters import LetterFilter, MongoDeadLetters
+from tests.kit.mongo import MongoRequestStore
+from tests.kit.requests import State
 
 ONE_SHARD = a_generation(nodes=("east",), databases=("one",), shards=1)
 

@@ -7,13 +7,11 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from crawlfleet.adapters.aws import client
-from crawlfleet.adapters.sns_notifier import SnsNotifier
-from crawlfleet.errors import MessageRefusedError, StoreUnavailableError
-from crawlfleet.finding_kinds import Severity
-from crawlfleet.model.incident import Bulletin, Letter, Word
 from infra.local.aws_server import REGION
 from tests.contract.broken_servers import broken_server, closed_port
+from tests.kit.aws import client
+from tests.kit.incidents import Bulletin, Letter, Severity, SnsNotifier, Word
+from tests.kit.kernel import MessageRefusedError, StoreUnavailableError
 from tests.waiting import in_time
 
 LETTER = Letter(

@@ -4,18 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.queue import MemoryQueue
-from crawlfleet.adapters.memory.staffing import MemoryOutlook
-from crawlfleet.adapters.redis_queue import connection
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.keys import lane_keys
-from crawlfleet.adapters.redis_queue.outlook import RedisOutlook
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import Entry
-from crawlfleet.model.staff import LaneWork
 from tests.contract.broken_servers import closed_port
+from tests.kit.fakes import MemoryOutlook, MemoryQueue
+from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.queue import LaneWork, RedisOutlook, RedisQueue, lane_keys
+from tests.kit.redis import RedisConnection, connection
+from tests.kit.requests import Entry
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SOON = timedelta(seconds=10)

@@ -8,20 +8,22 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.adapters.memory.job_reopening import MemoryJobReopening
-from crawlfleet.adapters.memory.jobs import MemoryJobs
-from crawlfleet.adapters.memory.lost_jobs import MemoryLostJobs
-from crawlfleet.adapters.mongo import job_overlap
-from crawlfleet.adapters.mongo.job_reopening import MongoJobReopening
-from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.adapters.mongo.lost_jobs import MongoLostJobs
-from crawlfleet.adapters.mongo.schedules import MongoSchedules
-from crawlfleet.errors import ConflictError, StoreUnavailableError
-from crawlfleet.model.job import Job, JobState
-from crawlfleet.model.schedule import OutcomeKind, Overlap
-from crawlfleet.ports import JobReopening, JobStore, LostJobs
 from tests.contract.job_cases import OwnControl, a_job
 from tests.contract.store_cases import NOW
+from tests.kit.fakes import MemoryJobReopening, MemoryJobs, MemoryLostJobs
+from tests.kit.jobs import (
+    Job,
+    JobReopening,
+    JobState,
+    JobStore,
+    LostJobs,
+    MongoJobReopening,
+    MongoJobs,
+    MongoLostJobs,
+    job_overlap,
+)
+from tests.kit.kernel import ConflictError, StoreUnavailableError
+from tests.kit.schedules import MongoSchedules, OutcomeKind, Overlap
 from tests.unit.flows.clocked import Clocked
 
 HOUR = timedelta(hours=1)

@@ -4,15 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.overview import MemoryOverview
-from crawlfleet.adapters.memory.queue import MemoryQueue
-from crawlfleet.adapters.redis_queue.connection import LANES, RedisConnection
-from crawlfleet.adapters.redis_queue.overview import RedisOverview
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import Entry
 from tests.contract.broken_servers import broken_server, closed_port
+from tests.kit.fakes import MemoryOverview, MemoryQueue
+from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.queue import RedisOverview, RedisQueue
+from tests.kit.redis import LANES, RedisConnection
+from tests.kit.requests import Entry
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)

@@ -5,22 +5,24 @@ from itertools import pairwise
 
 import pytest
 
-from crawlfleet.adapters.memory.filling import MemoryFilling
-from crawlfleet.adapters.memory.intake import MemoryIntake
-from crawlfleet.adapters.memory.queue import MemoryQueue
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.filling import RedisFilling
-from crawlfleet.adapters.redis_queue.intake import RedisIntake
-from crawlfleet.adapters.redis_queue.keys import host_list, lane_keys
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.model.biz import IntakeLimits
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.politeness import Parked
-from crawlfleet.model.request import Entry
-from crawlfleet.model.times import to_ms
-from crawlfleet.model.totals import Depth, Load
-from crawlfleet.policy.parking import LOOKED_AT, READY_EACH
 from infra.local.redis_server import ENV_URL, RedisServer
+from tests.kit.config import IntakeLimits
+from tests.kit.fakes import MemoryFilling, MemoryIntake, MemoryQueue
+from tests.kit.kernel import Lane, to_ms
+from tests.kit.politeness import Parked
+from tests.kit.queue import (
+    LOOKED_AT,
+    READY_EACH,
+    Depth,
+    Load,
+    RedisFilling,
+    RedisQueue,
+    host_list,
+    lane_keys,
+)
+from tests.kit.redis import RedisConnection
+from tests.kit.requests import Entry
+from tests.kit.submission import RedisIntake
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=5)

@@ -9,20 +9,16 @@ import redis as redis_driver
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet import metric_names as names
-from crawlfleet.adapters.figures import Figures
-from crawlfleet.adapters.mongo import connection
-from crawlfleet.adapters.mongo import figures as mongo_figures
-from crawlfleet.adapters.mongo.connection import SERVER_SELECTION_SECONDS, MongoNodes
-from crawlfleet.adapters.part_health import PartHealth
-from crawlfleet.adapters.redis_queue import figures as redis_figures
-from crawlfleet.adapters.redis_queue.connection import ANSWER_SECONDS, RedisConnection
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.totals import NodeHealth
 from infra.local.mongo_server import MongoServer
 from infra.local.redis_server import RedisServer
 from tests.contract.broken_servers import Proxy, broken_server
 from tests.contract.restricted_mongo import ADMIN, alone_mongod, asking_mongod
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.kernel import metric_names as names
+from tests.kit.mongo import SERVER_SELECTION_SECONDS, MongoNodes, connection
+from tests.kit.monitoring import Figures, PartHealth, mongo_figures, redis_figures
+from tests.kit.queue import NodeHealth
+from tests.kit.redis import ANSWER_SECONDS, RedisConnection
 from tests.waiting import eventually, in_time
 
 ALL_OF_REDIS = set(names.REDIS) - {names.NODE_UP, names.NODE_HEALTHY}

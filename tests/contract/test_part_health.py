@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pymongo
 import pytest
 
-from crawlfleet.adapters.mongo.connection import MongoNodes
-from crawlfleet.adapters.part_health import PartHealth
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.errors import ConfigError, Problem
-from crawlfleet.model.totals import NodeHealth
 from infra.local.parts import LOOPBACK, free_port
+from tests.kit.kernel import ConfigError, Problem
+from tests.kit.mongo import MongoNodes
+from tests.kit.monitoring import PartHealth
+from tests.kit.queue import NodeHealth
+from tests.kit.redis import RedisConnection
 
 
 def a_health(redis_url: str, uris: dict[str, str]):

@@ -4,13 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.staffing import MemoryStaffing
-from crawlfleet.adapters.memory.workers import MemoryWorkers
-from crawlfleet.flows.placing import Placing
-from crawlfleet.flows.staffing import StaffingPorts
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.politeness import Parked
-from crawlfleet.model.times import to_ms
+from tests.kit.fakes import MemoryStaffing, MemoryWorkers
+from tests.kit.fleet import StaffingPorts
+from tests.kit.kernel import Lane, to_ms
+from tests.kit.politeness import Parked
+from tests.kit.worker import Placing
 from tests.unit.flows.world import World
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -6,9 +6,12 @@ import tracemalloc
 import msgspec
 import pytest
 
-from crawlfleet.adapters.http_prober import HttpProber
-from crawlfleet.adapters.memory.probes import MemoryProber
-from crawlfleet.errors import (
+from tests.contract.raw_site import passing, reply, site
+from tests.kit.bidding import PROBE_BYTES, HttpProber, Probe, limits_of
+from tests.kit.config import FetchLimits, ProxyPool
+from tests.kit.fakes import MemoryProber
+from tests.kit.fetching import Errand
+from tests.kit.kernel import (
     AddressRefusedError,
     ConnectFailedError,
     FetchError,
@@ -17,14 +20,8 @@ from crawlfleet.errors import (
     RobotsDeniedError,
     ServerFaultError,
     ThrottledError,
+    is_public,
 )
-from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.proxy import ProxyPool
-from crawlfleet.model.usage import Probe
-from crawlfleet.policy.address import is_public
-from crawlfleet.policy.probing import PROBE_BYTES, limits_of
-from crawlfleet.ports import Errand
-from tests.contract.raw_site import passing, reply, site
 
 LIMITS = limits_of(FetchLimits())
 QUICK = msgspec.structs.replace(LIMITS, total_seconds=0.6, first_byte_seconds=0.5)

@@ -4,13 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.probes import MemoryProbes
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.probes import RedisProbes, probe_keys
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.probing import ProbeKey
-from crawlfleet.model.usage import Probe
 from tests.contract.conftest import over_all
+from tests.kit.bidding import Probe, ProbeKey, RedisProbes, probe_keys
+from tests.kit.fakes import MemoryProbes
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.redis import RedisConnection
 from tests.waiting import eventually
 
 FOUND = Probe(at=datetime(2026, 3, 1, 12, tzinfo=UTC), seconds=0.25, bytes_per_second=1e6)

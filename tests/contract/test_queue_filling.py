@@ -4,14 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.filling import MemoryFilling
-from crawlfleet.adapters.memory.queue import MemoryQueue
-from crawlfleet.adapters.redis_queue.filling import RedisFilling
-from crawlfleet.adapters.redis_queue.keys import lane_keys
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import Entry, Mark
-from crawlfleet.model.totals import Depth
+from tests.kit.fakes import MemoryFilling, MemoryQueue
+from tests.kit.kernel import Lane
+from tests.kit.queue import Depth, RedisFilling, RedisQueue, lane_keys
+from tests.kit.requests import Entry, Mark
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=5)

@@ -20,20 +20,19 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from crawlfleet.adapters.memory.filling import MemoryFilling
-from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
-from crawlfleet.adapters.memory.queue import MemoryQueue
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.filling import RedisFilling
-from crawlfleet.adapters.redis_queue.keys import lane_keys, level_keys
-from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.priority import Ageing
-from crawlfleet.model.request import Entry
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.tokens import new_token
 from tests.contract.queue_model import Model
+from tests.kit.fakes import MemoryFilling, MemoryLeaseBook, MemoryQueue
+from tests.kit.kernel import Ageing, Lane, to_ms
+from tests.kit.queue import (
+    RedisFilling,
+    RedisLeaseBook,
+    RedisQueue,
+    lane_keys,
+    level_keys,
+    new_token,
+)
+from tests.kit.redis import RedisConnection
+from tests.kit.requests import Entry
 
 BEGINNING = datetime(2026, 3, 1, 12, tzinfo=UTC)
 # Few, so that they repeat; of all kinds, so that they sort in unlike ways; two of one millisecond.

@@ -8,17 +8,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.memory.filling import MemoryFilling
-from crawlfleet.adapters.memory.queue import MemoryQueue
-from crawlfleet.adapters.redis_queue.filling import RedisFilling
-from crawlfleet.adapters.redis_queue.keys import host_list, lane_keys, level_keys
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.priority import Ageing
-from crawlfleet.model.request import Entry
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.ageing import LEVELS, kept, next_level, settle
 from tests.contract.conftest import over_all
+from tests.kit.fakes import MemoryFilling, MemoryQueue
+from tests.kit.kernel import LEVELS, Ageing, Lane, to_ms
+from tests.kit.queue import (
+    RedisFilling,
+    RedisQueue,
+    host_list,
+    kept,
+    lane_keys,
+    level_keys,
+    next_level,
+    settle,
+)
+from tests.kit.requests import Entry
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 AT = to_ms(NOW)

@@ -12,11 +12,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from crawlfleet.adapters.memory.queue import MemoryQueue
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import Entry
+from tests.kit.fakes import MemoryQueue
+from tests.kit.kernel import Lane
+from tests.kit.queue import RedisQueue
+from tests.kit.redis import RedisConnection
+from tests.kit.requests import Entry
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 # Few ids, so that entries repeat; of all kinds, so that they sort in unlike ways.

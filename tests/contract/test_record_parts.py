@@ -8,10 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.errors import StoreError
-from crawlfleet.model.outcome import Dead, Done, Retry
-from crawlfleet.model.request import State
 from tests.contract.store_cases import (
     MINUTE,
     NOW,
@@ -21,6 +17,9 @@ from tests.contract.store_cases import (
     disowning_of,
     entries_of,
 )
+from tests.kit.kernel import StoreError
+from tests.kit.mongo import MongoRequestStore
+from tests.kit.requests import Dead, Done, Retry, State
 
 SECOND = timedelta(seconds=1)
 

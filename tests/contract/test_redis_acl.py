@@ -8,20 +8,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crawlfleet.adapters.mongo.connection import MongoNodes
-from crawlfleet.adapters.part_health import PartHealth
-from crawlfleet.adapters.redis_queue.board import RedisBoard
-from crawlfleet.adapters.redis_queue.clock import ServerClock
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.keys import lane_keys
-from crawlfleet.adapters.redis_queue.probes import RedisProbes
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.board import Offer
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
 from tests.contract.cluster_cases import Move, client_of, slot_of
 from tests.contract.redis_calls import CALLS, LANE, NOW, WAY
+from tests.kit.bidding import Offer, RedisBoard, RedisProbes
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.mongo import MongoNodes
+from tests.kit.monitoring import PartHealth
+from tests.kit.queue import RedisQueue, lane_keys
+from tests.kit.redis import RedisConnection, ServerClock
 
 RIGHTS = re.search(
     r"`(~cf:\* [^`]+)`.*need `(\+cluster\|slots [^`]+)` too",

@@ -9,21 +9,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from redis.crc import key_slot
 
-from crawlfleet.adapters.redis_queue import connection as border
-from crawlfleet.adapters.redis_queue.clock import ServerClock
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.filling import RedisFilling
-from crawlfleet.adapters.redis_queue.hosts import RedisHosts
-from crawlfleet.adapters.redis_queue.keys import fleet_keys, lane_keys
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.errors import ConfigError, StoreUnavailableError
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.politeness import HostAsk
-from crawlfleet.model.request import Entry
 from infra.local.parts import LOOPBACK, free_port
 from infra.local.redis_cluster import RedisCluster
 from tests.contract.cluster_cases import Move, client_of, lanes_of, slot_of
 from tests.contract.redis_calls import CALLS, answering, refused
+from tests.kit.kernel import ConfigError, Lane, StoreUnavailableError
+from tests.kit.politeness import HostAsk, RedisHosts
+from tests.kit.queue import RedisFilling, RedisQueue, fleet_keys, lane_keys
+from tests.kit.redis import RedisConnection, ServerClock
+from tests.kit.redis import connection as border
+from tests.kit.requests import Entry
 from tests.waiting import eventually
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

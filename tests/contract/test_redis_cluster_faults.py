@@ -10,28 +10,28 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import redis
 
-from crawlfleet.adapters.mongo.connection import MongoNodes
-from crawlfleet.adapters.part_health import PartHealth
-from crawlfleet.adapters.redis_queue import connection as connections
-from crawlfleet.adapters.redis_queue.bizs import RedisBizs
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.crawl_keys import bizs_key
-from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
-from crawlfleet.adapters.redis_queue.filling import RedisFilling
-from crawlfleet.adapters.redis_queue.hosts import RedisHosts
-from crawlfleet.adapters.redis_queue.keys import host_key
-from crawlfleet.adapters.redis_queue.outlook import RedisOutlook
-from crawlfleet.adapters.redis_queue.overview import RedisOverview
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.politeness import HostAsk, HostReport
-from crawlfleet.model.request import Entry
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
 from tests.contract.cluster_cases import client_of, lanes_of, port_of
 from tests.contract.redis_calls import refused
 from tests.contract.tls_end import LOOPBACK, Authority, tls_end
+from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.mongo import MongoNodes
+from tests.kit.monitoring import PartHealth
+from tests.kit.politeness import HostAsk, HostReport, RedisHosts
+from tests.kit.queue import (
+    RedisFilling,
+    RedisOutlook,
+    RedisOverview,
+    RedisQueue,
+    bizs_key,
+    host_key,
+)
+from tests.kit.records import RedisDataQueue
+from tests.kit.recovery import RedisBizs
+from tests.kit.redis import RedisConnection
+from tests.kit.redis import connection as connections
+from tests.kit.requests import Entry
 from tests.waiting import eventually, in_time
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -7,11 +7,11 @@ import threading
 import pytest
 import redis
 
-from crawlfleet.adapters.redis_queue import connection as border
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.errors import ConfigError
 from tests.contract.redis_calls import ANY_CALL, CALLS, ENTRIES, LANE, NOW, refused
+from tests.kit.kernel import ConfigError
+from tests.kit.queue import RedisQueue
+from tests.kit.redis import RedisConnection
+from tests.kit.redis import connection as border
 
 
 def close_all_others(url: str) -> None:

@@ -11,14 +11,6 @@ import redis
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.hosts import RedisHosts
-from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.adapters.redis_queue.workers import RedisWorkers
-from crawlfleet.errors import StoreUnavailableError, WorkerNumbersExhaustedError
-from crawlfleet.model.request import Entry
-from crawlfleet.model.totals import Depth
 from infra.local.parts import LOOPBACK, free_port
 from tests.contract.redis_calls import (
     ANY_CALL,
@@ -32,6 +24,13 @@ from tests.contract.redis_calls import (
     answering,
     refused,
 )
+from tests.kit.fleet import RedisWorkers
+from tests.kit.ids import RedisWorkerNumbers
+from tests.kit.kernel import StoreUnavailableError, WorkerNumbersExhaustedError
+from tests.kit.politeness import RedisHosts
+from tests.kit.queue import Depth, RedisQueue
+from tests.kit.redis import RedisConnection
+from tests.kit.requests import Entry
 from tests.waiting import in_time
 
 

@@ -8,15 +8,27 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.adapters.redis_queue import keys as dictionary
-from crawlfleet.adapters.redis_queue.cancellations import RedisCancellations
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
-from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
-from crawlfleet.adapters.redis_queue.filling import RedisFilling
-from crawlfleet.adapters.redis_queue.hosts import RedisHosts
-from crawlfleet.adapters.redis_queue.intake import RedisIntake
-from crawlfleet.adapters.redis_queue.keys import (
+from infra.local.redis_server import ENV_URL, RedisServer
+from tests.contract.store_cases import a_biz
+from tests.kit.config import IntakeLimits
+from tests.kit.fetching import RedisSessions
+from tests.kit.fleet import (
+    RedisStaffing,
+    RedisTicks,
+    RedisWatch,
+    RedisWorkers,
+    Shown,
+    Staff,
+    TickPart,
+)
+from tests.kit.frontier import FOREVER, RedisSeedFilter
+from tests.kit.ids import RedisWorkerNumbers
+from tests.kit.jobs import RedisCancellations
+from tests.kit.kernel import Lane, to_ms
+from tests.kit.politeness import HostReport, RedisHosts, RedisRobotsCache, RobotsCopy
+from tests.kit.queue import (
+    RedisFilling,
+    RedisQueue,
     cookies_key,
     filter_keys,
     fleet_keys,
@@ -26,26 +38,11 @@ from crawlfleet.adapters.redis_queue.keys import (
     robots_key,
     troubled_key,
 )
-from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
-from crawlfleet.adapters.redis_queue.seed_filter import RedisSeedFilter
-from crawlfleet.adapters.redis_queue.sessions import RedisSessions
-from crawlfleet.adapters.redis_queue.staffing import RedisStaffing
-from crawlfleet.adapters.redis_queue.ticks import RedisTicks
-from crawlfleet.adapters.redis_queue.watch import RedisWatch
-from crawlfleet.adapters.redis_queue.workers import RedisWorkers
-from crawlfleet.model.biz import IntakeLimits
-from crawlfleet.model.harvest import Coverage
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.politeness import HostReport, RobotsCopy
-from crawlfleet.model.request import Entry
-from crawlfleet.model.staff import Shown, Staff
-from crawlfleet.model.tick import TickPart
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.segment import FOREVER
-from infra.local.redis_server import ENV_URL, RedisServer
-from tests.contract.store_cases import a_biz
+from tests.kit.queue import keys as dictionary
+from tests.kit.records import RedisCoverages, RedisDataQueue
+from tests.kit.redis import RedisConnection
+from tests.kit.requests import Coverage, Entry
+from tests.kit.submission import RedisIntake
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TERM = timedelta(seconds=60)

@@ -7,21 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.filling import RedisFilling
-from crawlfleet.adapters.redis_queue.intake import RedisIntake
-from crawlfleet.adapters.redis_queue.lease_book import RedisLeaseBook
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.adapters.redis_queue.watch import RedisWatch
-from crawlfleet.adapters.redis_queue.workers import RedisWorkers
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.biz import IntakeLimits
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import Entry
-from crawlfleet.model.totals import Depth
-from crawlfleet.model.worker import Card
 from infra.local.parts import free_port
 from infra.local.redis_server import ENV_URL, RedisServer
+from tests.kit.config import IntakeLimits
+from tests.kit.fleet import Card, RedisWatch, RedisWorkers
+from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.queue import Depth, RedisFilling, RedisLeaseBook, RedisQueue
+from tests.kit.redis import RedisConnection
+from tests.kit.requests import Entry
+from tests.kit.submission import RedisIntake
 from tests.waiting import eventually
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -8,14 +8,12 @@ import boto3
 import pytest
 import redis
 
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.lane import Lane
-from crawlfleet.settings import Settings
-from crawlfleet.wiring.parts import Parts
 from infra.local.redis_server import ENV_URL, RedisServer
 from tests.contract.tls_end import LOOPBACK, Authority, tls_end
+from tests.kit.apps import Parts
+from tests.kit.kernel import Lane, Settings, StoreUnavailableError
+from tests.kit.queue import RedisQueue
+from tests.kit.redis import RedisConnection
 
 LANE = Lane("acme", "docs", "main")
 SECRET = "crawlfleet/test/redis"

@@ -5,11 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import Entry
-from crawlfleet.model.times import to_ms
-from crawlfleet.model.totals import Depth, Load, Rates
-from crawlfleet.ports import RequestQueue
+from tests.kit.kernel import Lane, to_ms
+from tests.kit.queue import Depth, Load, Rates, RequestQueue
+from tests.kit.requests import Entry
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TERM = timedelta(seconds=60)

@@ -8,12 +8,6 @@ from uuid import uuid4
 
 import pytest
 
-from crawlfleet.model.ids import RequestId
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Retry
-from crawlfleet.model.request import Entry, State
-from crawlfleet.model.times import from_ms, to_ms
-from crawlfleet.ports import RequestStore
 from tests.contract.store_cases import (
     LONG_AGO,
     MINUTE,
@@ -28,6 +22,8 @@ from tests.contract.store_cases import (
     snowflakes,
     uuids,
 )
+from tests.kit.kernel import Lane, RequestId, from_ms, to_ms
+from tests.kit.requests import Entry, RequestStore, Retry, State
 
 SECOND = timedelta(seconds=1)
 

@@ -16,8 +16,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from crawlfleet.model.outcome import Dead, Retry
-from crawlfleet.model.request import FINAL_STATES, Claim, State
 from tests.contract.store_cases import (
     NOW,
     Fleet,
@@ -28,6 +26,7 @@ from tests.contract.store_cases import (
     done_with,
     entries_of,
 )
+from tests.kit.requests import FINAL_STATES, Claim, Dead, Retry, State
 
 LEASE = timedelta(seconds=60)
 

@@ -5,10 +5,8 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from crawlfleet.model.outcome import Dead, Done, Retry
-from crawlfleet.model.request import State
-from crawlfleet.policy.routing import all_shards
 from tests.contract.store_cases import MINUTE, NOW, Fleet, a_record, a_request, done_with
+from tests.kit.requests import Dead, Done, Retry, State, all_shards
 
 SECOND = timedelta(seconds=1)
 

@@ -4,12 +4,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.mongo import indexing, missing
-from crawlfleet.adapters.mongo.shards import BY_PRIORITY, BY_STATE, Shards
-from crawlfleet.model.outcome import Retry
-from crawlfleet.model.request import Request
-from crawlfleet.policy.ageing import LEVELS
-from crawlfleet.policy.routing import live_shards
 from tests.contract.store_cases import (
     MINUTE,
     NOW,
@@ -20,6 +14,9 @@ from tests.contract.store_cases import (
     entries_of,
     snowflakes,
 )
+from tests.kit.kernel import LEVELS
+from tests.kit.mongo import BY_PRIORITY, BY_STATE, Shards, indexing, missing
+from tests.kit.requests import Request, Retry, live_shards
 
 SECOND = timedelta(seconds=1)
 

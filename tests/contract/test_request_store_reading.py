@@ -6,12 +6,6 @@ from threading import Barrier
 
 import pytest
 
-from crawlfleet.model.biz import Spread
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Dead, Retry
-from crawlfleet.model.request import State
-from crawlfleet.model.times import from_ms, to_ms
-from crawlfleet.ports import RequestStore
 from tests.contract.store_cases import (
     LONG_AGO,
     MINUTE,
@@ -26,6 +20,9 @@ from tests.contract.store_cases import (
     snowflakes,
     uuids,
 )
+from tests.kit.config import Spread
+from tests.kit.kernel import Lane, from_ms, to_ms
+from tests.kit.requests import Dead, RequestStore, Retry, State
 
 SECOND = timedelta(seconds=1)
 

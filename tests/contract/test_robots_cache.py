@@ -6,11 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.robots import MemoryRobotsCache
-from crawlfleet.adapters.redis_queue.keys import robots_key
-from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
-from crawlfleet.model.politeness import RobotsCopy
-from crawlfleet.policy.robots import MAX_BYTES
+from tests.kit.fakes import MemoryRobotsCache
+from tests.kit.politeness import MAX_BYTES, RedisRobotsCache, RobotsCopy
+from tests.kit.queue import robots_key
 from tests.waiting import eventually
 
 COPY = RobotsCopy(

@@ -5,13 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from crawlfleet.adapters.memory.rules import MemoryRules
-from crawlfleet.adapters.mongo.rules import MongoRules
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.rule import Cast, Field, Rule, Selector
-from crawlfleet.model.spider import Spider
-from crawlfleet.ports import RuleStore
 from tests.contract.store_cases import nodes_at
+from tests.kit.config import Cast, Field, Rule, Selector, Spider
+from tests.kit.fakes import MemoryRules
+from tests.kit.kernel import Lane
+from tests.kit.mongo import MongoRules
+from tests.kit.requests import RuleStore
 
 RULE = Rule(
     description="a shop's page",

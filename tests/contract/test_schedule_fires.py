@@ -9,13 +9,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.mongo.connection import MongoNodes
-from crawlfleet.adapters.mongo.schedules import MongoSchedules
-from crawlfleet.flows.scheduling import run_due
-from crawlfleet.model.biz import Tenant, Tree
-from crawlfleet.model.schedule import OutcomeKind, Overlap, Schedule
-from crawlfleet.policy.job_names import fire_name
 from tests.contract.store_cases import nodes_at
+from tests.kit.config import Tenant, Tree
+from tests.kit.mongo import MongoNodes
+from tests.kit.schedules import MongoSchedules, OutcomeKind, Overlap, Schedule, run_due
+from tests.kit.submission import fire_name
 from tests.unit.flows.clocked import Clocked, at
 from tests.unit.flows.world import Failing, make_biz, make_tree
 

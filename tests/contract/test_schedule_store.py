@@ -8,12 +8,19 @@ from threading import Barrier
 import msgspec
 import pytest
 
-from crawlfleet.adapters.memory.schedules import MemorySchedules
-from crawlfleet.adapters.mongo.schedules import MongoSchedules
-from crawlfleet.model.schedule import LOOKS_APART, Missed, Outcome, OutcomeKind, Overlap, Schedule
-from crawlfleet.model.start import Range, Start
-from crawlfleet.ports import ScheduleStore
 from tests.contract.store_cases import nodes_at
+from tests.kit.fakes import MemorySchedules
+from tests.kit.schedules import (
+    LOOKS_APART,
+    Missed,
+    MongoSchedules,
+    Outcome,
+    OutcomeKind,
+    Overlap,
+    Schedule,
+    ScheduleStore,
+)
+from tests.kit.spiders import Range, Start
 
 NOON = datetime.now(UTC).replace(microsecond=0)
 HOUR = timedelta(hours=1)

@@ -10,10 +10,10 @@ import pytest
 import redis
 from scrapy import Request
 
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.cli.main import run
-from crawlfleet.scrapy.fingerprints import MAKES
 from infra.local.redis_server import RedisServer
+from tests.kit.cli import run
+from tests.kit.redis import RedisConnection
+from tests.kit.scrapy import MAKES
 from tests.scrapy_project.crawls import Crawls, crawls
 from tests.scrapy_project.site import PAGES, LinkedSite
 from tests.waiting import eventually

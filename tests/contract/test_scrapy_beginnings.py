@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.scrapy import settings
-from crawlfleet.scrapy.logs import SETTINGS
+from tests.kit.scrapy import SETTINGS, settings
 from tests.scrapy_project.crawls import Crawls, crawls
 
 

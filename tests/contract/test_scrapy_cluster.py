@@ -5,10 +5,9 @@ import json
 import pytest
 from redis.crc import key_slot
 
-from crawlfleet.adapters.redis_queue import crawl as crawls_on_redis
-from crawlfleet.adapters.redis_queue.crawl import RedisCrawl
-from crawlfleet.adapters.redis_queue.crawl_keys import taking_key
-from crawlfleet.errors import ConfigError
+from tests.kit.kernel import ConfigError
+from tests.kit.scrapy import RedisCrawl, taking_key
+from tests.kit.scrapy import crawl as crawls_on_redis
 from tests.scrapy_project.crawls import Crawls, crawls
 from tests.scrapy_project.site import PAGES, LinkedSite
 from tests.waiting import eventually

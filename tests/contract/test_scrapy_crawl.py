@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from crawlfleet.adapters.redis_queue.bizs import RedisBizs
-from crawlfleet.model.lane import Lane
+from tests.kit.kernel import Lane
+from tests.kit.recovery import RedisBizs
 from tests.scrapy_project.crawls import Crawls, crawls
 from tests.scrapy_project.site import PAGES, LinkedSite
 from tests.waiting import eventually

@@ -7,10 +7,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from crawlfleet.adapters.redis_queue import crawl_keys as dictionary
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.crawl import Forget, Marks, Order, Pushed, RedisCrawl
-from crawlfleet.adapters.redis_queue.crawl_keys import crawl_keys
+from tests.kit.redis import RedisConnection
+from tests.kit.scrapy import Forget, Marks, Order, Pushed, RedisCrawl, crawl_keys
+from tests.kit.scrapy import crawl_keys_module as dictionary
 from tests.waiting import eventually
 
 

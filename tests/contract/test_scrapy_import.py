@@ -10,14 +10,12 @@ from scrapy.utils.test import get_crawler
 from scrapy_redis.dupefilter import RFPDupeFilter
 from scrapy_redis.queue import FifoQueue, PriorityQueue
 
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.crawl import RedisCrawl
-from crawlfleet.cli.main import run
-from crawlfleet.errors import UnknownBizError, UnknownRuleError
-from crawlfleet.executors.scrapy_wire import load_request
-from crawlfleet.scrapy.dupefilter import DupeFilter
-from crawlfleet.scrapy.joint import joint_of
-from crawlfleet.sdk import Submitted
+from tests.kit.cli import run
+from tests.kit.executors import load_request
+from tests.kit.kernel import UnknownBizError, UnknownRuleError
+from tests.kit.redis import RedisConnection
+from tests.kit.scrapy import DupeFilter, RedisCrawl, joint_of
+from tests.kit.sdk import Submitted
 
 
 class ShopSpider(scrapy.Spider):
@@ -290,7 +288,7 @@ def test_a_crawl_with_fingerprints_of_another_make_is_not_mixed_with_these(
 
 
 def test_fingerprints_of_an_older_scrapy_are_known_as_such(old, imported, tenant):
-    from crawlfleet.scrapy import Legacy26Fingerprinter
+    from tests.kit.scrapy import Legacy26Fingerprinter
 
     request = scrapy.Request("https://shop.example/1", old.spider.lamp)
     old.queue.push(request)

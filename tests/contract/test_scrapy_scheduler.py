@@ -11,24 +11,23 @@ from scrapy.exceptions import DontCloseSpider, DropItem
 from scrapy.http import TextResponse
 from scrapy.utils.test import get_crawler
 
-from crawlfleet.adapters.redis_queue.bizs import RedisBizs
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.crawl_keys import crawl_keys
-from crawlfleet.adapters.redis_queue.keys import lane_keys
-from crawlfleet.errors import ConfigError, StoreUnavailableError
-from crawlfleet.model.harvest import Item
-from crawlfleet.model.lane import Lane
-from crawlfleet.policy.items import LARGEST_ITEM, item_of, wire_of
-from crawlfleet.scrapy import (
+from infra.local.redis_server import ENV_URL, RedisServer
+from tests.kit.kernel import ConfigError, Lane, StoreUnavailableError
+from tests.kit.queue import lane_keys
+from tests.kit.records import LARGEST_ITEM, item_of, wire_of
+from tests.kit.recovery import RedisBizs
+from tests.kit.redis import RedisConnection
+from tests.kit.requests import Item
+from tests.kit.scrapy import (
     DupeFilter,
     Pipeline,
     RedisSpider,
     Scheduler,
+    crawl_keys,
     engine,
     pipeline,
     scheduler,
 )
-from infra.local.redis_server import ENV_URL, RedisServer
 
 
 class ShopSpider(scrapy.Spider):

@@ -3,9 +3,9 @@ import threading
 import boto3
 import pytest
 
-from crawlfleet.adapters.secrets import Secrets
-from crawlfleet.errors import ConfigError
 from tests.contract.ssm_cases import CountedSsm
+from tests.kit.aws import Secrets
+from tests.kit.kernel import ConfigError
 
 
 @pytest.fixture

@@ -6,17 +6,14 @@ from hashlib import blake2b
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.seed_filter import MemorySeedFilter
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.keys import filter_keys
-from crawlfleet.adapters.redis_queue.seed_filter import FOREVER_LIFE, MARGIN, RedisSeedFilter
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.seed import SeedPolicy, Segment
-from crawlfleet.policy.bloom import layers
-from crawlfleet.policy.segment import FOREVER
 from infra.local.redis_server import ENV_URL, RedisServer
 from tests.contract.store_cases import a_biz
+from tests.kit.config import SeedPolicy
+from tests.kit.fakes import MemorySeedFilter
+from tests.kit.frontier import FOREVER, FOREVER_LIFE, MARGIN, RedisSeedFilter, Segment, layers
+from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.queue import filter_keys
+from tests.kit.redis import RedisConnection
 from tests.waiting import eventually
 
 NOW = datetime.now(UTC).replace(microsecond=0)

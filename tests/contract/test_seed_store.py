@@ -11,16 +11,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.seeds import MemorySeeds
-from crawlfleet.adapters.mongo import seed_documents
-from crawlfleet.adapters.mongo.seeds import MongoSeeds
-from crawlfleet.errors import StoreError, StoreUnavailableError
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.seed import Offer, Seed, SeedPolicy, SeedState, SeedTotals, Segment
-from crawlfleet.policy.seedkey import seed_key
-from crawlfleet.policy.seedroute import homes
-from crawlfleet.ports import SeedStore
 from tests.contract.store_cases import NOW, a_biz, a_generation, nodes_at
+from tests.kit.config import SeedPolicy
+from tests.kit.fakes import MemorySeeds
+from tests.kit.frontier import (
+    MongoSeeds,
+    Offer,
+    Seed,
+    SeedState,
+    SeedStore,
+    SeedTotals,
+    Segment,
+    homes,
+    seed_documents,
+    seed_key,
+)
+from tests.kit.kernel import Lane, StoreError, StoreUnavailableError
 from tests.waiting import eventually
 
 DAY = timedelta(days=1)

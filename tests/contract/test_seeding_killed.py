@@ -11,14 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.adapters.mongo.connection import MongoNodes
-from crawlfleet.adapters.mongo.seeds import MongoSeeds
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import State
-from crawlfleet.model.seed import SeedState
 from tests.contract import seed_process
 from tests.contract.seed_process import BIZ, URLS
+from tests.kit.frontier import MongoSeeds, SeedState
+from tests.kit.kernel import Lane
+from tests.kit.mongo import MongoNodes, MongoRequestStore
+from tests.kit.requests import State
 
 ROOT = Path(__file__).parents[2]
 #: Kills of one crawl, and lines after which one may come.

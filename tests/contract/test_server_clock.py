@@ -3,10 +3,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.redis_queue.clock import ServerClock
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from infra.local.redis_server import RedisServer
 from tests.contract.broken_servers import Proxy, broken_server, closed_port
+from tests.kit.redis import RedisConnection, ServerClock
 
 NEARLY = timedelta(seconds=30)  # a machine may stand still between two looks
 

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.sessions import MemorySessions
-from crawlfleet.adapters.redis_queue.keys import cookies_key
-from crawlfleet.adapters.redis_queue.sessions import MAX_BYTES, RedisSessions
-from crawlfleet.model.lane import Lane
+from tests.kit.fakes import MemorySessions
+from tests.kit.fetching import MAX_BYTES, RedisSessions
+from tests.kit.kernel import Lane
+from tests.kit.queue import cookies_key
 from tests.waiting import eventually
 
 

@@ -8,15 +8,12 @@ from threading import Barrier
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory import spiders as memory
-from crawlfleet.adapters.memory.spiders import MemorySpiders
-from crawlfleet.adapters.mongo import spiders as mongo
-from crawlfleet.adapters.mongo.spiders import MongoSpiders
-from crawlfleet.errors import QuotaExceededError
-from crawlfleet.model.plan import HOLD, LinkNeeds, SpiderPlan
-from crawlfleet.model.start import Range, Start
-from crawlfleet.ports import SpiderStore
 from tests.contract.store_cases import nodes_at
+from tests.kit.fakes import MemorySpiders
+from tests.kit.fakes import spiders as memory
+from tests.kit.kernel import QuotaExceededError
+from tests.kit.spiders import HOLD, LinkNeeds, MongoSpiders, Range, SpiderPlan, SpiderStore, Start
+from tests.kit.spiders import mongo_spiders as mongo
 
 NOON = datetime.now(UTC).replace(microsecond=123_000)
 HOUR = timedelta(hours=1)

@@ -9,17 +9,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.staffing import MemoryStaffing
-from crawlfleet.adapters.memory.watch import MemoryWatch
-from crawlfleet.adapters.memory.workers import MemoryWorkers
-from crawlfleet.adapters.redis_queue.keys import fleet_keys
-from crawlfleet.adapters.redis_queue.staffing import RedisStaffing
-from crawlfleet.adapters.redis_queue.watch import RedisWatch
-from crawlfleet.adapters.redis_queue.workers import RedisWorkers
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.staff import Shown, Staff, Staffed
-from crawlfleet.model.worker import Card
-from crawlfleet.policy.scaling import FRESH_MS, MOST_PACES, learnt
+from tests.kit.fakes import MemoryStaffing, MemoryWatch, MemoryWorkers
+from tests.kit.fleet import (
+    FRESH_MS,
+    MOST_PACES,
+    Card,
+    RedisStaffing,
+    RedisWatch,
+    RedisWorkers,
+    Shown,
+    Staff,
+    Staffed,
+    learnt,
+)
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.queue import fleet_keys
 from tests.waiting import eventually
 
 POOL = "fleet"

@@ -8,14 +8,12 @@ from threading import Barrier
 import pymongo.monitoring
 import pytest
 
-from crawlfleet.adapters.memory.submission_keys import MemorySubmissionKeys
-from crawlfleet.adapters.mongo.submission_keys import MongoSubmissionKeys
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.keyed import Keyed, KeyKind, KeyName, Pin
-from crawlfleet.model.lane import Lane
-from crawlfleet.ports import SubmissionKeys
 from tests.contract.broken_servers import closed_port
 from tests.contract.store_cases import NodesOnOneServer, nodes_at
+from tests.kit.fakes import MemorySubmissionKeys
+from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.requests import Keyed, KeyKind, KeyName, Pin
+from tests.kit.submission import MongoSubmissionKeys, SubmissionKeys
 from tests.waiting import eventually
 
 NOW = datetime.now(UTC).replace(microsecond=0)

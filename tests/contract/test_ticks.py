@@ -4,11 +4,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.memory.ticks import MemoryTicks
-from crawlfleet.adapters.redis_queue.keys import fleet_keys
-from crawlfleet.adapters.redis_queue.ticks import RedisTicks
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.tick import Ticked, TickPart
+from tests.kit.fakes import MemoryTicks
+from tests.kit.fleet import RedisTicks, Ticked, TickPart
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.queue import fleet_keys
 from tests.waiting import eventually
 
 

@@ -7,10 +7,6 @@ from datetime import timedelta
 import pytest
 
 from benchmarks.unfinished import unfinished
-from crawlfleet.adapters.mongo.connection import MongoNodes
-from crawlfleet.adapters.mongo.store import MongoRequestStore
-from crawlfleet.adapters.redis_queue.queue import RedisQueue
-from crawlfleet.policy.tokens import new_token
 from tests.contract.store_cases import (
     NOW,
     Fleet,
@@ -19,6 +15,8 @@ from tests.contract.store_cases import (
     done_with,
     entries_of,
 )
+from tests.kit.mongo import MongoNodes, MongoRequestStore
+from tests.kit.queue import RedisQueue, new_token
 
 TOKEN = new_token("gone", "1f", 1)
 

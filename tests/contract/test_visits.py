@@ -10,15 +10,13 @@ import pymongo.monitoring
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.visits import MemoryVisits
-from crawlfleet.adapters.mongo.visits import MongoVisits
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.recrawl import RecrawlPolicy, Validators, Visit, VisitTotals
-from crawlfleet.policy import recrawl
-from crawlfleet.ports import Visits
 from tests.contract.broken_servers import closed_port
 from tests.contract.store_cases import NOW, NodesOnOneServer, a_biz, a_generation, nodes_at
+from tests.kit.config import RecrawlPolicy
+from tests.kit.fakes import MemoryVisits
+from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.recrawl import MongoVisits, Visits, recrawl
+from tests.kit.requests import Validators, Visit, VisitTotals
 from tests.waiting import eventually
 
 POLICY = RecrawlPolicy(schedule=True)

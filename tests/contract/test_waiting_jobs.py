@@ -5,11 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.model.job import JobState
-from crawlfleet.ports import JobStore
 from tests.contract.job_cases import OwnControl, a_job, a_job_store
 from tests.contract.store_cases import NOW
+from tests.kit.jobs import JobState, JobStore, MongoJobs
 
 SECOND = timedelta(seconds=1)
 

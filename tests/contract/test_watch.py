@@ -5,10 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.model.biz import DetectorLimits
-from crawlfleet.model.worker import Card, Health
-from crawlfleet.policy.liveness import WINDOW, judge, status, worth_a_look
 from tests.contract import watch_cases
+from tests.kit.config import DetectorLimits
+from tests.kit.fleet import WINDOW, Card, Health, judge, status, worth_a_look
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LIMITS = DetectorLimits()

@@ -10,10 +10,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from crawlfleet.errors import WorkerNumbersExhaustedError
-from crawlfleet.model.worker import HeldNumber
-from crawlfleet.policy.snowflake import WORKER_NUMBERS, Allot, allot, first_mark, position, runs
-from crawlfleet.ports import WorkerNumbers
+from tests.kit.fleet import HeldNumber
+from tests.kit.ids import WORKER_NUMBERS, Allot, WorkerNumbers, allot, first_mark, position, runs
+from tests.kit.kernel import WorkerNumbersExhaustedError
 
 NOW_MS = 1_772_366_400_000
 TERM_MS = 10_000

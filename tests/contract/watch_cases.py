@@ -4,13 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from crawlfleet.adapters.memory.watch import MemoryWatch
-from crawlfleet.adapters.memory.workers import MemoryWorkers
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.keys import fleet_keys
-from crawlfleet.adapters.redis_queue.watch import RedisWatch
-from crawlfleet.adapters.redis_queue.workers import RedisWorkers
-from crawlfleet.ports import Watch, Workers
+from tests.kit.fakes import MemoryWatch, MemoryWorkers
+from tests.kit.fleet import RedisWatch, RedisWorkers, Watch, Workers
+from tests.kit.queue import fleet_keys
+from tests.kit.redis import RedisConnection
 
 
 @dataclass

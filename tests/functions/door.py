@@ -14,7 +14,6 @@ from typing import Any
 
 from aiohttp import web
 
-from crawlfleet import names
 from infra.fleet import FLEET
 from infra.local.gateway import Gateway
 from infra.local.keys import ApiKeys
@@ -23,6 +22,7 @@ from infra.local.parts import LOOPBACK
 from tests.functions.http import Answer
 from tests.functions.open_api import Document
 from tests.functions.world import KEYS, STAGE, World
+from tests.kit.kernel import names
 
 
 class Functions:

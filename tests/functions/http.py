@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from crawlfleet import names
 from infra.local.proxy_event import Caller, HttpRequest, proxy_event
 from tests.functions.world import KEYS, World
+from tests.kit.kernel import names
 
 OPEN = {"/health", "/openapi.json"}
 

@@ -2,11 +2,8 @@
 
 from datetime import UTC, datetime
 
-from crawlfleet.model.run import RunFigures, RunPart, RunRecord
-from crawlfleet.model.times import from_ms, to_ms
-from crawlfleet.model.usage import JobDemand, Usage
-from crawlfleet.policy.demand import learn
-from crawlfleet.ports import DemandStore
+from tests.kit.jobs import DemandStore, JobDemand, RunFigures, RunPart, RunRecord, Usage, learn
+from tests.kit.kernel import from_ms, to_ms
 
 
 def a_learnt_run(demands: DemandStore, tenant: str, job: str, spider: str = "page") -> None:

@@ -7,10 +7,10 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from crawlfleet import names
 from infra.local.proxy_event import Caller, HttpRequest, proxy_event
 from tests.functions.http import OPEN, Answer
 from tests.functions.world import KEYS, World
+from tests.kit.kernel import names
 
 Start = Callable[[str, list[tuple[str, str]]], object]
 

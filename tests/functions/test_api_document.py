@@ -10,9 +10,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.generation import GenerationMode
 
-from crawlfleet.adapters.mongo.demands import MongoDemands
-from crawlfleet.edge.routes import ROUTES
-from crawlfleet.wiring.router import router
 from tests.contract.store_cases import nodes_at
 from tests.functions.http import ask, submit
 from tests.functions.letters import dead_letters
@@ -21,6 +18,9 @@ from tests.functions.runs import a_learnt_run
 from tests.functions.seeds import failed_seed
 from tests.functions.shim import wsgi
 from tests.functions.world import default_bizs
+from tests.kit.api import ROUTES
+from tests.kit.apps import router
+from tests.kit.jobs import MongoDemands
 
 _NOT_CHECKED = [
     # A URL, a cron line or an id of a right shape may still be none: the schema cannot tell.

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from crawlfleet import names
 from tests.functions.http import ask
 from tests.functions.test_clock import tick
 from tests.functions.test_follow import a_web
 from tests.functions.world import Context, default_bizs
+from tests.kit.kernel import names
 from tests.waiting import eventually
 
 BIDDING = {"window_seconds": 0.1, "wait_seconds": 0.2, "acknowledge_seconds": 5.0}

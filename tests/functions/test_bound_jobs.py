@@ -6,17 +6,14 @@ from typing import Any
 
 import pytest
 
-from crawlfleet import names
-from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.adapters.mongo.ledgers import MongoLedgers
-from crawlfleet.model.job import JobState
-from crawlfleet.model.lane import Lane
-from crawlfleet.settings import Need, Settings
-from crawlfleet.wiring.parts import Parts, now
 from tests.functions.http import ask
 from tests.functions.test_clock import tick
 from tests.functions.test_follow import a_web
 from tests.functions.world import STAGE, World, thaw
+from tests.kit.apps import Parts, now
+from tests.kit.jobs import JobState, MongoJobs
+from tests.kit.kernel import Lane, Need, Settings, names
+from tests.kit.mongo import MongoLedgers
 from tests.waiting import eventually
 
 FAR = names.function_name(STAGE, "consumer-far")

@@ -9,17 +9,14 @@ from typing import Any
 
 import pytest
 
-from crawlfleet import names
-from crawlfleet.adapters.redis_queue.bizs import RedisBizs
-from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
-from crawlfleet.model.lane import Lane
-from crawlfleet.settings import Need, Settings
-from crawlfleet.wiring.parts import Parts, now
-from crawlfleet.wiring.scheduler import Scheduler
 from infra.local.parts import free_port
 from tests.contract.broken_servers import broken_server
 from tests.functions.http import ask, submit
 from tests.functions.world import environment_ends, throttled
+from tests.kit.apps import Parts, Scheduler, now
+from tests.kit.kernel import Lane, Need, Settings, names
+from tests.kit.records import RedisDataQueue
+from tests.kit.recovery import RedisBizs
 
 EVENTS = Path(__file__).parents[2] / "events"
 TICK = json.loads((EVENTS / "scheduler" / "tick.json").read_text())["event"]

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from crawlfleet import names
-from crawlfleet.errors import ConfigError, StoreUnavailableError
 from tests.functions.http import ask
 from tests.functions.world import World, environment_ends
+from tests.kit.kernel import ConfigError, StoreUnavailableError, names
 
 EVENTS = Path(__file__).parents[2] / "events" / "scheduler"
 

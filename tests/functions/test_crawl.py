@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from crawlfleet import names
 from tests.functions.http import ask, submit
 from tests.functions.world import Context, biz
+from tests.kit.kernel import names
 from tests.waiting import eventually
 
 WAKE_UP = json.loads(

@@ -3,13 +3,13 @@
 import pytest
 import redis
 
-from crawlfleet import names
 from infra.local.mongo_server import ENV_URI, MongoServer
 from infra.local.parts import free_port
 from infra.local.redis_server import ENV_URL, RedisServer
 from tests.functions.http import ask, submit
 from tests.functions.refusals import SECRETS, refused_for_now
 from tests.functions.world import a_world, environment_ends
+from tests.kit.kernel import names
 from tests.steady import SteadyClock
 
 PAGE = {"url": "https://example.org/"}

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from crawlfleet import names
 from tests.functions.http import Answer
 from tests.functions.open_api import Document
 from tests.functions.world import World
+from tests.kit.kernel import names
 
 EVENTS = Path(__file__).parents[2] / "events"
 CASES = sorted(

@@ -3,11 +3,11 @@
 import pytest
 from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
 
-from crawlfleet import names
 from tests.functions.http import ask, submit
 from tests.functions.open_api import Document
 from tests.functions.refusals import refused_for_now
 from tests.functions.world import environment_ends, throttled
+from tests.kit.kernel import names
 
 PAGE = {"url": "https://example.org/"}
 

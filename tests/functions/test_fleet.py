@@ -6,17 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from crawlfleet import __version__, names
-from crawlfleet.adapters.redis_queue.hosts import RedisHosts
-from crawlfleet.adapters.redis_queue.watch import RedisWatch
-from crawlfleet.adapters.redis_queue.workers import RedisWorkers
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.politeness import HostReport
-from crawlfleet.model.worker import Card
-from crawlfleet.wiring import fleet_operations
 from infra.local.parts import free_port
 from tests.functions.http import ask, submit
 from tests.functions.world import default_bizs, environment_ends
+from tests.kit.api import fleet_operations
+from tests.kit.fleet import Card, RedisWatch, RedisWorkers
+from tests.kit.kernel import VERSION, Lane, names
+from tests.kit.politeness import HostReport, RedisHosts
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +61,7 @@ def test_a_deep_check_tells_what_runs(world):
 
     found = answer.json["deep"]
     assert (answer.status, answer.json["status"]) == (200, "ok")
-    assert (found["version"], found["stage"]) == (__version__, "test")
+    assert (found["version"], found["stage"]) == (VERSION, "test")
     assert found["revision"] == revision(world)
     assert found["config_refused"] is False
     assert len(found["config_digest"]) == 12
@@ -127,7 +123,7 @@ def test_a_deep_check_without_configuration_is_a_503_with_what_is_known(world):
 
     assert (answer.status, answer.json["status"]) == (503, "down")
     assert answer.json["deep"]["revision"] == ""
-    assert answer.json["deep"]["version"] == __version__
+    assert answer.json["deep"]["version"] == VERSION
 
 
 @pytest.mark.parametrize("given", ["2", "", "true", "1 "])

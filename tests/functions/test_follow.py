@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from crawlfleet import names
-from crawlfleet.adapters.mongo.settlement import MongoSettlement
 from tests.functions.http import ask, submit
 from tests.functions.world import biz
+from tests.kit.kernel import names
+from tests.kit.mongo import MongoSettlement
 
 TICK = json.loads((Path(__file__).parents[2] / "events/scheduler/tick.json").read_text())["event"]
 PAGES = 40

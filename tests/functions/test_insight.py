@@ -5,15 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet import names
-from crawlfleet.adapters.mongo.journal import MongoJournal
-from crawlfleet.adapters.redis_queue.workers import RedisWorkers
-from crawlfleet.model.journal import JournalLine
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.worker import Card
 from tests.functions.http import ask, submit
 from tests.functions.letters import a_site
 from tests.functions.world import biz, default_bizs
+from tests.kit.fleet import Card, RedisWorkers
+from tests.kit.kernel import Lane, names
+from tests.kit.mongo import MongoJournal
+from tests.kit.requests import JournalLine
 
 
 def retry_far_away(world) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from crawlfleet import names
 from tests.functions.http import ask, submit
 from tests.functions.world import Context, World, default_bizs
+from tests.kit.kernel import names
 from tests.steady import SteadyClock
 from tests.waiting import eventually
 

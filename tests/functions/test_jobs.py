@@ -2,19 +2,15 @@
 
 from typing import Any
 
-from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.adapters.mongo.ledgers import MongoLedgers
-from crawlfleet.adapters.mongo.rules import MongoRules
-from crawlfleet.flows.starting import StartingPorts, start_job
-from crawlfleet.model.job import Job, JobOrder, JobState
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.ledger import Ledger
-from crawlfleet.model.start import Range, Start
-from crawlfleet.settings import Need, Settings
-from crawlfleet.wiring.parts import Parts, now
 from tests.functions.http import ask
 from tests.functions.test_clock import tick
 from tests.functions.test_follow import PAGES, a_web, following
+from tests.kit.apps import Parts, now
+from tests.kit.jobs import Job, JobOrder, JobState, MongoJobs, StartingPorts, start_job
+from tests.kit.kernel import Lane, Need, Settings
+from tests.kit.mongo import MongoLedgers, MongoRules
+from tests.kit.requests import Ledger
+from tests.kit.spiders import Range, Start
 from tests.waiting import eventually
 
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.adapters.mongo.jobs import MongoJobs
-from crawlfleet.errors import ConflictError
-from crawlfleet.wiring.router import _operations
-from crawlfleet.wiring.scheduler import scheduler
 from tests.functions.http import ask
 from tests.functions.test_twice import at_once
+from tests.kit.apps import _operations, scheduler
+from tests.kit.jobs import MongoJobs
+from tests.kit.kernel import ConflictError
 
 PLAN = {"cron": "* * * * *", "rule": "page", "urls": ["https://a.example/"]}
 

@@ -5,8 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.mongo.demands import MongoDemands
-from crawlfleet.errors import (
+from tests.contract.store_cases import nodes_at
+from tests.functions.door import Door, a_door
+from tests.functions.runs import a_learnt_run
+from tests.functions.test_clock import tick
+from tests.functions.test_follow import a_web
+from tests.functions.world import World, default_bizs
+from tests.kit.jobs import MongoDemands
+from tests.kit.kernel import (
     ConflictError,
     InvalidRequestError,
     KeyReusedError,
@@ -15,13 +21,7 @@ from crawlfleet.errors import (
     UnknownBizError,
     UnknownTenantError,
 )
-from crawlfleet.sdk import Client, WaitTimeoutError, waiting
-from tests.contract.store_cases import nodes_at
-from tests.functions.door import Door, a_door
-from tests.functions.runs import a_learnt_run
-from tests.functions.test_clock import tick
-from tests.functions.test_follow import a_web
-from tests.functions.world import World, default_bizs
+from tests.kit.sdk import Client, WaitTimeoutError, waiting
 from tests.waiting import eventually
 
 BIZ = "docs"

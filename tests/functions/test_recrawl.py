@@ -9,11 +9,10 @@ from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
-from crawlfleet import names
-from crawlfleet.adapters import seed_keys
-from crawlfleet.policy.seedkey import seed_key
 from tests.functions.http import ask, submit
 from tests.functions.world import biz, default_bizs
+from tests.kit.frontier import seed_key, seed_keys
+from tests.kit.kernel import names
 
 TICK = json.loads((Path(__file__).parents[2] / "events/scheduler/tick.json").read_text())["event"]
 

@@ -16,19 +16,16 @@ import msgspec
 import pytest
 import redis
 
-from crawlfleet import names
-from crawlfleet.flows.staffing import replace_missing
-from crawlfleet.model.incident import Listener
-from crawlfleet.model.pool import Pool
-from crawlfleet.wiring.consumer import consumer
-from crawlfleet.wiring.parts import now
-from crawlfleet.wiring.staffing import staffing_ports
 from tests.contract.test_notifier import Topic
 from tests.functions.calls import Call, Calls, recorded
 from tests.functions.http import ask, submit
 from tests.functions.test_clock import LOOK, TICK
 from tests.functions.test_follow import a_web
 from tests.functions.world import STAGE, Context, World, a_world, biz, environment_ends
+from tests.kit.apps import consumer, now, staffing_ports
+from tests.kit.fleet import replace_missing
+from tests.kit.incidents import Listener
+from tests.kit.kernel import Pool, names
 from tests.waiting import eventually
 
 #: The stage that has everything: a Redis with a token, tracing, a network.

@@ -11,17 +11,22 @@ from threading import Thread
 
 import pymongo
 
-from crawlfleet import names
-from crawlfleet.adapters.mongo import connection
-from crawlfleet.adapters.mongo.demands import MongoDemands
-from crawlfleet.adapters.mongo.job_reopening import MongoJobStates
-from crawlfleet.flows.learning import GRACE, LearningPorts, learn_run
-from crawlfleet.model.job import Job, JobState
-from crawlfleet.model.start import Start
 from tests.contract.store_cases import nodes_at
 from tests.functions.http import ask, submit
 from tests.functions.test_recrawl import an_edition
 from tests.functions.world import biz
+from tests.kit.jobs import (
+    GRACE,
+    Job,
+    JobState,
+    LearningPorts,
+    MongoDemands,
+    MongoJobStates,
+    learn_run,
+)
+from tests.kit.kernel import names
+from tests.kit.mongo import connection
+from tests.kit.spiders import Start
 
 TICK = json.loads((Path(__file__).parents[2] / "events/scheduler/tick.json").read_text())["event"]
 

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from crawlfleet import names
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.wiring import scheduler
 from infra.local.parts import free_port
 from tests.functions.http import ask
 from tests.functions.test_twice import at_once, batch, environments
 from tests.functions.world import CEILING, Context, World, default_bizs, environment_ends, throttled
+from tests.kit.apps import scheduler_app as scheduler
+from tests.kit.kernel import StoreUnavailableError, names
 
 EVENTS = Path(__file__).parents[2] / "events" / "scheduler"
 ALARM = json.loads((EVENTS / "alarm.json").read_text())["event"]

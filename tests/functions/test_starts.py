@@ -2,11 +2,10 @@
 
 import pytest
 
-from crawlfleet import names
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.policy.starting import url_at
 from tests.functions.http import ask
 from tests.functions.world import World, environment_ends
+from tests.kit.kernel import StoreUnavailableError, names
+from tests.kit.spiders import url_at
 
 PLAN = {"rule": "page", "start": {"pattern": "https://example.org/{zone}/{page}"}}
 
@@ -74,7 +73,7 @@ def test_a_value_that_leads_elsewhere_starts_nothing(kept, value):
     ["../../etc", "@evil.example", "//evil.example/", "a b?c#d", "{page}", "%2e%2e", "\r\nHost: x"],
 )
 def test_a_value_from_outside_stays_within_its_place(kept, value):
-    from crawlfleet.adapters.mongo.jobs import MongoJobs
+    from tests.kit.jobs import MongoJobs
 
     name = start(kept, values={"zone": value})["job"]
 
@@ -109,7 +108,7 @@ def test_a_stage_without_a_configuration_starts_nothing_and_says_so(kept):
 
 
 def test_a_store_that_is_away_is_tried_again(kept, monkeypatch):
-    from crawlfleet.adapters.mongo.jobs import MongoJobs
+    from tests.kit.jobs import MongoJobs
 
     def away(*_: object) -> None:
         raise StoreUnavailableError("mongodb", "away")

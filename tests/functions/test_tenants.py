@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from crawlfleet.edge.routes import ROUTES
 from tests.functions.http import ask, submit
+from tests.kit.api import ROUTES
 
 CLOSED = [route for route in ROUTES if not route.open]
 OF_A_BIZ = [route for route in CLOSED if "{biz}" in route.path]

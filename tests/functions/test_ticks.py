@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
-from crawlfleet import names
-from crawlfleet.adapters.redis_queue.keys import fleet_keys
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.finding_kinds import Kind
-from crawlfleet.flows import firing
-from crawlfleet.wiring import scheduler
 from infra.local.mongo_server import MongoServer
 from infra.local.parts import free_port
 from tests.functions.http import ask
 from tests.functions.test_clock import LOOK, put, tick
 from tests.functions.world import World, a_world, default_bizs, environment_ends, throttled
+from tests.kit.apps import scheduler_app as scheduler
+from tests.kit.incidents import Kind
+from tests.kit.kernel import StoreUnavailableError, names
+from tests.kit.queue import fleet_keys
+from tests.kit.schedules import firing
 
 EVENTS = Path(__file__).parents[2] / "events"
 ALARM = json.loads((EVENTS / "scheduler" / "alarm.json").read_text())["event"]
@@ -224,6 +223,6 @@ def test_a_tick_without_redis_is_a_metric_with_its_faults_and_nobody_knows_of_it
 
 
 def test_the_finding_is_one_that_people_can_act_on():
-    from crawlfleet.finding_kinds import ADVICE
+    from tests.kit.incidents import ADVICE
 
     assert "scheduler-tick" in ADVICE[Kind.SCHEDULER_FAULTS].do

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from crawlfleet import names
 from tests.functions.http import ask
 from tests.functions.refusals import refused_for_now
 from tests.functions.world import World, biz, default_bizs, throttled
+from tests.kit.kernel import names
 from tests.waiting import in_time
 
 TRY = "/v1/docs/rules/try"

@@ -15,12 +15,15 @@ from typing import Any
 
 import pytest
 
-from crawlfleet import names
-from crawlfleet.model.submission import Submission
-from crawlfleet.wiring import consumer, id_issuer, monitor, router, scheduler
-from crawlfleet.wiring.router import _operations
 from tests.functions.http import Answer, ask, event
 from tests.functions.world import Context, World
+from tests.kit.apps import _operations, id_issuer
+from tests.kit.apps import consumer_app as consumer
+from tests.kit.apps import monitor_app as monitor
+from tests.kit.apps import router_app as router
+from tests.kit.apps import scheduler_app as scheduler
+from tests.kit.kernel import names
+from tests.kit.requests import Submission
 
 EVENTS = Path(__file__).parents[2] / "events"
 

@@ -26,15 +26,17 @@ import functions.id_issuer.handler
 import functions.monitor.handler
 import functions.router.handler
 import functions.scheduler.handler
-from crawlfleet import names
-from crawlfleet.adapters.mongo import connection
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.ssm_config import SsmConfig
-from crawlfleet.adapters.ssm_writer import write_tree
-from crawlfleet.wiring import consumer, id_issuer, monitor, router, scheduler
-from crawlfleet.wiring.parts import Parts
 from infra.local.aws_server import CREDENTIALS
 from tests.config_documents import texts
+from tests.kit.apps import Parts, id_issuer
+from tests.kit.apps import consumer_app as consumer
+from tests.kit.apps import monitor_app as monitor
+from tests.kit.apps import router_app as router
+from tests.kit.apps import scheduler_app as scheduler
+from tests.kit.config import SsmConfig, write_tree
+from tests.kit.kernel import names
+from tests.kit.mongo import connection
+from tests.kit.redis import RedisConnection
 
 HANDLERS: dict[str, Callable[[Any, Any], Any]] = {
     names.ID_ISSUER: functions.id_issuer.handler.lambda_handler,

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crawlfleet import names
 from infra.bundle import ROOT
+from tests.kit.kernel import names
 
 #: The stage with everything on; what holds of the others alone is in tests of their own.
 STAGE = "aws-large"

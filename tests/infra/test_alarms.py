@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from crawlfleet import metric_names, names
-from crawlfleet.finding_kinds import ADVICE, RISING, Kind, looks_wanted
 from infra import alarm_names
 from infra.pools import fleet_of
 from infra.stages import STAGES
 from tests.infra.assembly import Assembly
+from tests.kit.incidents import ADVICE, RISING, Kind, looks_wanted
+from tests.kit.kernel import metric_names, names
 
 PREFIX = "crawlfleet-aws-large-"
 FUNCTIONS = fleet_of(STAGES["aws-large"].pools).functions

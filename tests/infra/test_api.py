@@ -8,11 +8,11 @@ import pytest
 from aws_cdk import App
 from aws_cdk.assertions import Template
 
-from crawlfleet.edge import inputs
 from infra import app
 from infra.fleet import FLEET
 from infra.stages import STAGES, ApiLogs, Stage
 from tests.infra.assembly import STAGE, Assembly
+from tests.kit.api import inputs
 
 #: What AWS allows, and no setting changes: requests a second of all APIs of an account, bytes.
 ACCOUNTS_RATE = 10_000

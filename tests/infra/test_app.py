@@ -12,11 +12,11 @@ from aws_cdk import App
 from aws_cdk.assertions import Template
 from aws_cdk.cx_api import CloudAssembly
 
-from crawlfleet import names
 from infra import app
 from infra.bundle import ROOT
 from infra.stages import STAGES, GivenRedis, StageError
 from tests.infra.assembly import Assembly, synthesise
+from tests.kit.kernel import names
 
 
 def test_a_stage_has_five_stacks_or_four_without_a_network(each_stage: Assembly):

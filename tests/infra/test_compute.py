@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from crawlfleet import names
 from infra.fleet import PYTHON_VERSION, FunctionSpec
 from infra.pools import fleet_of
 from infra.stages import STAGES
 from tests.infra.assembly import STAGE, Assembly
+from tests.kit.kernel import names
 
 #: Of the stage that has everything, pools among it.
 FLEET = fleet_of(STAGES[STAGE].pools)

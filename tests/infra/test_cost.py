@@ -12,11 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.adapters.emf import EmfMetrics
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.sample import LaneSample, Sample
-from crawlfleet.model.totals import Depth, Rates
-from crawlfleet.policy.metrics import SETTLED_SECONDS, Emitted, batches
 from infra.components.fleet_network import ZONES
 from infra.cost import __main__ as command
 from infra.cost.inputs import PRICES, Inputs, read
@@ -36,6 +31,9 @@ from infra.cost.shapes import COMPARED, Shape, shape_of
 from infra.fleet import FLEET
 from infra.stages import AWS_SMALL, LOCALSTACK, Stage
 from tests.infra.assembly import Assembly
+from tests.kit.kernel import Lane
+from tests.kit.monitoring import SETTLED_SECONDS, EmfMetrics, Emitted, LaneSample, Sample, batches
+from tests.kit.queue import Depth, Rates
 
 INPUTS = read()
 SMALL = shape_of(AWS_SMALL, INPUTS.assumed)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from crawlfleet import metric_names, names
-from crawlfleet.finding_kinds import Kind
 from infra.pools import fleet_of
 from infra.stages import STAGES
 from tests.infra.assembly import STAGE, Assembly
+from tests.kit.incidents import Kind
+from tests.kit.kernel import metric_names, names
 
 FUNCTIONS = fleet_of(STAGES[STAGE].pools).functions
 #: Names by the dimensions that the monitor emits them under.

@@ -9,13 +9,12 @@ import pytest
 from aws_cdk import App
 from aws_cdk.cx_api import CloudAssembly
 
-from crawlfleet import names
-from crawlfleet.adapters.aws import region_of
-from crawlfleet.settings import Settings
 from infra import alarm_names
 from infra.app import add_stacks
 from infra.pools import PoolKind, partition
 from infra.stages import AWS_SMALL, GivenRedis, Stage, StageError
+from tests.kit.aws import region_of
+from tests.kit.kernel import Settings, names
 
 HOME = "eu-west-1"
 FAR = "ap-southeast-1"

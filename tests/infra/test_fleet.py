@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet import names
 from infra import fleet
 from infra.fleet import FLEET, FunctionSpec
+from tests.kit.kernel import names
 
 EACH_FUNCTION = pytest.mark.parametrize("spec", FLEET.functions, ids=lambda spec: spec.name)
 

@@ -5,10 +5,10 @@ proves nothing of such a resource. The list is of what it makes (4.14), from its
 and its authors' notes on what they do.
 """
 
-from crawlfleet import names
 from infra.fleet import FLEET
 from infra.stages import STAGES, GivenRedis
 from tests.infra.assembly import Assembly
+from tests.kit.kernel import names
 
 #: Types that LocalStack makes, and that then do what they are for.
 MADE = {

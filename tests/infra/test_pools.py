@@ -8,16 +8,13 @@ from typing import Any
 import pytest
 from aws_cdk import App
 
-from crawlfleet import names
-from crawlfleet.model import pool
-from crawlfleet.model.pool import MAIN_POOL, TAKEN_NAMES
-from crawlfleet.settings import Settings
 from infra import pools
 from infra.app import add_stacks
 from infra.fleet import FLEET
 from infra.pools import Egress, Home, PoolKind, fleet_of
 from infra.stages import AWS_LARGE, LOCALSTACK, STAGES, Stage, StageError
 from tests.infra.assembly import Assembly
+from tests.kit.kernel import MAIN_POOL, TAKEN_NAMES, Settings, names, pool
 
 FAR = PoolKind(name="far", memory_mb=512, concurrency=3, network=Egress.NAT)
 

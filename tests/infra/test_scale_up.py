@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from crawlfleet import metric_names, names
 from infra.components.scale_up import KINDS
 from tests.infra.assembly import STAGE, Assembly
 from tests.infra.test_compute import text
+from tests.kit.kernel import metric_names, names
 
 TOPIC = names.topic_name(STAGE, "scale")
 

@@ -9,11 +9,11 @@ import pytest
 from aws_cdk import App
 from aws_cdk.assertions import Template
 
-from crawlfleet.edge.starts import order_in
 from infra import alarm_names, app
 from infra.spider_rules import UNDELIVERED_OUTPUT, SpiderRule, start_input, value_at
 from infra.stages import AWS_LARGE, LOCALSTACK, Stage, StageError
 from tests.infra.test_compute import text
+from tests.kit.apps import order_in
 
 pytestmark = pytest.mark.usefixtures("empty_bundle")
 

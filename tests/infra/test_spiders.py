@@ -9,12 +9,12 @@ import pytest
 from aws_cdk import App
 from aws_cdk.assertions import Template
 
-from crawlfleet import names
 from infra import app, bundle, bundle_report
 from infra.bundle import ROOT, UNPACKED_LIMIT_BYTES, ZIPPED_LIMIT_BYTES, Bundle, BundleError, Size
 from infra.fleet import FLEET, SCRAPY
 from infra.spiders import SpidersError, find_packages
 from infra.stages import AWS_LARGE, STAGES, Architecture
+from tests.kit.kernel import names
 
 SAMPLE = "samplesconfig/scrapy/project/spiders"
 CONSUMER = FLEET.function(names.CONSUMER)
@@ -58,7 +58,7 @@ def test_the_consumer_carries_the_package_and_scrapy_and_nobody_else_does(built:
 
 
 def test_scrapy_is_where_the_runtime_looks_for_it():
-    from crawlfleet.wiring.readers import SCRAPY_FOLDER
+    from tests.kit.apps import SCRAPY_FOLDER
 
     assert Path(CONSUMER.folder, bundle.SCRAPY_FOLDER) == SCRAPY_FOLDER
 

@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from crawlfleet.settings import Need, Settings
 from infra.bundle import ROOT
 from infra.stages import (
     AWS_LARGE,
@@ -19,6 +18,7 @@ from infra.stages import (
     Stage,
     StageError,
 )
+from tests.kit.kernel import Need, Settings
 
 ATLAS = Atlas(org_id="5f0000000000000000000000", region="US_EAST_1")
 

@@ -2,9 +2,9 @@
 
 import json
 
-from crawlfleet import names
 from infra.stages import STAGES, ElastiCache
 from tests.infra.assembly import STAGE, Assembly
+from tests.kit.kernel import names
 
 #: A logical id that changes is a store replaced. Change this list only with a plan for the data.
 PINNED = {

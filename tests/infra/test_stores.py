@@ -8,7 +8,6 @@ import pytest
 from aws_cdk import App
 from aws_cdk.assertions import Match, Template
 
-from crawlfleet import names
 from infra import app
 from infra.stages import (
     AWS_LARGE,
@@ -19,6 +18,7 @@ from infra.stages import (
     GivenRedis,
     Stage,
 )
+from tests.kit.kernel import names
 
 pytestmark = pytest.mark.usefixtures("empty_bundle")
 

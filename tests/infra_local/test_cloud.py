@@ -14,11 +14,11 @@ import pytest
 import redis
 import requests
 
-from crawlfleet import names
 from infra.local.aws_server import REGION
 from infra.local.cloud import LocalCloud, down, up
 from infra.local.parts import LOOPBACK, PartError
 from infra.local.state import StateFolder
+from tests.kit.kernel import names
 from tests.waiting import eventually
 
 

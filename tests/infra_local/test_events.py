@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crawlfleet.sdk import Client
 from infra.local.__main__ import NOT_RUNNING, main
 from infra.local.cloud import LocalCloud
 from infra.local.events import event_for, find_rule, input_of, matches, read_event
 from infra.local.parts import PartError
 from infra.stages import EVERY_MINUTE, ON_EVENT
+from tests.kit.sdk import Client
 
 STAGE = "localstack"
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)

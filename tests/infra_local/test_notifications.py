@@ -12,11 +12,11 @@ import pytest
 import requests
 from aiohttp import web
 
-from crawlfleet import names
 from infra.local import notifications
 from infra.local.aws_server import CREDENTIALS, REGION, AwsServer
 from infra.local.notifications import Letterbox, Notification, latest, make_topics
 from infra.local.parts import LOOPBACK, free_port
+from tests.kit.kernel import names
 
 
 @pytest.fixture

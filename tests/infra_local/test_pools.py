@@ -9,8 +9,6 @@ import time
 import pytest
 import requests
 
-from crawlfleet import names
-from crawlfleet.settings import Settings
 from infra.local.__main__ import main
 from infra.local.aws_server import REGION
 from infra.local.cloud import LocalCloud
@@ -20,6 +18,7 @@ from infra.local.server import Options, local_function
 from infra.local.state import STAGE
 from tests.infra_local.sample_functions import function, holding
 from tests.infra_local.test_lambda_service import run
+from tests.kit.kernel import Settings, names
 from tests.local_clouds import a_cloud, push
 from tests.waiting import eventually
 

@@ -11,12 +11,12 @@ import pymongo
 import pytest
 import redis
 
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
 from infra.local.aws_server import REGION, AwsServer
 from infra.local.mongo_server import MongoServer
 from infra.local.parts import LOOPBACK, GuardedProcess, PartError, find_program, free_port
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
+from tests.kit.redis import RedisConnection
 from tests.waiting import eventually
 
 

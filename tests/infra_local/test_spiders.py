@@ -12,15 +12,14 @@ import boto3
 import pytest
 import yaml
 
-from crawlfleet import names
-from crawlfleet.cli.config import push_folder
-from crawlfleet.errors import ConfigError
-from crawlfleet.sdk import Client
 from infra.fleet import FLEET
 from infra.local.aws_server import REGION
 from infra.local.cloud import LocalCloud
 from infra.local.parts import LOOPBACK, PartError
 from infra.local.server import Options, link_spiders, local_function
+from tests.kit.cli import push_folder
+from tests.kit.kernel import ConfigError, names
+from tests.kit.sdk import Client
 from tests.waiting import eventually
 
 SAMPLES = Path(__file__).parents[2] / "samplesconfig"

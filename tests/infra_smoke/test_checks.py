@@ -13,7 +13,6 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from crawlfleet import names
 from infra import alarm_names
 from infra.pools import PoolKind, fleet_of
 from infra.smoke import checks
@@ -22,6 +21,7 @@ from infra.smoke.deployment import Deployment, find_deployment, log_group, stack
 from infra.smoke.logs import tail
 from infra.smoke.steps import StepError, Warned
 from infra.stages import STAGES, GivenRedis
+from tests.kit.kernel import names
 
 STAGE = "aws-small"
 REGION = "us-east-1"

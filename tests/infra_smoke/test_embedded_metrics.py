@@ -7,10 +7,10 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from crawlfleet.adapters.emf import EmfMetrics
-from crawlfleet.model.metric import Metric, Unit
 from infra.localstack.embedded_metrics import EmbeddedMetrics, metric_data
 from infra.smoke.aws_access import Access
+from tests.kit.kernel import Metric, Unit
+from tests.kit.monitoring import EmfMetrics
 from tests.waiting import eventually
 
 _GROUP = "/aws/lambda/monitor"

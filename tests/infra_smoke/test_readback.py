@@ -7,10 +7,10 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from crawlfleet import metric_names, names
 from infra.localstack import settings
 from infra.localstack.readback import Expected, Readback, after_the_crawl
 from infra.smoke.aws_access import Access
+from tests.kit.kernel import metric_names, names
 
 STAGE = "localstack"
 _ENVIRONMENT = {

@@ -4,7 +4,6 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from crawlfleet import names
 from infra.fleet import FLEET
 from infra.smoke import rules
 from infra.smoke.aws_access import Access
@@ -12,6 +11,7 @@ from infra.smoke.deployment import Deployment
 from infra.smoke.steps import StepError
 from infra.spider_rules import UNDELIVERED_OUTPUT, rule_name
 from infra.stages import STAGES
+from tests.kit.kernel import names
 
 #: It has rules of its own, one of them disabled.
 STAGE = "localstack"

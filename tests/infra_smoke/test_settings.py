@@ -4,13 +4,12 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from crawlfleet.adapters.ssm_writer import read_documents
-from crawlfleet.model.biz import Stage
-from crawlfleet.policy.mistakes import decode
 from infra.localstack import settings
 from infra.smoke.aws_access import Access
 from infra.smoke.steps import StepError
 from infra.stages import STAGES
+from tests.kit.config import Stage, read_documents
+from tests.kit.kernel import decode
 
 STAGE = "localstack"
 _ENVIRONMENT = {

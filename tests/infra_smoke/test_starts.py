@@ -8,16 +8,15 @@ from functools import partial
 
 import pytest
 
-from crawlfleet import names
-from crawlfleet.edge.starts import order_in
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.sdk import Job, Ledger
 from infra.localstack.hand import Hand
 from infra.localstack.starts import MODULES, Starts
 from infra.smoke.deployment import Deployment
 from infra.smoke.steps import Step, StepError, wait_for
 from infra.spider_rules import rule_name, start_input, value_at
 from infra.stages import EVERY_MINUTE, ON_EVENT
+from tests.kit.apps import order_in
+from tests.kit.kernel import InvalidRequestError, names
+from tests.kit.sdk import Job, Ledger
 
 STAGE = "localstack"
 SITE = "http://site.example/"

@@ -8,14 +8,14 @@ from functools import partial
 
 import pytest
 
-from crawlfleet import names
-from crawlfleet.sdk import RequestStatus, WorkerState
 from infra.localstack import settings
 from infra.localstack.hand import Hand
 from infra.localstack.workforce import SCHEDULE, Workforce
 from infra.smoke.deployment import Deployment, log_group
 from infra.smoke.steps import Step, StepError, wait_for
 from infra.stages import STAGES
+from tests.kit.kernel import names
+from tests.kit.sdk import RequestStatus, WorkerState
 
 STAGE = "localstack"
 ALARM = "crawlfleet-localstack-backlog"

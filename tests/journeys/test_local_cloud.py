@@ -17,11 +17,11 @@ import pymongo
 import pytest
 import redis
 
-from crawlfleet import names
-from crawlfleet.cli.config import push_folder
-from crawlfleet.sdk import Client
 from infra.local.parts import LOOPBACK
 from infra.local.seeding import SAMPLES
+from tests.kit.cli import push_folder
+from tests.kit.kernel import names
+from tests.kit.sdk import Client
 from tests.local_clouds import a_cloud, aws
 from tests.waiting import eventually
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from crawlfleet.sdk import Client
 from infra.local.aws_server import CREDENTIALS
 from infra.local.cloud import LocalCloud
 from infra.local.demo import documentation_site
@@ -12,6 +11,7 @@ from infra.smoke import checks, pages
 from infra.smoke.aws_access import Access
 from infra.smoke.deployment import Deployment
 from infra.smoke.steps import Step, StepError
+from tests.kit.sdk import Client
 from tests.waiting import eventually
 
 BIZ = "docs"

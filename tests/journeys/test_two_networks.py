@@ -16,13 +16,12 @@ from itertools import count
 
 import pytest
 
-from crawlfleet import names
-from crawlfleet.adapters.machine_files import MachineFiles
-from crawlfleet.adapters.readings import DEFAULT_GHZ
-from crawlfleet.sdk import Client
 from infra.local.parts import LOOPBACK
 from infra.local.state import STAGE
 from tests.journeys.two_networks import FAR, HEAVY_PAGES, OPEN_PAGES, Site
+from tests.kit.fleet import DEFAULT_GHZ, MachineFiles
+from tests.kit.kernel import names
+from tests.kit.sdk import Client
 from tests.local_clouds import a_cloud, push
 from tests.waiting import eventually
 

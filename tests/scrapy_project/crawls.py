@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from crawlfleet.adapters.redis_queue.connection import RedisConnection
-from crawlfleet.adapters.redis_queue.crawl_keys import CrawlKeys, crawl_keys
-from crawlfleet.adapters.redis_queue.data_queue import RedisDataQueue
-from crawlfleet.model.harvest import Item
-from crawlfleet.model.lane import Lane
-from crawlfleet.policy.items import item_of
+from tests.kit.kernel import Lane
+from tests.kit.records import RedisDataQueue, item_of
+from tests.kit.redis import RedisConnection
+from tests.kit.requests import Item
+from tests.kit.scrapy import CrawlKeys, crawl_keys
 
 PROJECT = Path(__file__).parent
 _ROOT = PROJECT.parents[1]

@@ -1,6 +1,6 @@
 """docs/operating.md tells of every kind of finding what decides it and how grave it is."""
 
-from crawlfleet.finding_kinds import ADVICE, Kind
+from tests.kit.incidents import ADVICE, Kind
 from tests.unit.test_pages import ROOT, table_after
 
 

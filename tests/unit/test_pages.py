@@ -11,21 +11,25 @@ import pytest
 
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.figures import FIGURES
-from crawlfleet import errors, names
-from crawlfleet.edge.routes import ROUTES
-from crawlfleet.executors.chunks import BadRecords
-from crawlfleet.executors.csv_file import CsvParameters
-from crawlfleet.executors.json_file import JsonParameters
-from crawlfleet.executors.url_list import UrlListParameters
-from crawlfleet.extract.follow import CANDIDATES_MAX, META_BYTES_MAX
-from crawlfleet.model.bidding import BiddingTerms
-from crawlfleet.model.biz import Biz, Stage, Tenant
-from crawlfleet.model.recrawl import RecrawlPolicy
-from crawlfleet.model.rule import Field, Follow, Rule
-from crawlfleet.model.step import DateFormats, Step, Word
-from crawlfleet.policy import retry
-from crawlfleet.policy.following import LINKS_MAX
 from infra.fleet import FLEET
+from tests.kit.api import ROUTES
+from tests.kit.config import (
+    BiddingTerms,
+    Biz,
+    DateFormats,
+    Field,
+    Follow,
+    RecrawlPolicy,
+    Rule,
+    Stage,
+    Step,
+    Tenant,
+    Word,
+)
+from tests.kit.executors import BadRecords, CsvParameters, JsonParameters, UrlListParameters
+from tests.kit.extract import CANDIDATES_MAX, LINKS_MAX, META_BYTES_MAX
+from tests.kit.kernel import errors, names
+from tests.kit.requests import retry
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

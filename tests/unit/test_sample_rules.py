@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.cli.choosing import choose
-from crawlfleet.extract.trial import try_rule
-from crawlfleet.model.outcome import Page
+from tests.kit.cli import choose
+from tests.kit.extract import try_rule
+from tests.kit.requests import Page
 
 FOLDER = Path(__file__).parents[2] / "samplesconfig" / "rules"
 

@@ -10,19 +10,14 @@ import msgspec
 import pytest
 from cronsim import CronSim
 
-from crawlfleet.adapters.memory.jobs import MemoryJobs
-from crawlfleet.adapters.memory.schedules import MemorySchedules
-from crawlfleet.adapters.memory.spiders import MemorySpiders
-from crawlfleet.cli.folder import read_file, read_folder, render
-from crawlfleet.executors import check_spider
-from crawlfleet.extract import RuleExtractor, check_rule
-from crawlfleet.flows.spiders import SpiderPorts, put_spider
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.plan import SpiderPlan
-from crawlfleet.model.rule import Rule
-from crawlfleet.model.schedule import Schedule
-from crawlfleet.policy.configuration import adopt
-from crawlfleet.policy.document_checks import unchecked
+from tests.kit.cli import read_file, read_folder, render
+from tests.kit.config import Rule, adopt, unchecked
+from tests.kit.executors import check_spider
+from tests.kit.extract import RuleExtractor, check_rule
+from tests.kit.fakes import MemoryJobs, MemorySchedules, MemorySpiders
+from tests.kit.requests import Page
+from tests.kit.schedules import Schedule
+from tests.kit.spiders import SpiderPlan, SpiderPorts, put_spider
 
 SAMPLES = Path(__file__).parents[2] / "samplesconfig"
 FOLDERS = sorted(folder.name for folder in SAMPLES.iterdir() if folder.is_dir())

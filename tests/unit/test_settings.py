@@ -2,9 +2,7 @@ import os
 
 import pytest
 
-from crawlfleet import names
-from crawlfleet.errors import ConfigError
-from crawlfleet.settings import Need, Settings
+from tests.kit.kernel import ConfigError, Need, Settings, names
 
 WHOLE = {
     names.ENV_STAGE: "aws-large",

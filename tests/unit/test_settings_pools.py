@@ -4,10 +4,7 @@ import json
 
 import pytest
 
-from crawlfleet import names
-from crawlfleet.errors import ConfigError
-from crawlfleet.model.pool import MOST_POOLS
-from crawlfleet.settings import Settings
+from tests.kit.kernel import MOST_POOLS, ConfigError, Settings, names
 
 LARGE = {"name": "large", "memory_mb": 3008, "function": "consumer-large", "ceiling": 4}
 

@@ -7,15 +7,12 @@ from datetime import UTC, datetime
 import boto3
 import pytest
 
-from crawlfleet.adapters import aws as clients
-from crawlfleet.adapters.lambda_concurrency import LambdaConcurrency
-from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaTrials, LambdaWaker
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.ids import IdKind
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.rule import Field, Rule
-from crawlfleet.model.trial import Question
+from tests.kit.aws import aws as clients
+from tests.kit.config import Field, Rule
+from tests.kit.fleet import LambdaConcurrency, LambdaIds, LambdaTrials, LambdaWaker
+from tests.kit.kernel import IdKind, Lane, StoreUnavailableError
+from tests.kit.requests import Page
+from tests.kit.trials import Question
 
 HERE = "us-east-1"
 FAR = "ap-southeast-1"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.adapters.emf import EmfMetrics
-from crawlfleet.model.metric import Metric, Unit
+from tests.kit.kernel import Metric, Unit
+from tests.kit.monitoring import EmfMetrics
 
 AT = datetime.now(UTC).replace(microsecond=123_000)
 HERE = {"tenant": "acme", "biz": "docs"}

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.adapters import http_coding
-from crawlfleet.adapters.http_coding import CODINGS, BadCodingError, BodyDecoder
-from crawlfleet.errors import TooLargeError
+from tests.kit.fetching import CODINGS, BadCodingError, BodyDecoder, http_coding
+from tests.kit.kernel import TooLargeError
 
 PACKERS = {
     "gzip": gzip.compress,

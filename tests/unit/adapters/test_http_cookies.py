@@ -7,13 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
-from crawlfleet.adapters.http_cookies import (
-    MAX_COOKIES,
-    MAX_HEADER_BYTES,
-    MAX_JAR_BYTES,
-    MAX_OF_DOMAIN,
-    Jar,
-)
+from tests.kit.fetching import MAX_COOKIES, MAX_HEADER_BYTES, MAX_JAR_BYTES, MAX_OF_DOMAIN, Jar
 
 HOME = "https://shop.example.co.uk/basket/list"
 

@@ -4,13 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.http_hops import first_hop, next_hop
-from crawlfleet.adapters.http_request import HeaderBook
-from crawlfleet.errors import PageGoneError
-from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.recrawl import Validators
-from crawlfleet.model.request import Body
-from crawlfleet.policy.target import problem_with
+from tests.kit.config import FetchLimits
+from tests.kit.fetching import HeaderBook, first_hop, next_hop
+from tests.kit.kernel import PageGoneError, problem_with
+from tests.kit.requests import Body, Validators
 
 HOME = "https://a.example/dir/page?q=1#part"
 OURS = {"Authorization": "Bearer t", "Cookie": "a=b", "Content-Type": "text/x", "X-A": "1"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.http_room import STEP_BYTES, BodyRoom
+from tests.kit.fetching import STEP_BYTES, BodyRoom
 
 NEVER = float("inf")
 

@@ -5,9 +5,8 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 from botocore.stub import Stubber
 
-from crawlfleet.adapters import lambda_concurrency
-from crawlfleet.adapters.lambda_concurrency import LambdaConcurrency
-from crawlfleet.errors import LimitRefusedError, StoreError, StoreUnavailableError
+from tests.kit.fleet import LambdaConcurrency, lambda_concurrency
+from tests.kit.kernel import LimitRefusedError, StoreError, StoreUnavailableError
 
 UNRESERVED = (
     "Specified ReservedConcurrentExecutions for function decreases account's "

@@ -13,13 +13,11 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 from botocore.stub import Stubber
 
-from crawlfleet.adapters.lambda_functions import WAKING, LambdaIds, LambdaTrials, LambdaWaker
-from crawlfleet.errors import ConsumersBusyError, IdsError, StoreUnavailableError
-from crawlfleet.model.ids import IdKind
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.rule import Field, Rule
-from crawlfleet.model.trial import Question, Tried
+from tests.kit.config import Field, Rule
+from tests.kit.fleet import WAKING, LambdaIds, LambdaTrials, LambdaWaker
+from tests.kit.kernel import ConsumersBusyError, IdKind, IdsError, Lane, StoreUnavailableError
+from tests.kit.requests import Page
+from tests.kit.trials import Question, Tried
 
 LANE = Lane("acme", "docs", "main")
 OTHER = Lane("rival", "docs", "main")

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.machine_files import MachineFiles
-from crawlfleet.adapters.readings import (
+from tests.kit.fleet import (
     DEFAULT_GHZ,
     SEEN_SECONDS,
+    MachineFiles,
     MachineReadings,
+    Remaining,
     function_memory_mb,
 )
-from crawlfleet.model.usage import Remaining
 
 MB = 2**20
 PAGE = os.sysconf("SC_PAGE_SIZE")

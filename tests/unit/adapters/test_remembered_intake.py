@@ -2,10 +2,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crawlfleet.adapters.remembered_intake import GOOD_SECONDS, RememberedIntake
-from crawlfleet.model.biz import IntakeLimits
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.totals import Pressure
+from tests.kit.config import IntakeLimits
+from tests.kit.kernel import Lane
+from tests.kit.queue import Pressure
+from tests.kit.submission import GOOD_SECONDS, RememberedIntake
 
 LANE, OTHER = Lane("t", "a", "main"), Lane("t", "b", "main")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

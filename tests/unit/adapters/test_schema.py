@@ -6,19 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.schema import (
+from tests.kit.kernel import Problem
+from tests.kit.records import (
     KEPT_SCHEMAS,
+    LONGEST_CHAIN,
     LONGEST_MESSAGE,
+    LONGEST_PATTERN,
+    MOST_PATTERNS,
     MOST_PROBLEMS,
     SchemaValidator,
 )
-from crawlfleet.adapters.schema_bounds import (
-    LARGEST_BYTES,
-    LONGEST_CHAIN,
-    LONGEST_PATTERN,
-    MOST_PATTERNS,
-)
-from crawlfleet.errors import Problem
+from tests.kit.records import LARGEST_SCHEMA_BYTES as LARGEST_BYTES
 
 OFFER = {
     "type": "object",

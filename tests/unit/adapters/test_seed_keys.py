@@ -5,13 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from crawlfleet.adapters import seed_keys
-from crawlfleet.adapters.seed_keys import SeedKeys
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.biz import Biz, Generation
-from crawlfleet.model.rule import Rule
-from crawlfleet.model.seed import SeedPolicy
-from crawlfleet.policy.seedkey import seed_key
+from tests.kit.config import Biz, Generation, Rule, SeedPolicy
+from tests.kit.frontier import SeedKeys, seed_key, seed_keys
+from tests.kit.kernel import InvalidRequestError
 
 
 def by_last_part(url, rules=None, *, method="GET", body=None):

@@ -2,7 +2,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.ssm_tree import MAX_PARAMETER_BYTES, assemble, encode
+from tests.kit.config import MAX_PARAMETER_BYTES, assemble, encode
 
 paths = st.sampled_from(
     ["stage", "tenants/acme", "bizs/acme/shop", "bizs/acme/parts", "bizs/parts/x"]

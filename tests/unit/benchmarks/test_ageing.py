@@ -15,7 +15,7 @@ from benchmarks.ageing import (
     waits_of,
 )
 from benchmarks.ageing_orders import FirstCome, Ours, Sources, Strict, Trace
-from crawlfleet.model.priority import Ageing
+from tests.kit.kernel import Ageing
 
 AGEING = Ageing()
 #: A tick every ten seconds: without anything older a task is passed by nothing that comes 80 s

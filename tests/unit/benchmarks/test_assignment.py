@@ -22,7 +22,7 @@ from benchmarks.assignment_scene import SITES, Link, Outcome, Scene, a_scene
 from benchmarks.assignment_waste import Waste
 from benchmarks.charts import WAITING, charts
 from benchmarks.figures import KEYS
-from crawlfleet.model.plan import LinkNeeds
+from tests.kit.spiders import LinkNeeds
 
 JOBS, WORKERS = 120, 12
 

@@ -11,7 +11,7 @@ from benchmarks.volume.meters import Look, disk_bytes
 from benchmarks.volume.plan import BATCH, Plan
 from benchmarks.volume.report import charts, figures, hour_of, page, sentence
 from benchmarks.volume.run import Phase, Result, room_for
-from crawlfleet.model.ledger import Ledger
+from tests.kit.requests import Ledger
 
 ids = st.lists(st.integers(1, 2**63 - 1), unique=True, max_size=50)
 

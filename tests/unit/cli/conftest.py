@@ -2,8 +2,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from crawlfleet.sdk import transport
 from tests.cli_program import program
+from tests.kit.sdk import transport
 from tests.unit.sdk.api_server import KEY, ApiServer
 
 

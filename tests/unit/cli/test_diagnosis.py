@@ -8,11 +8,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crawlfleet.cli import diagnosis, fleet_diagnosis
-from crawlfleet.cli.diagnosis import EXITS, NAMES, Level, Reach, Saying, worst
-from crawlfleet.cli.failures import Exit
-from crawlfleet.errors import Problem
-from crawlfleet.sdk import (
+from tests.kit.cli import (
+    EXITS,
+    NAMES,
+    Exit,
+    Level,
+    Reach,
+    Saying,
+    diagnosis,
+    fleet_diagnosis,
+    worst,
+)
+from tests.kit.kernel import Problem
+from tests.kit.sdk import (
     BizState,
     Fleet,
     FleetTotals,

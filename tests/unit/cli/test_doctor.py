@@ -4,18 +4,14 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from crawlfleet.cli import examining
-from crawlfleet.cli.examining import knock
-from crawlfleet.edge.incident_views import incident_view
-from crawlfleet.finding_kinds import Kind
-from crawlfleet.model.incident import Place
-from crawlfleet.policy.configuration import adopt
-from crawlfleet.policy.digest import digest_of
-from crawlfleet.policy.document_checks import unchecked
-from crawlfleet.sdk.address import Address
 from tests.config_documents import texts
 from tests.contract.broken_servers import broken_server, closed_port
 from tests.contract.tls_end import Authority
+from tests.kit.api import incident_view
+from tests.kit.cli import examining, knock
+from tests.kit.config import adopt, digest_of, unchecked
+from tests.kit.incidents import Kind, Place
+from tests.kit.sdk import Address
 from tests.unit.policy.test_telling import an_incident
 from tests.unit.sdk.api_platform import biz, host
 from tests.unit.sdk.api_server import BIZ, KEY, ApiServer

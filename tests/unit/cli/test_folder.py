@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.cli.folder import parse, read_folder, render, scan_folder, write_folder
-from crawlfleet.errors import ConfigError
+from tests.kit.cli import parse, read_folder, render, scan_folder, write_folder
+from tests.kit.kernel import ConfigError
 
 json_values = st.recursive(
     st.none()

@@ -3,10 +3,9 @@
 import msgspec
 import pytest
 
-from crawlfleet.edge.incident_views import incident_view
-from crawlfleet.finding_kinds import Kind
-from crawlfleet.model.incident import Incident, Life, Place, Telling, Word
-from crawlfleet.sdk import Client
+from tests.kit.api import incident_view
+from tests.kit.incidents import Incident, Kind, Life, Place, Telling, Word
+from tests.kit.sdk import Client
 from tests.unit.policy.incident_cases import MINUTE, START
 from tests.unit.policy.test_telling import an_incident
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from crawlfleet.cli import jobs
-from crawlfleet.model.job import JobState
-from crawlfleet.sdk import waiting
+from tests.kit.cli import jobs
+from tests.kit.jobs import JobState
+from tests.kit.sdk import waiting
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +90,7 @@ def test_at_a_terminal_a_bar_is_moved_by_each_look_and_tells_how_long_it_will_ta
 ):
     api.jobs.keep("june", size=4)
     monkeypatch.setattr(jobs.sys.stderr, "isatty", lambda: True)
-    from crawlfleet.sdk import Client
+    from tests.kit.sdk import Client
 
     with Client() as fleet, jobs._bar(hidden=False) as told:
         for _ in range(3):

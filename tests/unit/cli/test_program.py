@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet import __version__
-from crawlfleet.cli.failures import judge
-from crawlfleet.cli.main import COMMANDS, program
-from crawlfleet.errors import CrawlfleetError, LeaseLostError
+from tests.kit.cli import COMMANDS, judge, program
+from tests.kit.kernel import VERSION, CrawlfleetError, LeaseLostError
 
 ROOT = Path(__file__).parents[3]
 HEAVY = "{'rich', 'requests', 'boto3', 'pymongo', 'redis', 'aiohttp', 'lxml', 'infra'}"
@@ -86,9 +84,9 @@ def test_an_unknown_command_is_a_mistake_of_usage(crawlfleet):
 
 
 def test_the_version_is_told(crawlfleet):
-    assert crawlfleet("version", "--json").json()["crawlfleet"] == __version__
-    assert __version__ in crawlfleet("version").out
-    assert crawlfleet("--version").out == f"crawlfleet {__version__}\n"
+    assert crawlfleet("version", "--json").json()["crawlfleet"] == VERSION
+    assert VERSION in crawlfleet("version").out
+    assert crawlfleet("--version").out == f"crawlfleet {VERSION}\n"
 
 
 def test_without_an_address_it_says_what_to_do(crawlfleet, monkeypatch, tmp_path):
@@ -182,7 +180,7 @@ def test_without_a_checkout_it_says_what_to_do(crawlfleet, tmp_path, monkeypatch
 
 
 def test_outside_any_checkout_the_package_finds_its_own(crawlfleet, tmp_path, monkeypatch):
-    from crawlfleet.cli.local import _checkout, _folder
+    from tests.kit.cli import _checkout, _folder
 
     monkeypatch.chdir(tmp_path)
 

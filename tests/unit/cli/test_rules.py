@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from crawlfleet.cli.asking import ask
-from crawlfleet.errors import ConfigError, FetchError, TooLargeError
-from crawlfleet.model.biz import FetchLimits
+from tests.kit.cli import ask
+from tests.kit.config import FetchLimits
+from tests.kit.kernel import ConfigError, FetchError, TooLargeError
 
 PAGE = b"""<title>Nuts</title><ul><li data-id=7><a href="/nut">Hex <b>nut</b></a></li>
 <li data-id=8><a href="https://other.example/">Wing\x1b[31m nut</a></li></ul>"""

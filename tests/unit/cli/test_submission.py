@@ -304,7 +304,7 @@ def test_an_interrupted_wait_says_where_the_requests_are(crawlfleet, api, monkey
 
 
 def test_progress_is_drawn_on_a_terminal_only(capfdbinary, monkeypatch):
-    from crawlfleet.cli.console import progress
+    from tests.kit.cli import progress
 
     with progress("pages") as advance:
         advance(1, 2)

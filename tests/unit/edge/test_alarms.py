@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.edge.alarms import Alarm, alarms_in
+from tests.kit.apps import Alarm, alarms_in
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=9),

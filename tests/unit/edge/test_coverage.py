@@ -1,6 +1,6 @@
 """The coverage of rules at the edge."""
 
-from crawlfleet.model.harvest import Coverage, RuleCoverage
+from tests.kit.requests import Coverage, RuleCoverage
 from tests.unit.edge.test_letters import NoOperations, an_event, ask
 
 

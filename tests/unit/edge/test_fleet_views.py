@@ -1,8 +1,8 @@
 """What operators read of the fleet."""
 
-from crawlfleet.edge.fleet_views import REASON, fleet_view
-from crawlfleet.model.sample import Sample, Unread
-from crawlfleet.model.totals import NodeHealth
+from tests.kit.api import REASON, fleet_view
+from tests.kit.monitoring import Sample, Unread
+from tests.kit.queue import NodeHealth
 from tests.unit.policy.incident_cases import START
 
 REASONS = "cannot reach mongodb://root:hunter2@db.example: x\n" + "w" * 9_000

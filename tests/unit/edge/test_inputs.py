@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.edge import inputs, schedule_inputs
-from crawlfleet.edge.problems import TooLargeBodyError
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.submission import BATCH_LIMIT, Submission
+from tests.kit.api import TooLargeBodyError, inputs, schedule_inputs
+from tests.kit.kernel import InvalidRequestError
+from tests.kit.requests import BATCH_LIMIT, Submission
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=True) | st.text(),

@@ -7,15 +7,12 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from crawlfleet.edge import letter_views
-from crawlfleet.flows.dead_letters import Changed
-from crawlfleet.flows.tracking import Listing
-from crawlfleet.model.explanation import Explanation, Standing, Step, StepKind
-from crawlfleet.model.ledger import Ledger
-from crawlfleet.model.letter import LetterFilter
-from crawlfleet.model.outcome import Answer
-from crawlfleet.model.request import Body, Event, Request, State, Tracked
-from crawlfleet.model.worker import Card, Health, WorkerStatus
+from tests.kit.api import letter_views
+from tests.kit.dead_letters import Changed, LetterFilter
+from tests.kit.explain import Explanation, Standing, Step, StepKind
+from tests.kit.fleet import Card, Health, WorkerStatus
+from tests.kit.kernel import Listing
+from tests.kit.requests import Answer, Body, Event, Ledger, Request, State, Tracked
 from tests.unit.edge.test_rest import NoOperations, an_event, ask
 
 AT = datetime(2026, 1, 1, 8, 30, tzinfo=UTC)

@@ -3,8 +3,7 @@ import inspect
 import msgspec
 import pytest
 
-from crawlfleet import errors
-from crawlfleet.edge.problems import (
+from tests.kit.api import (
     MethodNotAllowedError,
     ProblemDocument,
     TooLargeBodyError,
@@ -12,7 +11,7 @@ from crawlfleet.edge.problems import (
     is_fault,
     status_of,
 )
-from crawlfleet.errors import CrawlfleetError, Problem
+from tests.kit.kernel import CrawlfleetError, Problem, errors
 
 MISTAKES = (Problem("url", "must be an http or https URL"), Problem("rule", "is missing"))
 

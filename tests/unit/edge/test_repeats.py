@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from crawlfleet.edge.rest import RestApi
-from crawlfleet.errors import BacklogFullError
-from crawlfleet.model.submission import Accepted
+from tests.kit.api import RestApi
+from tests.kit.kernel import BacklogFullError
+from tests.kit.requests import Accepted
 from tests.unit.edge.test_rest import NoOperations, an_event
 
 

@@ -6,18 +6,17 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.edge.rest import RestApi
-from crawlfleet.errors import (
+from tests.kit.api import RestApi
+from tests.kit.kernel import (
     ConfigError,
     ConsumersBusyError,
     InvalidRequestError,
+    Listing,
     NotFoundError,
     Problem,
     StoreUnavailableError,
 )
-from crawlfleet.flows.tracking import Listing
-from crawlfleet.model.record import Record
-from crawlfleet.model.submission import Accepted, Refused
+from tests.kit.requests import Accepted, Record, Refused
 
 
 class NoOperations:

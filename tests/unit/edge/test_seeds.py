@@ -3,10 +3,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.flows.seeds import SeedsChanged
-from crawlfleet.flows.tracking import Listing
-from crawlfleet.model.seed import Offer, Offered, Seed, SeedsMeant, SeedState, SeedTotals
+from tests.kit.frontier import Offer, Offered, Seed, SeedsChanged, SeedsMeant, SeedState, SeedTotals
+from tests.kit.kernel import InvalidRequestError, Listing
 from tests.unit.edge.test_rest import NoOperations, an_event, ask
 
 AT = datetime(2026, 3, 1, 8, 30, tzinfo=UTC)

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.edge.starts import is_start, order_in, what_failed
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.start import Range, Start
-from crawlfleet.policy.starting import bind, url_at
+from tests.kit.apps import is_start, order_in, what_failed
+from tests.kit.kernel import InvalidRequestError
+from tests.kit.spiders import Range, Start, bind, url_at
 
 START = {
     "crawlfleet": "start",

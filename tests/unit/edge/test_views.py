@@ -3,14 +3,21 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from crawlfleet.edge import schedule_views, views
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.ledger import Ledger
-from crawlfleet.model.record import Record
-from crawlfleet.model.request import Body, Event, Request, State, Tracked
-from crawlfleet.model.schedule import Schedule
-from crawlfleet.model.submission import Accepted, Refused
-from crawlfleet.model.totals import Depth, Rates, Stats
+from tests.kit.api import schedule_views, views
+from tests.kit.kernel import InvalidRequestError
+from tests.kit.queue import Depth, Rates, Stats
+from tests.kit.requests import (
+    Accepted,
+    Body,
+    Event,
+    Ledger,
+    Record,
+    Refused,
+    Request,
+    State,
+    Tracked,
+)
+from tests.kit.schedules import Schedule
 
 AT = datetime(2026, 1, 1, 8, 30, 0, 123_000, tzinfo=UTC)
 WRITTEN = "2026-01-01T08:30:00.123Z"

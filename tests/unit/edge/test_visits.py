@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
-from crawlfleet.errors import NotFoundError
-from crawlfleet.model.recrawl import Validators, Visit, VisitTotals
+from tests.kit.kernel import NotFoundError
+from tests.kit.requests import Validators, Visit, VisitTotals
 from tests.unit.edge.test_rest import NoOperations, an_event, ask
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

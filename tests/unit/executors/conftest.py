@@ -2,9 +2,8 @@
 
 import pytest
 
-from crawlfleet.cli.folder import read_folder
-from crawlfleet.policy.configuration import adopt
-from crawlfleet.policy.document_checks import unchecked
+from tests.kit.cli import read_folder
+from tests.kit.config import adopt, unchecked
 from tests.unit.executors.reading import SAMPLE, Reader, page
 
 

@@ -3,12 +3,10 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from crawlfleet.executors import Registry, SpiderExecutors
-from crawlfleet.extract import RuleExtractor
-from crawlfleet.model.harvest import Link, Skipped
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.request import Body
-from crawlfleet.model.spider import Spider
+from tests.kit.config import Spider
+from tests.kit.executors import Registry, SpiderExecutors
+from tests.kit.extract import RuleExtractor
+from tests.kit.requests import Body, Link, Page, Skipped
 
 SAMPLE = Path(__file__).parents[3] / "samplesconfig" / "executors"
 NOW = datetime(2026, 3, 10, tzinfo=UTC)

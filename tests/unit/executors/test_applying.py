@@ -4,9 +4,9 @@ from time import thread_time
 
 import pytest
 
-from crawlfleet.errors import ExtractError
-from crawlfleet.executors import Executor, NoParameters, Registry, applying, bounds
-from crawlfleet.model.harvest import Link, Skipped
+from tests.kit.executors import Executor, NoParameters, Registry, applying, bounds
+from tests.kit.kernel import ExtractError
+from tests.kit.requests import Link, Skipped
 from tests.unit.executors.reading import NOW, Reader, page, spider
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import ExtractError
+from tests.kit.kernel import ExtractError
 from tests.unit.executors.reading import Reader, page, spider
 
 CELLS = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\r\x00"))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import ExtractError
-from crawlfleet.executors.xml_mending import mended
+from tests.kit.executors import mended
+from tests.kit.kernel import ExtractError
 from tests.unit.executors.reading import page, spider
 
 SITEMAP = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{}</urlset>'

@@ -8,7 +8,7 @@ from time import thread_time
 
 import pytest
 
-from crawlfleet.errors import ExtractError
+from tests.kit.kernel import ExtractError
 from tests.unit.executors.reading import Reader, page, spider
 
 LAUGHS = (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import ExtractError
+from tests.kit.kernel import ExtractError
 from tests.unit.executors.reading import Reader, page, spider
 
 NAMES = st.text("abcxyz", min_size=1, max_size=5)

@@ -6,10 +6,9 @@ from inspect import cleandoc
 
 import pytest
 
-from crawlfleet.errors import ConfigError
-from crawlfleet.executors import Executor, Registry, check_spider
-from crawlfleet.executors.registry import BUILT_IN
-from crawlfleet.extract import check_rule
+from tests.kit.executors import BUILT_IN, Executor, Registry, check_spider
+from tests.kit.extract import check_rule
+from tests.kit.kernel import ConfigError
 from tests.unit.executors.reading import Reader, page, spider
 
 LINES = """

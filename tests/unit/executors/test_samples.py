@@ -2,9 +2,8 @@
 
 import pytest
 
-from crawlfleet.executors import check_spider
-from crawlfleet.executors.registry import BUILT_IN
-from crawlfleet.extract import check_rule
+from tests.kit.executors import BUILT_IN, check_spider
+from tests.kit.extract import check_rule
 from tests.unit.executors.reading import spider
 
 

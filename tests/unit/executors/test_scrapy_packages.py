@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet import names
-from crawlfleet.errors import ConfigError
-from crawlfleet.executors.scrapy_packages import allow_spiders, allowed, is_allowed
-from crawlfleet.settings import Settings, scrapy_packages
+from tests.kit.executors import allow_spiders, allowed, is_allowed
+from tests.kit.kernel import ConfigError, Settings, names, scrapy_packages
 
 ROOT = Path(__file__).parents[3]
 SPIDERS = ROOT / "samplesconfig" / "scrapy" / "project" / "spiders"

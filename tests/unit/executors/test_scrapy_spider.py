@@ -10,14 +10,11 @@ import scrapy
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
-from crawlfleet.errors import ExtractError
-from crawlfleet.executors import Registry, SpiderExecutors, check_spider
-from crawlfleet.executors.scrapy_spider import META_KEY
-from crawlfleet.model.harvest import Link, Skipped
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.request import Body
-from crawlfleet.model.seed import LARGEST_OFFER, Offer
-from crawlfleet.model.spider import Spider
+from tests.kit.config import LARGEST_OFFER, Spider
+from tests.kit.executors import META_KEY, Registry, SpiderExecutors, check_spider
+from tests.kit.frontier import Offer
+from tests.kit.kernel import ExtractError
+from tests.kit.requests import Body, Link, Page, Skipped
 
 HTML = b"""<html><body><h1>Lamps</h1>
 <a class=item href="/lamp/1?b=2">one</a> <a class=item href="/lamp/2#top">two</a>

@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crawlfleet.extract import RuleExtractor
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.rule import Rule
+from tests.kit.config import Rule
+from tests.kit.extract import RuleExtractor
+from tests.kit.requests import Page
 
 PAGES = Path(__file__).parent / "pages"
 TYPES = {".html": "text/html", ".xml": "application/xml", ".json": "application/json"}

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.extract.bounds import UnreadableError
-from crawlfleet.extract.casts import cast
-from crawlfleet.model.rule import Cast
+from tests.kit.config import Cast
+from tests.kit.extract import UnreadableError, cast
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 ZONES = st.integers(-14 * 60, 14 * 60).map(lambda m: timezone(timedelta(minutes=m)))

@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from crawlfleet.extract import check_rule
-from crawlfleet.model.rule import Rule
+from tests.kit.config import Rule
+from tests.kit.extract import check_rule
 
 
 def problems(rule):

@@ -9,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from resiliparse.parse.encoding import detect_encoding
 
-from crawlfleet.extract import encoding
-from crawlfleet.extract.declared_encoding import WITHIN, declared_label
-from crawlfleet.extract.encoding import codec_of, decode
+from tests.kit.extract import WITHIN, codec_of, declared_label, decode, encoding
 
 WORD = "naïve Привет"
 

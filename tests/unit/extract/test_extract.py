@@ -3,10 +3,10 @@ import sys
 
 import pytest
 
-from crawlfleet.errors import ExtractError
-from crawlfleet.extract import RuleExtractor
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.rule import Field, Rule
+from tests.kit.config import Field, Rule
+from tests.kit.extract import RuleExtractor
+from tests.kit.kernel import ExtractError
+from tests.kit.requests import Page
 
 
 def one(extract, body, source="html", **field):

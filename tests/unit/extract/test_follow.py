@@ -3,11 +3,10 @@ import time
 import msgspec
 import pytest
 
-from crawlfleet.errors import ExtractError
-from crawlfleet.extract import RuleExtractor
-from crawlfleet.extract.links import Addresses
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.rule import Rule
+from tests.kit.config import Rule
+from tests.kit.extract import Addresses, RuleExtractor
+from tests.kit.kernel import ExtractError
+from tests.kit.requests import Page
 from tests.unit.extract.test_check_rule import problems
 
 EXTRACTOR = RuleExtractor()

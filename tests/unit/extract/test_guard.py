@@ -7,9 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
-from crawlfleet.extract.bounds import UnreadableError
-from crawlfleet.extract.guard import guard_html
-from crawlfleet.extract.nesting import DEPTH_MAX, walk
+from tests.kit.extract import DEPTH_MAX, UnreadableError, guard_html, walk
 
 #: Each begins an element that stays open, and ends one that seems to be it.
 HIDING = [
@@ -119,7 +117,7 @@ def test_a_page_is_never_deeper_than_what_was_counted(unit, before):
 
 def counted_depth(body):
     """The smallest limit that lets the page through, within a factor of two."""
-    from crawlfleet.extract import nesting
+    from tests.kit.extract import nesting
 
     kept = nesting._Elements
     seen = []

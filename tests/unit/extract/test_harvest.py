@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.errors import ExtractError
-from crawlfleet.extract import RuleExtractor
-from crawlfleet.extract.trial import try_rule
-from crawlfleet.model.harvest import Coverage
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.rule import Rule
+from tests.kit.config import Rule
+from tests.kit.extract import RuleExtractor, try_rule
+from tests.kit.kernel import ExtractError
+from tests.kit.requests import Coverage, Page
 
 PAGES = Path(__file__).parent / "pages"
 FIXTURES = [file.read_bytes() for file in sorted(PAGES.glob("*.html"))]

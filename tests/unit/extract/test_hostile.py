@@ -7,11 +7,9 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from crawlfleet.errors import ExtractError
-from crawlfleet.extract import check_rule
-from crawlfleet.extract.bounds import CPU_SECONDS_MAX
-from crawlfleet.extract.guard import guard_html
-from crawlfleet.model.rule import Rule
+from tests.kit.config import Rule
+from tests.kit.extract import CPU_SECONDS_MAX, check_rule, guard_html
+from tests.kit.kernel import ExtractError
 
 CSS = {"fields": {"a": {"css": "p"}, "b": {"css": "div", "take": "html"}}}
 XPATH = {"fields": {"a": {"xpath": "//p"}, "b": {"xpath": "//div", "take": "html"}}}

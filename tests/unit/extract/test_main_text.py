@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from crawlfleet.errors import ExtractError
+from tests.kit.kernel import ExtractError
 from tests.unit.extract.test_check_rule import problems
 
 SECOND = (

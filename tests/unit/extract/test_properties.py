@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import ExtractError
-from crawlfleet.extract import RuleExtractor, check_rule
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.rule import Field, Rule
+from tests.kit.config import Field, Rule
+from tests.kit.extract import RuleExtractor, check_rule
+from tests.kit.kernel import ExtractError
+from tests.kit.requests import Page
 
 SELECTORS = {
     "html": [

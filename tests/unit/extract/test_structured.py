@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import ExtractError
+from tests.kit.kernel import ExtractError
 from tests.unit.extract.test_check_rule import problems
 
 ARTICLE = "$[?@['@type']=='NewsArticle']"

@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import ExtractError
-from crawlfleet.extract import RuleExtractor, check_rule
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.rule import Rule
-from crawlfleet.policy.rule_shape import shape_problems
+from tests.kit.config import Rule
+from tests.kit.extract import RuleExtractor, check_rule, shape_problems
+from tests.kit.kernel import ExtractError
+from tests.kit.requests import Page
 
 EXTRACTOR = RuleExtractor()
 

@@ -5,14 +5,12 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.readings import MemoryReadings
-from crawlfleet.flows.applying import Applying
-from crawlfleet.flows.awarding import Awarded, award_jobs
-from crawlfleet.flows.starting import StartingPorts, start_job
-from crawlfleet.model.bidding import BiddingTerms
-from crawlfleet.model.job import Job, JobOrder
-from crawlfleet.model.start import Start
-from crawlfleet.model.usage import JobDemand, Probe, Remaining, Usage
+from tests.kit.bidding import Applying, Awarded, Probe, award_jobs
+from tests.kit.config import BiddingTerms
+from tests.kit.fakes import MemoryReadings
+from tests.kit.fleet import Remaining
+from tests.kit.jobs import Job, JobDemand, JobOrder, StartingPorts, Usage, start_job
+from tests.kit.spiders import Start
 from tests.unit.flows.job_world import NoSpiders
 from tests.unit.flows.world import START, World
 

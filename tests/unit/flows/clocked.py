@@ -4,17 +4,21 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from crawlfleet.adapters.memory.rules import MemoryRules
-from crawlfleet.adapters.memory.schedules import MemorySchedules
-from crawlfleet.flows.firing import FiringPorts, run_now
-from crawlfleet.flows.planning import PlanningPorts, get_schedule, put_schedule, set_enabled
-from crawlfleet.flows.scheduling import run_due
-from crawlfleet.flows.starting import StartingPorts
-from crawlfleet.model.biz import Tree
-from crawlfleet.model.job import Job
-from crawlfleet.model.plan import SpiderPlan
-from crawlfleet.model.schedule import OutcomeKind, Schedule
-from crawlfleet.model.start import Start
+from tests.kit.config import Tree
+from tests.kit.fakes import MemoryRules, MemorySchedules
+from tests.kit.jobs import Job, StartingPorts
+from tests.kit.schedules import (
+    FiringPorts,
+    OutcomeKind,
+    PlanningPorts,
+    Schedule,
+    get_schedule,
+    put_schedule,
+    run_due,
+    run_now,
+    set_enabled,
+)
+from tests.kit.spiders import SpiderPlan, Start
 from tests.unit.flows.job_twins import DictJobs, DictSpiders
 from tests.unit.flows.world import START, make_tree
 

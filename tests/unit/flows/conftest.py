@@ -2,19 +2,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from crawlfleet.flows import (
-    courtesy,
-    execution,
-    heart,
-    heeding,
-    leasing,
-    owning,
-    passages,
-    probing,
-    settling,
-    turns,
-    visiting,
-)
+from tests.kit.bidding import probing
+from tests.kit.politeness import turns
+from tests.kit.sdk import courtesy, passages, visiting
+from tests.kit.worker import execution, heart, heeding, leasing, owning, settling
 from tests.steady import SteadyClock
 from tests.unit.flows.world import World
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from crawlfleet.model.job import ENDED, Job, JobState
-from crawlfleet.model.plan import KeptSpider, SpiderPlan
+from tests.kit.jobs import ENDED, Job, JobState
+from tests.kit.spiders import KeptSpider, SpiderPlan
 
 
 class DictJobs:

@@ -6,13 +6,10 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from crawlfleet.flows.expanding import Expanded, expand
-from crawlfleet.flows.starting import StartingPorts, start_job
-from crawlfleet.model.job import Job, JobOrder
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import Request
-from crawlfleet.model.start import Range, Start
-from crawlfleet.policy.starting import url_at
+from tests.kit.jobs import Expanded, Job, JobOrder, StartingPorts, expand, start_job
+from tests.kit.kernel import Lane
+from tests.kit.requests import Request
+from tests.kit.spiders import Range, Start, url_at
 from tests.unit.flows.world import DOCS, World, make_biz, make_tree
 
 

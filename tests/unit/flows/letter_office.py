@@ -2,14 +2,11 @@
 
 from datetime import timedelta
 
-from crawlfleet.adapters.memory.dead_letters import MemoryDeadLetters
-from crawlfleet.adapters.memory.journal import MemoryJournal
-from crawlfleet.flows import dead_letters as flow
-from crawlfleet.flows.dead_letters import DeadLetterPorts
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.letter import LetterFilter
-from crawlfleet.model.outcome import Dead
-from crawlfleet.model.submission import Submission
+from tests.kit.dead_letters import DeadLetterPorts, LetterFilter
+from tests.kit.dead_letters import dead_letters as flow
+from tests.kit.fakes import MemoryDeadLetters, MemoryJournal
+from tests.kit.requests import Dead, Submission
+from tests.kit.submission import submit
 from tests.unit.flows.world import DOCS, World
 
 ALL = LetterFilter()

@@ -6,13 +6,12 @@ from types import SimpleNamespace
 
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.fetcher import MemoryFetcher
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.holding import Held
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.politeness import HostLimits, HostReport, Politeness, Robots
-from crawlfleet.model.request import State
-from crawlfleet.model.submission import Submission
+from tests.kit.config import HostLimits, Politeness, Robots
+from tests.kit.fakes import MemoryFetcher
+from tests.kit.politeness import HostReport
+from tests.kit.requests import Held, State, Submission
+from tests.kit.submission import submit
+from tests.kit.worker import Worker
 from tests.unit.flows.world import DOCS, World, make_biz
 
 ROBOTS = "https://a.example/robots.txt"

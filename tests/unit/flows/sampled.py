@@ -4,15 +4,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
-from crawlfleet.adapters.memory.overview import MemoryOverview
-from crawlfleet.flows.sampling import SamplingPorts, sample
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.sample import Sample
-from crawlfleet.model.staff import Staff
-from crawlfleet.model.submission import Submission
-from crawlfleet.model.tick import Ticked
-from crawlfleet.model.totals import NodeHealth
+from tests.kit.fakes import MemoryOverview
+from tests.kit.fleet import Staff, Ticked
+from tests.kit.kernel import Lane
+from tests.kit.monitoring import Sample, SamplingPorts, sample
+from tests.kit.queue import NodeHealth
+from tests.kit.requests import Submission
+from tests.kit.submission import submit
 from tests.steady import SteadyClock
 from tests.unit.flows.world import World
 

@@ -5,16 +5,21 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.seed_filter import MemorySeedFilter
-from crawlfleet.adapters.memory.seeds import MemorySeeds
-from crawlfleet.flows.offering import offer
-from crawlfleet.flows.seeding import SeedingPorts, hand_out, look_after, seeds_ended
-from crawlfleet.model.biz import Tree
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Done, Outcome
-from crawlfleet.model.request import Claim, State, Tracked
-from crawlfleet.model.seed import Offer, Offered, Seed, SeedPolicy
-from crawlfleet.policy.segment import segment_of
+from tests.kit.config import SeedPolicy, Tree
+from tests.kit.fakes import MemorySeedFilter, MemorySeeds
+from tests.kit.frontier import (
+    Offer,
+    Offered,
+    Seed,
+    SeedingPorts,
+    hand_out,
+    look_after,
+    offer,
+    seeds_ended,
+    segment_of,
+)
+from tests.kit.kernel import Lane
+from tests.kit.requests import Claim, Done, Outcome, State, Tracked
 from tests.unit.flows.world import DOCS, World, make_biz, make_tree
 
 #: The ports that a seed's journey passes through.

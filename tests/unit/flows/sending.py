@@ -2,11 +2,10 @@
 
 from msgspec.structs import replace
 
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.request import State
-from crawlfleet.model.rule import Field, Rule
-from crawlfleet.model.submission import Receipt, Submission
+from tests.kit.config import Field, Rule
+from tests.kit.kernel import InvalidRequestError
+from tests.kit.requests import Receipt, State, Submission
+from tests.kit.submission import submit
 from tests.unit.flows.world import DOCS, World, make_tree
 
 EDITED = Rule(fields={"title": Field(css="h1")})

@@ -10,24 +10,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet import metric_names
-from crawlfleet.adapters.memory.incidents import MemoryIncidentBook, MemoryNotifier
-from crawlfleet.errors import (
+from tests.kit.config import AlarmLimits, Stage, Tenant, Tree
+from tests.kit.fakes import MemoryIncidentBook, MemoryNotifier
+from tests.kit.incidents import (
+    PATIENCE,
+    AlarmingPorts,
+    Bulletin,
+    Kind,
+    Letter,
+    Life,
+    Memory,
+    Word,
+    alarm,
+    incident_room,
+    list_incidents,
+)
+from tests.kit.kernel import (
     ConfigError,
+    Lane,
     MessageRefusedError,
     Problem,
     StoreUnavailableError,
+    metric_names,
 )
-from crawlfleet.finding_kinds import Kind
-from crawlfleet.flows.alarming import PATIENCE, AlarmingPorts, Memory, alarm
-from crawlfleet.flows.incidents import list_incidents
-from crawlfleet.model.alarms import AlarmLimits
-from crawlfleet.model.biz import Stage, Tenant, Tree
-from crawlfleet.model.incident import Bulletin, Letter, Life, Word
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.sample import HostSample, LaneSample, Sample, WorkersSample
-from crawlfleet.model.totals import Depth, NodeHealth
-from crawlfleet.policy import incident_room
+from tests.kit.monitoring import HostSample, LaneSample, Sample, WorkersSample
+from tests.kit.queue import Depth, NodeHealth
 from tests.unit.flows.world import Metrics, make_biz
 from tests.unit.policy.incident_cases import MINUTE, START
 

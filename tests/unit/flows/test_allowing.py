@@ -4,11 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.memory.staffing import MemoryLimit
-from crawlfleet.errors import LimitRefusedError, StoreUnavailableError
-from crawlfleet.flows.allowing import PROBES, allow
-from crawlfleet.model.staff import FLEET_POOL
-from crawlfleet.policy.scaling import SPARE
+from tests.kit.fakes import MemoryLimit
+from tests.kit.fleet import FLEET_POOL, PROBES, SPARE, allow
+from tests.kit.kernel import LimitRefusedError, StoreUnavailableError
 from tests.unit.flows.test_scaling import queued, scaled
 from tests.unit.flows.world import World, make_tree
 

@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.hosts import MemoryHosts
-from crawlfleet.errors import ConnectFailedError, StoreUnavailableError
-from crawlfleet.model.board import OfferState, WhyNot
-from crawlfleet.model.job import JobState
-from crawlfleet.model.plan import LinkNeeds
-from crawlfleet.model.usage import Probe, Remaining
-from crawlfleet.policy.board import BEGUN
+from tests.kit.bidding import BEGUN, OfferState, Probe, WhyNot
+from tests.kit.fakes import MemoryHosts
+from tests.kit.fleet import Remaining
+from tests.kit.jobs import JobState
+from tests.kit.kernel import ConnectFailedError, StoreUnavailableError
+from tests.kit.spiders import LinkNeeds
 from tests.unit.flows.bidders import GB, GOOD, KEY, SLOW, TERMS, URL, Fleet
 from tests.unit.flows.job_world import run
 from tests.unit.flows.world import START, Failing

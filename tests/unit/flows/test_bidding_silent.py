@@ -5,12 +5,11 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.finding_kinds import Kind
-from crawlfleet.flows.awarding import EVERY, TURN
-from crawlfleet.model.biz import PoolLimits
-from crawlfleet.model.job import JobState
-from crawlfleet.policy.findings import judge
-from crawlfleet.wiring.sampling import unplaced_jobs
+from tests.kit.apps import unplaced_jobs
+from tests.kit.bidding import EVERY, TURN
+from tests.kit.config import PoolLimits
+from tests.kit.incidents import Kind, judge
+from tests.kit.jobs import JobState
 from tests.unit.flows.bidders import GB, TERMS, Fleet
 from tests.unit.flows.sampled import look
 

@@ -6,11 +6,10 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.flows.boarding import offer_missing
-from crawlfleet.flows.starting import StartingPorts, start_job
-from crawlfleet.model.bidding import BiddingTerms
-from crawlfleet.model.job import JobOrder
-from crawlfleet.model.start import Start
+from tests.kit.bidding import offer_missing
+from tests.kit.config import BiddingTerms
+from tests.kit.jobs import JobOrder, StartingPorts, start_job
+from tests.kit.spiders import Start
 from tests.unit.flows.job_world import NoSpiders
 from tests.unit.flows.world import World
 

@@ -5,11 +5,9 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import RejectedError, StoreUnavailableError
-from crawlfleet.flows import boarding
-from crawlfleet.flows.boarding import BoardingPorts, offer_missing
-from crawlfleet.model.board import Offered
-from crawlfleet.model.job import JobState
+from tests.kit.bidding import BoardingPorts, Offered, boarding, offer_missing
+from tests.kit.jobs import JobState
+from tests.kit.kernel import RejectedError, StoreUnavailableError
 from tests.unit.flows.test_boarding import TERMS, start
 from tests.unit.flows.world import World
 

@@ -5,22 +5,15 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.queue import MemoryQueue
-from crawlfleet.adapters.memory.watch import MemoryWatch
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.flows.expanding import ExpandingPorts, expand
-from crawlfleet.flows.recovery import recover
-from crawlfleet.flows.rehoming import GONE_AFTER, RehomingPorts, rehome
-from crawlfleet.flows.starting import StartingPorts, start_job
-from crawlfleet.flows.submission import Crew, persist_and_enqueue
-from crawlfleet.flows.tracking import stats
-from crawlfleet.model.biz import PoolLimits
-from crawlfleet.model.job import JobOrder
-from crawlfleet.model.lane import bound
-from crawlfleet.model.request import Body, Request
-from crawlfleet.model.start import Start
-from crawlfleet.model.worker import Card
-from crawlfleet.policy.pools import lane_of
+from tests.kit.config import PoolLimits, lane_of
+from tests.kit.fakes import MemoryQueue, MemoryWatch
+from tests.kit.fleet import Card
+from tests.kit.jobs import ExpandingPorts, JobOrder, StartingPorts, expand, start_job
+from tests.kit.kernel import InvalidRequestError, bound
+from tests.kit.recovery import GONE_AFTER, RehomingPorts, recover, rehome
+from tests.kit.requests import Body, Request
+from tests.kit.spiders import Start
+from tests.kit.submission import Crew, persist_and_enqueue, stats
 from tests.unit.flows.job_world import NoSpiders, tasks
 from tests.unit.flows.world import DOCS, Broken, World
 

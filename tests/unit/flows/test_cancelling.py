@@ -5,16 +5,20 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import ConflictError, NotFoundError, StoreUnavailableError
-from crawlfleet.flows import cancelling
-from crawlfleet.flows.cancelling import cancel_job, cancel_jobs
-from crawlfleet.flows.expanding import expand
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.job import Job, JobState, TaskBatch
-from crawlfleet.model.ledger import Ledger
-from crawlfleet.model.start import Start
-from crawlfleet.model.submission import Submission
-from crawlfleet.policy.cancelling import is_over
+from tests.kit.jobs import (
+    Job,
+    JobState,
+    TaskBatch,
+    cancel_job,
+    cancel_jobs,
+    cancelling,
+    expand,
+    is_over,
+)
+from tests.kit.kernel import ConflictError, NotFoundError, StoreUnavailableError
+from tests.kit.requests import Ledger, Submission
+from tests.kit.spiders import Start
+from tests.kit.submission import submit
 from tests.unit.flows.world import DOCS, Broken, Failing, World
 
 KEY = ("default", "docs", "june")

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import (
+from tests.kit.config import HostLimits
+from tests.kit.kernel import (
     AddressRefusedError,
     ConnectFailedError,
     FetchTimeoutError,
@@ -16,11 +17,10 @@ from crawlfleet.errors import (
     StoreUnavailableError,
     ThrottledError,
 )
-from crawlfleet.flows import courtesy as courtesy_module
-from crawlfleet.flows.courtesy import Courtesy, Turn, reason
-from crawlfleet.flows.turns import Turns
-from crawlfleet.model.outcome import Answer
-from crawlfleet.model.politeness import PERMIT_SECONDS, HostLimits
+from tests.kit.politeness import PERMIT_SECONDS, Turns
+from tests.kit.requests import Answer
+from tests.kit.sdk import Courtesy, Turn, reason
+from tests.kit.sdk import courtesy as courtesy_module
 from tests.unit.flows.manners import Spy, Time, leave_alone, polite
 from tests.unit.flows.world import DOCS, OTHER, Broken
 

@@ -5,11 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.errors import StoreUnavailableError, ThrottledError
-from crawlfleet.flows import courtesy as courtesy_module
-from crawlfleet.flows import execution, settling
-from crawlfleet.flows.courtesy import MOST_UNTOLD, Courtesy
-from crawlfleet.flows.turns import Turns
+from tests.kit.kernel import StoreUnavailableError, ThrottledError
+from tests.kit.politeness import Turns
+from tests.kit.sdk import MOST_UNTOLD, Courtesy
+from tests.kit.sdk import courtesy as courtesy_module
+from tests.kit.worker import execution, settling
 from tests.unit.flows.manners import Time, idle, polite, run, submitted, worker
 from tests.unit.flows.test_courtesy import HOST, KEY, Sites, ask
 from tests.unit.flows.world import Broken, Failing

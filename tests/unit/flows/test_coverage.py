@@ -2,11 +2,11 @@
 
 import pytest
 
-from crawlfleet.adapters.memory.coverages import MemoryCoverages
-from crawlfleet.errors import UnknownBizError
-from crawlfleet.flows.configuration import biz_of
-from crawlfleet.flows.coverage import CoveragePorts, coverage
-from crawlfleet.model.harvest import Coverage
+from tests.kit.config import biz_of
+from tests.kit.fakes import MemoryCoverages
+from tests.kit.kernel import UnknownBizError
+from tests.kit.records import CoveragePorts, coverage
+from tests.kit.requests import Coverage
 from tests.unit.flows.world import make_tree
 
 

@@ -6,17 +6,12 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from crawlfleet.adapters.memory.rules import MemoryRules
-from crawlfleet.errors import (
-    PageGoneError,
-    UnknownRuleError,
-)
-from crawlfleet.flows.execution import Worker
-from crawlfleet.model.letter import LetterFilter
-from crawlfleet.model.request import Entry, State
-from crawlfleet.model.rule import Field, Rule
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.retry import CUT_OFFS
+from tests.kit.config import Field, Rule
+from tests.kit.dead_letters import LetterFilter
+from tests.kit.fakes import MemoryRules
+from tests.kit.kernel import PageGoneError, UnknownRuleError, to_ms
+from tests.kit.requests import CUT_OFFS, Entry, State
+from tests.kit.worker import Worker
 from tests.unit.flows.letter_office import MINUTE, Office
 from tests.unit.flows.world import DOCS, RULE, Broken, make_biz, make_tree
 

@@ -4,19 +4,17 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.dead_letters import MemoryDeadLetters
-from crawlfleet.adapters.memory.journal import MemoryJournal
-from crawlfleet.errors import (
+from tests.kit.dead_letters import LetterFilter
+from tests.kit.dead_letters import dead_letters as flow
+from tests.kit.fakes import MemoryDeadLetters, MemoryJournal
+from tests.kit.kernel import (
     ConflictError,
     InvalidRequestError,
     NotFoundError,
     StoreUnavailableError,
     UnknownBizError,
 )
-from crawlfleet.flows import dead_letters as flow
-from crawlfleet.model.letter import LetterFilter
-from crawlfleet.model.outcome import Dead
-from crawlfleet.model.request import State
+from tests.kit.requests import Dead, State
 from tests.unit.flows.letter_office import ALL, Office
 from tests.unit.flows.world import DOCS
 

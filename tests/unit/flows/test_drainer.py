@@ -4,13 +4,10 @@ import asyncio
 
 import pytest
 
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows import chores, draining, execution
-from crawlfleet.flows.draining import BATCHES, Drainer
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.processing import BATCH
-from crawlfleet.model.harvest import Item
-from crawlfleet.policy.items import wire_of
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.records import BATCH, BATCHES, Drainer, draining, wire_of
+from tests.kit.requests import Item
+from tests.kit.worker import Worker, chores, execution
 from tests.unit.flows.world import DOCS, OTHER, Broken, Failing, World, make_tree
 
 

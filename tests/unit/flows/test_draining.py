@@ -5,27 +5,21 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.coverages import MemoryCoverages
-from crawlfleet.adapters.memory.data_queue import MemoryDataQueue
-from crawlfleet.adapters.memory.journal import MemoryJournal
-from crawlfleet.adapters.memory.store import MemoryRequestStore
-from crawlfleet.adapters.schema import SchemaValidator
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows.processing import (
+from tests.kit.config import Biz, Field, Generation, Rule, Spider, Stage, Tree
+from tests.kit.fakes import MemoryCoverages, MemoryDataQueue, MemoryJournal, MemoryRequestStore
+from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.records import (
     BATCH,
     DROPPED,
     MOST_ATTEMPTS,
     MOST_TOLD,
     DrainPorts,
+    SchemaValidator,
     drain,
+    key_of,
+    wire_of,
 )
-from crawlfleet.model.biz import Biz, Generation, Stage, Tree
-from crawlfleet.model.harvest import Coverage, Item
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.rule import Field, Rule
-from crawlfleet.model.spider import Spider
-from crawlfleet.policy.items import wire_of
-from crawlfleet.policy.record_keys import key_of
+from tests.kit.requests import Coverage, Item
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 UNTIL = NOW + timedelta(seconds=60)
@@ -223,7 +217,7 @@ def test_the_journal_gets_few_lines_of_many_reasons(world):
 
 def test_what_the_store_cannot_hold_is_dropped_alone(world, monkeypatch):
     world.put(*(an_item(f"A{n}") for n in range(7)))
-    from crawlfleet.adapters.memory import records
+    from tests.kit.fakes import records
 
     def refuses(several):
         return "no" if any(one.fields["sku"] in {"A2", "A5"} for one in several) else None

@@ -1,8 +1,8 @@
 from datetime import timedelta
 
-from crawlfleet import metric_names as names
-from crawlfleet.flows.emitting import Emitter
-from crawlfleet.model.biz import MonitorLimits
+from tests.kit.config import MonitorLimits
+from tests.kit.kernel import metric_names as names
+from tests.kit.monitoring import Emitter
 from tests.unit.flows.sampled import do, look, put
 from tests.unit.flows.world import DOCS, Metrics
 

@@ -3,18 +3,21 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.job_reopening import MemoryJobReopening
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows import ending
-from crawlfleet.flows.advancing import TERM, TURN, advance, can_advance
-from crawlfleet.flows.ending import end_jobs
-from crawlfleet.flows.losing import KEPT, end_lost_jobs
-from crawlfleet.model.job import JobState
-from crawlfleet.model.outcome import Dead, Done
-from crawlfleet.model.request import Claim, Entry, Request
-from crawlfleet.model.seed import Offer, Seed, SeedState
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.seedkey import seed_key
+from tests.kit.fakes import MemoryJobReopening
+from tests.kit.frontier import Offer, Seed, SeedState, seed_key
+from tests.kit.jobs import (
+    KEPT,
+    TERM,
+    TURN,
+    JobState,
+    advance,
+    can_advance,
+    end_jobs,
+    end_lost_jobs,
+    ending,
+)
+from tests.kit.kernel import StoreUnavailableError, to_ms
+from tests.kit.requests import Claim, Dead, Done, Entry, Request
 from tests.unit.flows.job_world import begin, job_of, run, tasks
 from tests.unit.flows.world import DOCS, Broken, Failing, World
 

@@ -4,19 +4,11 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import (
-    ConnectFailedError,
-    PageGoneError,
-    ThrottledError,
-)
-from crawlfleet.flows import execution, leasing
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.request import Entry, State
-from crawlfleet.model.submission import Submission
-from crawlfleet.model.times import to_ms
-from crawlfleet.ports import NO_ERRAND
+from tests.kit.fetching import NO_ERRAND
+from tests.kit.kernel import ConnectFailedError, PageGoneError, ThrottledError, to_ms
+from tests.kit.requests import Entry, Page, State, Submission
+from tests.kit.submission import submit
+from tests.kit.worker import Worker, execution, leasing
 from tests.unit.flows.world import DOCS, OTHER, START, Failing, World, make_tree
 
 
@@ -119,7 +111,7 @@ def test_a_page_that_the_rule_cannot_read_is_dead_and_says_which_field(world):
 
 def test_a_rule_that_was_never_frozen_is_a_reason(world):
     [an_id] = submitted(world, "https://example.org/a")
-    from crawlfleet.adapters.memory.rules import MemoryRules
+    from tests.kit.fakes import MemoryRules
 
     work(world, {}, rules=MemoryRules())
 
@@ -195,7 +187,7 @@ class SlowFetcher:
         self.asked += 1
         self.started.set()
         await self.go.wait()
-        from crawlfleet.model.outcome import Page
+        from tests.kit.requests import Page
 
         return Page(url=body.url, status=200, headers={}, body=b"x")
 

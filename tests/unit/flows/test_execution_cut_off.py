@@ -8,16 +8,13 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.fetcher import MemoryFetcher
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows import execution, leasing
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.holding import PARKED_BATCHES
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.biz import DetectorLimits, Tree
-from crawlfleet.model.request import State
-from crawlfleet.model.submission import Submission
-from crawlfleet.ports import NO_ERRAND
+from tests.kit.config import DetectorLimits, Tree
+from tests.kit.fakes import MemoryFetcher
+from tests.kit.fetching import NO_ERRAND
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.requests import PARKED_BATCHES, State, Submission
+from tests.kit.submission import submit
+from tests.kit.worker import Worker, execution, leasing
 from tests.unit.flows.world import DOCS, OTHER, World, make_tree
 from tests.waiting import eventually
 

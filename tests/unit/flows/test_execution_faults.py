@@ -7,16 +7,12 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import NoProxyError, StoreUnavailableError
-from crawlfleet.flows import execution, leasing, reading
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.biz import DetectorLimits
-from crawlfleet.model.request import Entry, State
-from crawlfleet.model.submission import Submission
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.retry import CUT_OFFS
-from crawlfleet.ports import NO_ERRAND
+from tests.kit.config import DetectorLimits
+from tests.kit.fetching import NO_ERRAND
+from tests.kit.kernel import NoProxyError, StoreUnavailableError, to_ms
+from tests.kit.requests import CUT_OFFS, Entry, State, Submission
+from tests.kit.submission import submit
+from tests.kit.worker import Worker, execution, leasing, reading
 from tests.unit.flows.world import DOCS, OTHER, START, Failing, Titles, World, make_tree
 from tests.waiting import eventually
 

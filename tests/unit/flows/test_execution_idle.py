@@ -3,10 +3,9 @@
 import asyncio
 import threading
 
-from crawlfleet.flows import chores, execution
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.submission import Submission
+from tests.kit.requests import Submission
+from tests.kit.submission import submit
+from tests.kit.worker import Worker, chores, execution
 from tests.unit.flows.world import World, make_tree
 
 

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.flows import chores, execution, recovery, settling
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.submission import Submission
-from crawlfleet.ports import NO_ERRAND
+from tests.kit.fetching import NO_ERRAND
+from tests.kit.recovery import recovery
+from tests.kit.requests import Submission
+from tests.kit.submission import submit
+from tests.kit.worker import Worker, chores, execution, settling
 from tests.unit.flows.world import World
 from tests.waiting import eventually
 

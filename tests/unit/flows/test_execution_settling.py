@@ -4,15 +4,11 @@ import asyncio
 
 import pytest
 
-from crawlfleet.adapters.memory import storable
-from crawlfleet.errors import StoreConflictError, StoreError
-from crawlfleet.flows import chores
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.offering import offer
-from crawlfleet.flows.seeding import hand_out
-from crawlfleet.model.outcome import Dead, Page
-from crawlfleet.model.request import State
-from crawlfleet.model.seed import SeedState
+from tests.kit.fakes import storable
+from tests.kit.frontier import SeedState, hand_out, offer
+from tests.kit.kernel import StoreConflictError, StoreError
+from tests.kit.requests import Dead, Page, State
+from tests.kit.worker import Worker, chores
 from tests.unit.flows.manners import submitted
 from tests.unit.flows.seed_world import an_offer, url
 from tests.unit.flows.world import DOCS, Failing, World

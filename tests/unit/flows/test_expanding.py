@@ -6,16 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.intake import MemoryIntake
-from crawlfleet.errors import BacklogFullError, IdsError, StoreError, StoreUnavailableError
-from crawlfleet.flows import expanding
-from crawlfleet.flows.ending import end_jobs
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.job import MOST_REFUSALS, JobState
-from crawlfleet.model.request import Entry
-from crawlfleet.model.start import Range, Start
-from crawlfleet.model.submission import Accepted, Submission
-from crawlfleet.model.totals import Rates
+from tests.kit.fakes import MemoryIntake
+from tests.kit.jobs import MOST_REFUSALS, JobState, end_jobs, expanding
+from tests.kit.kernel import BacklogFullError, IdsError, StoreError, StoreUnavailableError
+from tests.kit.queue import Rates
+from tests.kit.requests import Accepted, Entry, Submission
+from tests.kit.spiders import Range, Start
+from tests.kit.submission import submit
 from tests.unit.flows.job_world import (
     assert_exact,
     begin,

@@ -6,17 +6,20 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.journal import MemoryJournal
-from crawlfleet.adapters.mongo.documents import LOG_LENGTH
-from crawlfleet.errors import InvalidRequestError, NotFoundError
-from crawlfleet.flows.explaining import JOURNAL_LINES, KEPT_EVENTS, ExplainingPorts, explain
-from crawlfleet.model.explanation import Explanation, StepKind
-from crawlfleet.model.journal import JournalLine
-from crawlfleet.model.outcome import Answer
-from crawlfleet.model.request import Body, Event, Request, State, Tracked
-from crawlfleet.model.times import to_ms
-from crawlfleet.model.totals import Depth
-from crawlfleet.model.worker import Card, Pulse
+from tests.kit.explain import (
+    JOURNAL_LINES,
+    KEPT_EVENTS,
+    ExplainingPorts,
+    Explanation,
+    StepKind,
+    explain,
+)
+from tests.kit.fakes import MemoryJournal
+from tests.kit.fleet import Card, Pulse
+from tests.kit.kernel import InvalidRequestError, NotFoundError, to_ms
+from tests.kit.mongo import LOG_LENGTH
+from tests.kit.queue import Depth
+from tests.kit.requests import Answer, Body, Event, JournalLine, Request, State, Tracked
 from tests.unit.flows.world import DOCS, OTHER, START, Broken, World
 
 ID = 400_000_000_000_000_000

@@ -5,19 +5,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.seed_filter import MemorySeedFilter
-from crawlfleet.errors import InvalidRequestError, UnknownRuleError
-from crawlfleet.flows.explaining import ExplainingPorts
-from crawlfleet.flows.explaining_urls import UrlPorts, explain_url
-from crawlfleet.model.explanation import StepKind, UrlExplanation
-from crawlfleet.model.outcome import Dead, Done
-from crawlfleet.model.politeness import HostReport, Politeness, Robots, RobotsCopy
-from crawlfleet.model.recrawl import RecrawlPolicy, Validators, Visit
-from crawlfleet.model.request import State
-from crawlfleet.model.seed import SeedPolicy
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.seedkey import seed_key
-from crawlfleet.policy.segment import segment_of
+from tests.kit.config import Politeness, RecrawlPolicy, Robots, SeedPolicy
+from tests.kit.explain import ExplainingPorts, StepKind, UrlExplanation, UrlPorts, explain_url
+from tests.kit.fakes import MemorySeedFilter
+from tests.kit.frontier import seed_key, segment_of
+from tests.kit.kernel import InvalidRequestError, UnknownRuleError, to_ms
+from tests.kit.politeness import HostReport, RobotsCopy
+from tests.kit.requests import Dead, Done, State, Validators, Visit
 from tests.unit.flows.seed_world import SeedWorld, an_offer, url
 from tests.unit.flows.world import DOCS, START, Broken, make_biz, make_tree
 

@@ -2,14 +2,10 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.flows import filling, recovery
-from crawlfleet.flows.recovery import recover
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.journal import JournalLine
-from crawlfleet.model.outcome import Retry
-from crawlfleet.model.request import Entry
-from crawlfleet.model.submission import Submission
-from crawlfleet.model.times import to_ms
+from tests.kit.kernel import to_ms
+from tests.kit.recovery import filling, recover, recovery
+from tests.kit.requests import Entry, JournalLine, Retry, Submission
+from tests.kit.submission import submit
 from tests.unit.flows.world import DOCS, Failing, World
 
 

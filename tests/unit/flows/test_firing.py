@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import NotFoundError, QuotaExceededError
-from crawlfleet.model.job import JobState
-from crawlfleet.model.schedule import Missed, OutcomeKind, Overlap
+from tests.kit.jobs import JobState
+from tests.kit.kernel import NotFoundError, QuotaExceededError
+from tests.kit.schedules import Missed, OutcomeKind, Overlap
 from tests.unit.flows.clocked import Clocked, at
 from tests.unit.flows.world import Failing, make_biz
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows.gathering import Sharing, gather, in_words
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.monitoring import Sharing, gather, in_words
 from tests.steady import SteadyClock
 
 

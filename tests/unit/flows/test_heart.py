@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows.heart import Heart
-from crawlfleet.model.worker import Card
+from tests.kit.fleet import Card
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.worker import Heart
 from tests.waiting import eventually
 
 DOUBT_SECONDS = 0.5

@@ -5,13 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from crawlfleet.adapters.memory.fetcher import MemoryFetcher
-from crawlfleet.flows import heeding
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.heeding import Stopper
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.request import State
-from crawlfleet.model.submission import Submission
+from tests.kit.fakes import MemoryFetcher
+from tests.kit.requests import State, Submission
+from tests.kit.submission import submit
+from tests.kit.worker import Stopper, Worker, heeding
 from tests.unit.flows.world import DOCS, Broken, World, make_tree
 
 KEY = ("default", "docs", "june")

@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.memory.numbers import MemoryWorkerNumbers
-from crawlfleet.errors import (
+from tests.kit.fakes import MemoryWorkerNumbers
+from tests.kit.ids import BLOCK_LIFE, TERM, Issuer
+from tests.kit.kernel import (
     ClockSteppedBackError,
     IdsError,
     StoreUnavailableError,
     WorkerNumbersExhaustedError,
+    issued_at,
 )
-from crawlfleet.flows.issuing import BLOCK_LIFE, TERM, Issuer
-from crawlfleet.model.ids import issued_at
 from tests.unit.flows.world import START, Broken, Failing
 
 

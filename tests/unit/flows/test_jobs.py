@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.dead_letters import MemoryDeadLetters
-from crawlfleet.adapters.memory.job_reopening import MemoryJobReopening
-from crawlfleet.adapters.memory.spiders import MemorySpiders
-from crawlfleet.errors import (
+from tests.kit.dead_letters import DeadLetterPorts, dead_letters
+from tests.kit.fakes import MemoryDeadLetters, MemoryJobReopening, MemorySpiders
+from tests.kit.jobs import JobOrder, JobPorts, JobState, StartingPorts, jobs
+from tests.kit.kernel import (
     ConflictError,
     InvalidRequestError,
     KeyReusedError,
@@ -16,16 +16,9 @@ from crawlfleet.errors import (
     QuotaExceededError,
     UnknownBizError,
 )
-from crawlfleet.flows import dead_letters, jobs
-from crawlfleet.flows.dead_letters import DeadLetterPorts
-from crawlfleet.flows.jobs import JobPorts
-from crawlfleet.flows.starting import StartingPorts
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.job import JobOrder, JobState
-from crawlfleet.model.outcome import Dead
-from crawlfleet.model.plan import SpiderPlan
-from crawlfleet.model.start import Range, Start
-from crawlfleet.model.submission import Submission
+from tests.kit.requests import Dead, Submission
+from tests.kit.spiders import Range, SpiderPlan, Start
+from tests.kit.submission import submit
 from tests.unit.flows.world import DOCS, Broken, World, make_biz, make_tree
 
 URLS = Start(urls=("https://a.example/1", "https://a.example/2"))

@@ -5,23 +5,23 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.demands import MemoryDemands
-from crawlfleet.adapters.memory.job_reopening import MemoryJobReopening, MemoryJobStates
-from crawlfleet.adapters.memory.jobs import MemoryJobs
-from crawlfleet.errors import NotFoundError, StoreUnavailableError, UnknownBizError
-from crawlfleet.flows.learning import (
+from tests.kit.fakes import MemoryDemands, MemoryJobReopening, MemoryJobs, MemoryJobStates
+from tests.kit.jobs import (
     BATCH,
     GRACE,
+    Job,
+    JobState,
     LearningPorts,
+    RunFigures,
+    RunPart,
     get_demand,
     get_run,
     learn_due,
     learn_run,
     list_demands,
 )
-from crawlfleet.model.job import Job, JobState
-from crawlfleet.model.run import RunFigures, RunPart
-from crawlfleet.model.start import Start
+from tests.kit.kernel import NotFoundError, StoreUnavailableError, UnknownBizError
+from tests.kit.spiders import Start
 from tests.unit.flows.world import make_tree
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

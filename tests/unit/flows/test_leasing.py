@@ -4,11 +4,10 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows import leasing
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.submission import Submission
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.requests import Submission
+from tests.kit.submission import submit
+from tests.kit.worker import Worker, leasing
 from tests.unit.flows.world import DOCS, World
 
 BIZS = 30

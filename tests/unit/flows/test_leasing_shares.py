@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.submission import Submission
+from tests.kit.requests import Submission
+from tests.kit.submission import submit
+from tests.kit.worker import Worker
 from tests.unit.flows.world import World
 
 BATCH = 32

@@ -7,9 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from crawlfleet.flows import chores, execution
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.work_ports import WorkPorts
+from tests.kit.worker import Worker, WorkPorts, chores, execution
 from tests.unit.flows.test_staffing import decided, submitted
 from tests.unit.flows.world import Failing, World, make_tree
 

@@ -2,10 +2,9 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.errors import InvalidRequestError, StoreUnavailableError
-from crawlfleet.flows.offering import LARGEST_OFFER, offer_each
-from crawlfleet.model.seed import Offer, SeedState, Segment, Span
-from crawlfleet.policy.seedkey import seed_key
+from tests.kit.config import Span
+from tests.kit.frontier import LARGEST_OFFER, Offer, SeedState, Segment, offer_each, seed_key
+from tests.kit.kernel import InvalidRequestError, StoreUnavailableError
 from tests.unit.flows.seed_world import SeedWorld, an_offer, url
 from tests.unit.flows.world import DOCS, START, Broken, Failing
 

@@ -6,14 +6,12 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows import outlooking
-from crawlfleet.flows.outlooking import look_ahead
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.biz import Stage
-from crawlfleet.model.politeness import HostLimits, HostReport, Politeness
-from crawlfleet.model.staff import Demand, LaneDemand
-from crawlfleet.model.submission import Submission
+from tests.kit.config import HostLimits, Politeness, Stage
+from tests.kit.fleet import Demand, LaneDemand, look_ahead, outlooking
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.politeness import HostReport
+from tests.kit.requests import Submission
+from tests.kit.submission import submit
 from tests.unit.flows.world import DOCS, OTHER, START, Broken, World, make_biz, make_tree
 
 SLOW = HostLimits(per_second=2, concurrency=8)

@@ -12,11 +12,9 @@ from hypothesis.stateful import (
     rule,
 )
 
-from crawlfleet.errors import ConflictError
-from crawlfleet.flows.firing import OPEN_JOBS
-from crawlfleet.model.job import JobState
-from crawlfleet.model.schedule import Missed, OutcomeKind, Overlap
-from crawlfleet.policy.cron import due_at, next_fire
+from tests.kit.jobs import JobState
+from tests.kit.kernel import ConflictError
+from tests.kit.schedules import OPEN_JOBS, Missed, OutcomeKind, Overlap, due_at, next_fire
 from tests.unit.flows.clocked import URLS, Clocked
 from tests.unit.flows.world import Failing
 

@@ -1,7 +1,7 @@
 """Who is where, by tenant, and what a tenant is shown of hosts that it shares with others."""
 
-from crawlfleet.flows.overseeing import at_work
-from crawlfleet.model.worker import Card, Pulse
+from tests.kit.fleet import Card, Pulse
+from tests.kit.monitoring import at_work
 
 
 def a_pulse(worker, *hosts):

@@ -6,11 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.fetcher import MemoryFetcher
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows import execution, leasing, owning
-from crawlfleet.flows.execution import Worker
-from crawlfleet.model.request import State
+from tests.kit.fakes import MemoryFetcher
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.requests import State
+from tests.kit.worker import Worker, execution, leasing, owning
 from tests.unit.flows.test_execution_cut_off import PAGES, quick_tree, states, submitted
 from tests.unit.flows.world import DOCS, World
 from tests.waiting import eventually, in_time

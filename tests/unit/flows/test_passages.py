@@ -5,18 +5,17 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.fetcher import MemoryFetcher
-from crawlfleet.errors import (
+from tests.kit.fakes import MemoryFetcher
+from tests.kit.kernel import (
     LeaseLostError,
     RobotsDeniedError,
     StoreUnavailableError,
     ThrottledError,
 )
-from crawlfleet.flows import courtesy, passages, settling
-from crawlfleet.flows.passages import PATIENCE_SECONDS, Passages
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.politeness import HostReport
-from crawlfleet.model.request import State
+from tests.kit.politeness import HostReport
+from tests.kit.requests import Page, State
+from tests.kit.sdk import PATIENCE_SECONDS, Passages, courtesy, passages
+from tests.kit.worker import settling
 from tests.unit.flows.manners import (
     ROBOTS,
     Time,

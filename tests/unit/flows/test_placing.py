@@ -5,14 +5,11 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows.placing import MOST_WORKERS, Placing
-from crawlfleet.model.biz import PoolLimits
-from crawlfleet.model.lane import bound
-from crawlfleet.model.politeness import Parked
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.affinity import PATIENCE_MS
-from crawlfleet.policy.presence import WAKE_TERM
+from tests.kit.config import PoolLimits
+from tests.kit.fleet import WAKE_TERM
+from tests.kit.kernel import StoreUnavailableError, bound, to_ms
+from tests.kit.politeness import Parked
+from tests.kit.worker import MOST_WORKERS, PATIENCE_MS, Placing
 from tests.unit.flows.world import DOCS
 
 

@@ -2,7 +2,8 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.errors import (
+from tests.kit.jobs import JobState
+from tests.kit.kernel import (
     ConflictError,
     InvalidRequestError,
     NotFoundError,
@@ -10,11 +11,8 @@ from crawlfleet.errors import (
     StoreConflictError,
     UnknownBizError,
 )
-from crawlfleet.flows import planning
-from crawlfleet.flows.firing import OPEN_JOBS
-from crawlfleet.model.job import JobState
-from crawlfleet.model.schedule import Missed, Overlap
-from crawlfleet.model.start import Start
+from tests.kit.schedules import OPEN_JOBS, Missed, Overlap, planning
+from tests.kit.spiders import Start
 from tests.unit.flows.clocked import URLS, Clocked, at, schedule
 from tests.unit.flows.world import START, Failing
 

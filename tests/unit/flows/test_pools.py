@@ -5,16 +5,11 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.staffing import MemoryLimit
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows.scaling import PoolPorts, scale, scale_all
-from crawlfleet.flows.staffing import StaffingPorts, decided, replace_dead
-from crawlfleet.model.biz import PoolLimits, Tree
-from crawlfleet.model.lane import bound
-from crawlfleet.model.needs import Needs
-from crawlfleet.model.pool import MAIN_POOL
-from crawlfleet.model.request import Entry
-from crawlfleet.model.worker import Card
+from tests.kit.config import Needs, PoolLimits, Tree
+from tests.kit.fakes import MemoryLimit
+from tests.kit.fleet import Card, PoolPorts, StaffingPorts, decided, replace_dead, scale, scale_all
+from tests.kit.kernel import MAIN_POOL, StoreUnavailableError, bound
+from tests.kit.requests import Entry
 from tests.unit.flows.test_leaving import Hands
 from tests.unit.flows.world import DOCS, START, Failing, World, make_tree
 

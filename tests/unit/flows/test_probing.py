@@ -7,11 +7,28 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from crawlfleet.adapters.memory.fetcher import MemoryFetcher
-from crawlfleet.adapters.memory.hosts import MemoryHosts
-from crawlfleet.adapters.memory.probes import MemoryProber, MemoryProbes
-from crawlfleet.adapters.memory.robots import MemoryRobotsCache
-from crawlfleet.errors import (
+from tests.kit.bidding import (
+    ASK_SECONDS,
+    HOLD,
+    PROBE_BYTES,
+    PROBE_SECONDS,
+    WAIT_SECONDS,
+    NotJudged,
+    Probe,
+    ProbeKey,
+    ProbingPorts,
+    probed,
+    probing,
+)
+from tests.kit.config import HostLimits, Politeness, ProxyPool
+from tests.kit.fakes import (
+    MemoryFetcher,
+    MemoryHosts,
+    MemoryProber,
+    MemoryProbes,
+    MemoryRobotsCache,
+)
+from tests.kit.kernel import (
     ConnectFailedError,
     NoProxyError,
     PageGoneError,
@@ -20,13 +37,7 @@ from crawlfleet.errors import (
     ThrottledError,
     UnknownBizError,
 )
-from crawlfleet.flows import probing
-from crawlfleet.flows.probing import ASK_SECONDS, HOLD, WAIT_SECONDS, ProbingPorts, probed
-from crawlfleet.model.politeness import HostAsk, HostLimits, Politeness
-from crawlfleet.model.probing import NotJudged, ProbeKey
-from crawlfleet.model.proxy import ProxyPool
-from crawlfleet.model.usage import Probe
-from crawlfleet.policy.probing import PROBE_BYTES, PROBE_SECONDS
+from tests.kit.politeness import HostAsk
 from tests.unit.flows.world import make_biz, make_tree
 
 URL = "https://example.org/test"

@@ -2,12 +2,9 @@
 
 from datetime import UTC, datetime
 
-from crawlfleet.adapters.schema import SchemaValidator
-from crawlfleet.flows.processing import LONGEST_TOLD, MOST_TOLD, prepare
-from crawlfleet.model.request import Body, Claim, Entry, Request
-from crawlfleet.model.rule import Field, Rule
-from crawlfleet.model.spider import Spider
-from crawlfleet.policy.record_keys import key_of
+from tests.kit.config import Field, Rule, Spider
+from tests.kit.records import LONGEST_TOLD, MOST_TOLD, SchemaValidator, key_of, prepare
+from tests.kit.requests import Body, Claim, Entry, Request
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PLAIN = Rule(fields={"title": Field(css="h1")})

@@ -6,21 +6,26 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import ExtractError, StoreError, StoreUnavailableError
-from crawlfleet.flows import reading
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.holding import Held, Holding
-from crawlfleet.flows.phases import Phases
-from crawlfleet.flows.reading import LINK_BYTES, PART, SLICE, Pace, Reading
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.harvest import Coverage, Harvest, Link
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.recrawl import RecrawlPolicy
-from crawlfleet.model.request import Body, Claim, Entry, Request, State
-from crawlfleet.model.spider import Spider
-from crawlfleet.model.submission import Submission
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.retry import INTERNAL, UNSTORABLE
+from tests.kit.config import RecrawlPolicy, Spider
+from tests.kit.kernel import ExtractError, StoreError, StoreUnavailableError, to_ms
+from tests.kit.requests import (
+    INTERNAL,
+    UNSTORABLE,
+    Body,
+    Claim,
+    Coverage,
+    Entry,
+    Harvest,
+    Held,
+    Holding,
+    Link,
+    Page,
+    Request,
+    State,
+    Submission,
+)
+from tests.kit.submission import submit
+from tests.kit.worker import LINK_BYTES, PART, SLICE, Pace, Phases, Reading, Worker, reading
 from tests.unit.flows.world import DOCS, RULE, START, Lines, Titles, World, make_biz, make_tree
 
 URL = "https://example.org/a"

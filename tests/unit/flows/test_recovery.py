@@ -3,18 +3,12 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.filling import MemoryFilling
-from crawlfleet.adapters.memory.queue import MemoryQueue
-from crawlfleet.adapters.memory.watch import MemoryWatch
-from crawlfleet.flows import recovery
-from crawlfleet.flows.recovery import recover
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.journal import JournalLine
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import Entry, State
-from crawlfleet.model.submission import Submission
-from crawlfleet.model.times import to_ms
-from crawlfleet.model.worker import Card
+from tests.kit.fakes import MemoryFilling, MemoryQueue, MemoryWatch
+from tests.kit.fleet import Card
+from tests.kit.kernel import Lane, to_ms
+from tests.kit.recovery import recover, recovery
+from tests.kit.requests import Entry, JournalLine, State, Submission
+from tests.kit.submission import submit
 from tests.unit.flows.world import DOCS, START, Broken, Failing, World
 
 

@@ -4,32 +4,38 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.queue import MemoryQueue
-from crawlfleet.adapters.memory.visits import MemoryVisits
-from crawlfleet.errors import (
+from tests.kit.config import Biz, IntakeLimits, KeyRules, RecrawlPolicy, SeedPolicy
+from tests.kit.fakes import MemoryQueue, MemoryVisits
+from tests.kit.kernel import (
     BacklogFullError,
     InvalidRequestError,
     NotFoundError,
     StoreUnavailableError,
     UnknownBizError,
 )
-from crawlfleet.flows import recrawling
-from crawlfleet.flows.recrawling import (
+from tests.kit.recrawl import (
     GRACE,
     Recollection,
     RecrawlPorts,
     look_at,
     prepare,
+    recrawling,
     resubmit,
     resubmit_due,
     seen,
     totals,
 )
-from crawlfleet.model.biz import Biz, IntakeLimits
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.recrawl import RecrawlPolicy, Validators, Visit, VisitTotals
-from crawlfleet.model.request import Body, Claim, Entry, Inserted, Request
-from crawlfleet.model.seed import KeyRules, SeedPolicy
+from tests.kit.requests import (
+    Body,
+    Claim,
+    Entry,
+    Inserted,
+    Page,
+    Request,
+    Validators,
+    Visit,
+    VisitTotals,
+)
 from tests.unit.flows.world import DOCS, RULE, START, Broken, Failing, World, make_biz, make_tree
 
 POLICY = RecrawlPolicy(schedule=True)

@@ -4,9 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.errors import InvalidRequestError, KeyReusedError, StoreUnavailableError
-from crawlfleet.model.request import Inserted
-from crawlfleet.model.submission import Accepted, Receipt, Refused
+from tests.kit.kernel import InvalidRequestError, KeyReusedError, StoreUnavailableError
+from tests.kit.requests import Accepted, Inserted, Receipt, Refused
 from tests.unit.flows.sending import EDITED, DiedError, edit_rules, entry, ids, send, stored
 from tests.unit.flows.world import DOCS, OTHER, RULE, Failing, make_biz, make_tree
 

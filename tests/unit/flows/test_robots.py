@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import (
+from tests.kit.config import Politeness, Robots
+from tests.kit.kernel import (
     AddressRefusedError,
     ConnectFailedError,
     FetchTimeoutError,
@@ -17,12 +18,10 @@ from crawlfleet.errors import (
     ServerFaultError,
     StoreUnavailableError,
     ThrottledError,
+    to_ms,
 )
-from crawlfleet.flows import robots
-from crawlfleet.flows.robots import MOST_PORTS, REFUSED_SECONDS, RobotsBook
-from crawlfleet.model.outcome import Answer
-from crawlfleet.model.politeness import Politeness, Robots, RobotsCopy
-from crawlfleet.model.times import to_ms
+from tests.kit.politeness import MOST_PORTS, REFUSED_SECONDS, RobotsBook, RobotsCopy, robots
+from tests.kit.requests import Answer
 from tests.unit.flows.manners import ROBOTS, Web, held_of, obedient
 from tests.unit.flows.world import DOCS, Broken, Failing, make_biz
 

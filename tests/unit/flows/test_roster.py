@@ -1,8 +1,8 @@
 import pytest
 
-from crawlfleet.errors import UnknownBizError
-from crawlfleet.flows.roster import RosterPorts, workers
-from crawlfleet.model.worker import Card, Health, Pulse
+from tests.kit.fleet import Card, Health, Pulse
+from tests.kit.kernel import UnknownBizError
+from tests.kit.monitoring import RosterPorts, workers
 from tests.unit.flows.world import make_tree
 
 

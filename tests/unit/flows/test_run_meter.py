@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.adapters.memory.readings import MemoryReadings
-from crawlfleet.flows import run_meter
-from crawlfleet.flows.courtesy import Waiting
-from crawlfleet.flows.run_meter import Idle, RunMeter, travelled
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Dead, Done, Page, Retry
-from crawlfleet.model.run import RunPart
-from crawlfleet.policy.runs import together, usage_of
+from tests.kit.fakes import MemoryReadings
+from tests.kit.jobs import RunPart, together, usage_of
+from tests.kit.kernel import Lane
+from tests.kit.requests import Dead, Done, Page, Retry
+from tests.kit.sdk import Waiting
+from tests.kit.worker import Idle, RunMeter, run_meter, travelled
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DOCS, SHOP = Lane("acme", "docs", "main"), Lane("acme", "shop", "main")

@@ -5,16 +5,13 @@ from threading import Event
 import msgspec
 import pytest
 
-from crawlfleet.adapters.memory.overview import MemoryOverview
-from crawlfleet.flows import sampling
-from crawlfleet.flows.sampling import sample
-from crawlfleet.model.alarms import BizThresholds, Thresholds
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.politeness import HostReport
-from crawlfleet.model.sample import LaneSample, Sample
-from crawlfleet.model.totals import NodeHealth, Rates
-from crawlfleet.model.worker import Card
-from crawlfleet.policy import auditing
+from tests.kit.config import BizThresholds, Thresholds
+from tests.kit.fakes import MemoryOverview
+from tests.kit.fleet import Card
+from tests.kit.kernel import Lane
+from tests.kit.monitoring import LaneSample, Sample, auditing, sample, sampling
+from tests.kit.politeness import HostReport
+from tests.kit.queue import NodeHealth, Rates
 from tests.unit.flows.sampled import do, look, ports, put
 from tests.unit.flows.world import DOCS, OTHER, Broken, Failing, World, make_biz, make_tree
 

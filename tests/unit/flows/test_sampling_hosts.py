@@ -4,9 +4,8 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from crawlfleet.flows.sampling import sample
-from crawlfleet.model.politeness import HostReport
-from crawlfleet.policy import hosts
+from tests.kit.monitoring import hosts, sample
+from tests.kit.politeness import HostReport
 from tests.unit.flows.sampled import ports
 from tests.unit.flows.world import World
 

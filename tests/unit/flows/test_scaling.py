@@ -6,13 +6,9 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows.scaling import Scaled, scale
-from crawlfleet.flows.staffing import AT_ONCE, replace_missing
-from crawlfleet.model.request import Entry
-from crawlfleet.model.staff import FLEET_POOL, Shown, Staff
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.scaling import SPARE
+from tests.kit.fleet import AT_ONCE, FLEET_POOL, SPARE, Scaled, Shown, Staff, replace_missing, scale
+from tests.kit.kernel import StoreUnavailableError, to_ms
+from tests.kit.requests import Entry
 from tests.unit.flows.world import DOCS, START, Broken, Failing, World, make_tree
 
 MINUTE = timedelta(minutes=1)

@@ -5,12 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows.firing import OPEN_JOBS
-from crawlfleet.flows.scheduling import run_due
-from crawlfleet.model.schedule import Missed, OutcomeKind, Overlap
-from crawlfleet.model.start import Range, Start
-from crawlfleet.policy.cron import next_fire
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.schedules import OPEN_JOBS, Missed, OutcomeKind, Overlap, next_fire, run_due
+from tests.kit.spiders import Range, Start
 from tests.unit.flows.clocked import URLS, Clocked, at, schedule
 from tests.unit.flows.world import START, Broken, Failing
 

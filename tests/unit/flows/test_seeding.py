@@ -3,13 +3,10 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.intake import MemoryIntake
-from crawlfleet.errors import StoreError, StoreUnavailableError
-from crawlfleet.flows import seeding
-from crawlfleet.flows.seeding import HANDED_A_CALL, PUT_OFF, seeds_ended
-from crawlfleet.model.outcome import Dead, Done, Retry
-from crawlfleet.model.request import Entry, Inserted, State
-from crawlfleet.model.seed import SeedState
+from tests.kit.fakes import MemoryIntake
+from tests.kit.frontier import HANDED_A_CALL, PUT_OFF, SeedState, seeding, seeds_ended
+from tests.kit.kernel import StoreError, StoreUnavailableError
+from tests.kit.requests import Dead, Done, Entry, Inserted, Retry, State
 from tests.unit.flows.seed_world import SeedWorld, an_offer, url
 from tests.unit.flows.world import DOCS, RULE, Broken, Failing, make_biz, make_tree
 

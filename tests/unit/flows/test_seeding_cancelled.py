@@ -4,13 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.job_reopening import MemoryJobStates
-from crawlfleet.adapters.memory.jobs import MemoryJobs
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.job import Job, JobState
-from crawlfleet.model.request import State
-from crawlfleet.model.seed import SeedState
-from crawlfleet.model.start import Start
+from tests.kit.fakes import MemoryJobs, MemoryJobStates
+from tests.kit.frontier import SeedState
+from tests.kit.jobs import Job, JobState
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.requests import State
+from tests.kit.spiders import Start
 from tests.unit.flows.seed_world import SeedWorld, an_offer
 from tests.unit.flows.world import DOCS, Failing
 

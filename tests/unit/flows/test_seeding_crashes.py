@@ -7,9 +7,10 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.outcome import Done
-from crawlfleet.model.seed import SeedState, Span
+from tests.kit.config import Span
+from tests.kit.frontier import SeedState
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.requests import Done
 from tests.unit.flows.seed_world import PORTS, SeedWorld, url
 from tests.unit.flows.sending import DiedError
 from tests.unit.flows.test_submission_crashes import Trouble

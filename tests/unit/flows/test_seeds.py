@@ -2,16 +2,15 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.errors import (
+from tests.kit.frontier import SeedsMeant, SeedState, SeedTotals, seeds
+from tests.kit.kernel import (
     ConflictError,
     InvalidRequestError,
     NotFoundError,
     StoreUnavailableError,
     UnknownBizError,
 )
-from crawlfleet.flows import seeds
-from crawlfleet.model.outcome import Dead, Done
-from crawlfleet.model.seed import SeedsMeant, SeedState, SeedTotals
+from tests.kit.requests import Dead, Done
 from tests.unit.flows.seed_world import SeedWorld, an_offer, url
 from tests.unit.flows.world import DOCS, RULE, Broken, make_biz, make_tree
 

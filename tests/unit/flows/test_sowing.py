@@ -6,17 +6,33 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import ConnectFailedError, PageGoneError, StoreUnavailableError
-from crawlfleet.flows import chores, sowing
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.offering import adopt
-from crawlfleet.flows.sowing import ACTIVE_SECONDS, MARGIN_SECONDS, Sower, tend_seeds
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.harvest import Harvest, Link
-from crawlfleet.model.outcome import Dead, Done, Retry
-from crawlfleet.model.request import Body, Claim, Entry, Request, State
-from crawlfleet.model.seed import Offer, SeedPolicy, SeedState
-from crawlfleet.model.submission import Submission
+from tests.kit.config import SeedPolicy
+from tests.kit.frontier import (
+    ACTIVE_SECONDS,
+    MARGIN_SECONDS,
+    Offer,
+    SeedState,
+    Sower,
+    adopt,
+    sowing,
+    tend_seeds,
+)
+from tests.kit.kernel import ConnectFailedError, PageGoneError, StoreUnavailableError
+from tests.kit.requests import (
+    Body,
+    Claim,
+    Dead,
+    Done,
+    Entry,
+    Harvest,
+    Link,
+    Request,
+    Retry,
+    State,
+    Submission,
+)
+from tests.kit.submission import submit
+from tests.kit.worker import Worker, chores
 from tests.unit.flows.seed_world import an_offer, url
 from tests.unit.flows.world import DOCS, OTHER, START, Failing, Titles, make_biz, make_tree
 

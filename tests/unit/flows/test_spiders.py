@@ -4,32 +4,33 @@ from types import SimpleNamespace
 
 import pytest
 
-from crawlfleet.adapters.memory import spiders as memory_spiders
-from crawlfleet.adapters.memory.jobs import MemoryJobs
-from crawlfleet.adapters.memory.schedules import MemorySchedules
-from crawlfleet.adapters.memory.spiders import MemorySpiders
-from crawlfleet.errors import (
+from tests.kit.fakes import MemoryJobs, MemorySchedules, MemorySpiders
+from tests.kit.fakes import spiders as memory_spiders
+from tests.kit.jobs import Job, JobOrder, JobState, StartingPorts, start_job
+from tests.kit.kernel import (
     ConflictError,
     InvalidRequestError,
     NotFoundError,
     StoreUnavailableError,
     UnknownBizError,
 )
-from crawlfleet.flows import spiders
-from crawlfleet.flows.planning import PlanningPorts, put_schedule
-from crawlfleet.flows.spiders import (
+from tests.kit.schedules import PlanningPorts, Schedule, put_schedule
+from tests.kit.spiders import (
+    HOLD,
+    LARGEST_PLAN,
+    ConfiguredSpider,
+    LinkNeeds,
+    Range,
+    SpiderPlan,
     SpiderPorts,
+    Start,
     delete_spider,
     get_spider,
     list_spiders,
     list_versions,
     put_spider,
+    spiders,
 )
-from crawlfleet.flows.starting import StartingPorts, start_job
-from crawlfleet.model.job import Job, JobOrder, JobState
-from crawlfleet.model.plan import HOLD, LARGEST_PLAN, ConfiguredSpider, LinkNeeds, SpiderPlan
-from crawlfleet.model.schedule import Schedule
-from crawlfleet.model.start import Range, Start
 from tests.unit.flows.world import World
 
 PATTERN = Start(pattern="https://a.example/{x}/{p}", values={"p": Range(last=9)})

@@ -5,14 +5,11 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.flows import chores
-from crawlfleet.flows.execution import HAND_BACK, Worker
-from crawlfleet.flows.staffing import decided as decision
-from crawlfleet.flows.staffing import muster, replace_missing
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.staff import FLEET_POOL, Staff
-from crawlfleet.model.submission import Submission
-from crawlfleet.policy.scaling import FRESH_MS
+from tests.kit.fleet import FLEET_POOL, FRESH_MS, Staff, muster, replace_missing
+from tests.kit.fleet import decided as decision
+from tests.kit.requests import Submission
+from tests.kit.submission import submit
+from tests.kit.worker import HAND_BACK, Worker, chores
 from tests.unit.flows.world import DOCS, Broken, World, make_tree
 
 

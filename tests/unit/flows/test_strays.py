@@ -5,12 +5,11 @@ import dataclasses
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.bizs import MemoryBizs
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows.strays import StrayPorts, count_strays, tell_bizs
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.request import Entry
-from crawlfleet.model.totals import Depth
+from tests.kit.fakes import MemoryBizs
+from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.queue import Depth
+from tests.kit.recovery import StrayPorts, count_strays, tell_bizs
+from tests.kit.requests import Entry
 from tests.unit.flows.world import DOCS, START, World
 
 NOBODY = Lane(DOCS.tenant, "nobiz", "main")

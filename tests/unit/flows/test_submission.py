@@ -3,17 +3,15 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import (
+from tests.kit.kernel import (
     ConfigError,
     ConflictError,
     InvalidRequestError,
     StoreUnavailableError,
     UnknownBizError,
 )
-from crawlfleet.flows.submission import persist_and_enqueue, submit
-from crawlfleet.model.request import State
-from crawlfleet.model.submission import Accepted, Refused, Submission
-from crawlfleet.policy.job_names import fire_name
+from tests.kit.requests import Accepted, Refused, State, Submission
+from tests.kit.submission import fire_name, persist_and_enqueue, submit
 from tests.unit.flows.world import DOCS, OTHER, START, Broken, World, make_biz, make_tree
 
 URL = "https://example.org/a"
@@ -129,7 +127,7 @@ def test_mongodb_down_is_a_no_and_nothing_is_queued(world):
 def test_a_node_that_is_down_refuses_its_own_requests_only(world):
     class HalfDown:
         def insert(self, lane, biz, requests, kept):
-            from crawlfleet.model.request import Inserted
+            from tests.kit.requests import Inserted
 
             dead = StoreUnavailableError("mongodb", "no answer")
             world.store.insert(lane, biz, requests[1:])
@@ -144,7 +142,7 @@ def test_a_node_that_is_down_refuses_its_own_requests_only(world):
 def test_every_node_down_is_an_error(world):
     class Down:
         def insert(self, lane, biz, requests, kept):
-            from crawlfleet.model.request import Inserted
+            from tests.kit.requests import Inserted
 
             dead = StoreUnavailableError("mongodb", "no answer")
             return Inserted(refused={request.id: dead for request in requests})

@@ -7,8 +7,8 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.model.submission import Accepted, Receipt, Submission
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.requests import Accepted, Receipt, Submission
 from tests.unit.flows.sending import EDITED, DiedError, edit_rules, entry, send
 from tests.unit.flows.world import DOCS, RULE, World
 

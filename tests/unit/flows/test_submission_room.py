@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.adapters.memory.intake import MemoryIntake
-from crawlfleet.errors import BacklogFullError, StoreUnavailableError
-from crawlfleet.model.biz import IntakeLimits
-from crawlfleet.model.submission import Accepted, Refused
+from tests.kit.config import IntakeLimits
+from tests.kit.fakes import MemoryIntake
+from tests.kit.kernel import BacklogFullError, StoreUnavailableError
+from tests.kit.requests import Accepted, Refused
 from tests.unit.flows.sending import entry, ids, send, stored
 from tests.unit.flows.world import Broken, Failing, World, make_biz, make_tree
 

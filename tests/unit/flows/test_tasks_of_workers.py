@@ -5,13 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.flows import chores
-from crawlfleet.flows.advancing import TERM, TURN
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.outlooking import look_ahead
-from crawlfleet.model.job import JobState
-from crawlfleet.model.outcome import Page
-from crawlfleet.policy.scaling import needed_workers
+from tests.kit.fleet import look_ahead, needed_workers
+from tests.kit.jobs import TERM, TURN, JobState
+from tests.kit.requests import Page
+from tests.kit.worker import Worker, chores
 from tests.unit.flows.job_world import assert_exact, begin, job_of
 from tests.unit.flows.world import DOCS, Failing, World, make_tree
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.flows.courtesy import Waiting
-from crawlfleet.flows.tempo import LANES, Tempo
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Dead, Done, Retry
-from crawlfleet.model.staff import Shown
+from tests.kit.fleet import Shown
+from tests.kit.kernel import Lane
+from tests.kit.requests import Dead, Done, Retry
+from tests.kit.sdk import Waiting
+from tests.kit.worker import LANES, Tempo
 from tests.unit.flows.world import DOCS, OTHER, START
 
 

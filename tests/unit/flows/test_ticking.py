@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet import metric_names
-from crawlfleet.adapters.memory.ticks import MemoryTicks
-from crawlfleet.errors import BacklogFullError, LimitRefusedError, StoreUnavailableError
-from crawlfleet.flows.ticking import Faults, TickPorts, tell_fault, tell_tick
-from crawlfleet.model.tick import TickPart
+from tests.kit.fakes import MemoryTicks
+from tests.kit.fleet import Faults, TickPart, TickPorts, tell_fault, tell_tick
+from tests.kit.kernel import (
+    BacklogFullError,
+    LimitRefusedError,
+    StoreUnavailableError,
+    metric_names,
+)
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NO_FAULTS = [BacklogFullError("full", retry_after_seconds=1.0), LimitRefusedError("no more")]

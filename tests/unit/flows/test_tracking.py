@@ -3,17 +3,10 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.errors import (
-    ConflictError,
-    InvalidRequestError,
-    NotFoundError,
-    UnknownBizError,
-)
-from crawlfleet.flows import tracking
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.request import State
-from crawlfleet.model.submission import Submission
+from tests.kit.kernel import ConflictError, InvalidRequestError, NotFoundError, UnknownBizError
+from tests.kit.requests import State, Submission
+from tests.kit.submission import submit, tracking
+from tests.kit.worker import Worker
 from tests.unit.flows.world import DOCS, START, World
 
 

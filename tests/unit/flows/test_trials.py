@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from crawlfleet.adapters.memory.fetcher import MemoryFetcher
-from crawlfleet.adapters.memory.hosts import MemoryHosts
-from crawlfleet.adapters.memory.robots import MemoryRobotsCache
-from crawlfleet.adapters.memory.trials import MemoryTrials
-from crawlfleet.adapters.schema import SchemaValidator
-from crawlfleet.errors import (
+from tests.kit.config import Field, Follow, HostLimits, Politeness, Rule, Spider
+from tests.kit.extract import check_rule
+from tests.kit.extract import try_rule as read_by_rule
+from tests.kit.fakes import MemoryFetcher, MemoryHosts, MemoryRobotsCache, MemoryTrials
+from tests.kit.kernel import (
     ExtractError,
     InvalidRequestError,
     Problem,
@@ -21,17 +20,19 @@ from crawlfleet.errors import (
     UnknownBizError,
     UnknownRuleError,
 )
-from crawlfleet.extract import check_rule
-from crawlfleet.extract.trial import try_rule as read_by_rule
-from crawlfleet.flows import trial_reading, trials
-from crawlfleet.flows.trials import TrialPorts, tried
-from crawlfleet.flows.trying import TryingPorts, try_rule
-from crawlfleet.model.harvest import Link, Skipped
-from crawlfleet.model.outcome import Answer, Page
-from crawlfleet.model.politeness import HostLimits, Politeness
-from crawlfleet.model.rule import Field, Follow, Rule
-from crawlfleet.model.spider import Spider
-from crawlfleet.model.trial import Question, TrialWanted, Tried
+from tests.kit.records import SchemaValidator
+from tests.kit.requests import Answer, Link, Page, Skipped
+from tests.kit.trials import (
+    Question,
+    TrialPorts,
+    TrialWanted,
+    Tried,
+    TryingPorts,
+    trial_reading,
+    trials,
+    tried,
+    try_rule,
+)
 from tests.unit.flows.world import RULE, make_biz, make_tree
 
 URL = "https://example.org/list"

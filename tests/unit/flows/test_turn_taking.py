@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.flows import leasing
-from crawlfleet.model.request import State
+from tests.kit.requests import State
+from tests.kit.worker import leasing
 from tests.unit.flows.manners import (
     ROBOTS,
     URLS,

@@ -6,12 +6,11 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows import leasing
-from crawlfleet.model.politeness import Robots, RobotsCopy
-from crawlfleet.model.recrawl import RecrawlPolicy
-from crawlfleet.model.request import State
-from crawlfleet.model.times import to_ms
+from tests.kit.config import RecrawlPolicy, Robots
+from tests.kit.kernel import StoreUnavailableError, to_ms
+from tests.kit.politeness import RobotsCopy
+from tests.kit.requests import State
+from tests.kit.worker import leasing
 from tests.unit.flows.manners import (
     ROBOTS,
     URLS,

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.flows.turns import Turns
+from tests.kit.politeness import Turns
 
 
 class Request(SimpleNamespace):

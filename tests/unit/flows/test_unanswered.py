@@ -6,11 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.flows import leasing, unanswered
-from crawlfleet.flows.execution import Worker
-from crawlfleet.flows.submission import submit
-from crawlfleet.model.submission import Submission
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.requests import Submission
+from tests.kit.submission import submit
+from tests.kit.worker import Worker, leasing, unanswered
 from tests.unit.flows.world import DOCS, OTHER, World
 
 URLS = [f"https://example.org/{n}" for n in range(12)]

@@ -6,14 +6,19 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.adapters.memory.fetcher import MemoryFetcher
-from crawlfleet.errors import RobotsUnknownError, StoreUnavailableError, ThrottledError
-from crawlfleet.flows import courtesy, execution, leasing, passages, robots
-from crawlfleet.flows.passages import LONGEST_INTERVAL_SECONDS, PATIENCE_SECONDS, NoTurnError
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.politeness import Robots, RobotsCopy
-from crawlfleet.model.request import State
-from crawlfleet.model.times import to_ms
+from tests.kit.config import Robots
+from tests.kit.fakes import MemoryFetcher
+from tests.kit.kernel import RobotsUnknownError, StoreUnavailableError, ThrottledError, to_ms
+from tests.kit.politeness import RobotsCopy, robots
+from tests.kit.requests import Page, State
+from tests.kit.sdk import (
+    LONGEST_INTERVAL_SECONDS,
+    PATIENCE_SECONDS,
+    NoTurnError,
+    courtesy,
+    passages,
+)
+from tests.kit.worker import execution, leasing
 from tests.unit.flows.manners import (
     ROBOTS,
     URLS,

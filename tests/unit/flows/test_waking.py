@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.finding_kinds import Severity
-from crawlfleet.model.biz import Stage
+from tests.kit.config import Stage
+from tests.kit.incidents import Severity
 from tests.unit.flows.test_alarming import BIZS, LIMITS, OPENED, RECOVERED, Stand
 
 

@@ -3,15 +3,13 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from crawlfleet.flows import watching
-from crawlfleet.flows.submission import submit
-from crawlfleet.flows.watching import stand_watch, watch
-from crawlfleet.model.biz import DetectorLimits
-from crawlfleet.model.politeness import HostAsk
-from crawlfleet.model.request import State
-from crawlfleet.model.submission import Submission
-from crawlfleet.model.totals import Depth
-from crawlfleet.model.worker import Card
+from tests.kit.config import DetectorLimits
+from tests.kit.fleet import Card
+from tests.kit.politeness import HostAsk
+from tests.kit.queue import Depth
+from tests.kit.recovery import stand_watch, watch, watching
+from tests.kit.requests import State, Submission
+from tests.kit.submission import submit
 from tests.unit.flows.world import DOCS, Broken, Failing, World
 
 SECOND = timedelta(seconds=1)

@@ -4,78 +4,83 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from crawlfleet.adapters.memory.board import MemoryBoard
-from crawlfleet.adapters.memory.cancellations import MemoryCancellations
-from crawlfleet.adapters.memory.coverages import MemoryCoverages
-from crawlfleet.adapters.memory.data_queue import MemoryDataQueue
-from crawlfleet.adapters.memory.demands import MemoryDemands
-from crawlfleet.adapters.memory.disowning import MemoryDisowning
-from crawlfleet.adapters.memory.fetcher import MemoryFetcher
-from crawlfleet.adapters.memory.filling import MemoryFilling
-from crawlfleet.adapters.memory.hosts import MemoryHosts
-from crawlfleet.adapters.memory.intake import MemoryIntake
-from crawlfleet.adapters.memory.job_reopening import MemoryJobStates
-from crawlfleet.adapters.memory.jobs import MemoryJobs
-from crawlfleet.adapters.memory.journal import MemoryJournal
-from crawlfleet.adapters.memory.lease_book import MemoryLeaseBook
-from crawlfleet.adapters.memory.ledgers import MemoryLedgers
-from crawlfleet.adapters.memory.lost_jobs import MemoryLostJobs
-from crawlfleet.adapters.memory.overview import MemoryOverview
-from crawlfleet.adapters.memory.pools import MemoryPoolBook
-from crawlfleet.adapters.memory.probes import MemoryProber, MemoryProbes
-from crawlfleet.adapters.memory.queue import MemoryQueue
-from crawlfleet.adapters.memory.readings import MemoryReadings
-from crawlfleet.adapters.memory.robots import MemoryRobotsCache
-from crawlfleet.adapters.memory.rules import MemoryRules
-from crawlfleet.adapters.memory.schedules import MemorySchedules
-from crawlfleet.adapters.memory.seed_filter import MemorySeedFilter
-from crawlfleet.adapters.memory.seeds import MemorySeeds
-from crawlfleet.adapters.memory.staffing import MemoryLimit, MemoryOutlook, MemoryStaffing
-from crawlfleet.adapters.memory.store import MemoryRequestStore
-from crawlfleet.adapters.memory.submission_keys import MemorySubmissionKeys
-from crawlfleet.adapters.memory.visits import MemoryVisits
-from crawlfleet.adapters.memory.watch import MemoryWatch
-from crawlfleet.adapters.memory.workers import MemoryWorkers
-from crawlfleet.adapters.schema import SchemaValidator
-from crawlfleet.errors import ExtractError, FetchError, StoreUnavailableError
-from crawlfleet.flows.advancing import AdvancingPorts
-from crawlfleet.flows.applying import ApplyingPorts
-from crawlfleet.flows.awarding import AwardingPorts
-from crawlfleet.flows.cancelling import CancellingPorts
-from crawlfleet.flows.ending import EndingPorts
-from crawlfleet.flows.expanding import ExpandingPorts
-from crawlfleet.flows.learning import LearningPorts
-from crawlfleet.flows.outlooking import OutlookPorts
-from crawlfleet.flows.probing import ProbingPorts
-from crawlfleet.flows.processing import DrainPorts
-from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
-from crawlfleet.flows.run_meter import RunPorts
-from crawlfleet.flows.scaling import ScalingPorts
-from crawlfleet.flows.seeding import SeedingPorts
-from crawlfleet.flows.staffing import StaffingPorts
-from crawlfleet.flows.submission import SubmissionPorts
-from crawlfleet.flows.tracking import TrackingPorts
-from crawlfleet.flows.work_ports import WorkPorts
-from crawlfleet.model.biz import (
+from tests.kit.bidding import ApplyingPorts, AwardingPorts, Probe, ProbingPorts
+from tests.kit.config import (
     Biz,
+    Field,
     FleetLimits,
     Generation,
+    HostLimits,
+    Politeness,
     RetryLimits,
+    Robots,
+    Rule,
+    Spider,
     Stage,
     Tenant,
     Tree,
 )
-from crawlfleet.model.harvest import Coverage, Harvest, Link, Skipped
-from crawlfleet.model.ids import COUNTER_LIMIT, IdKind, RequestId
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.ledger import Ledger
-from crawlfleet.model.metric import Metric
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.politeness import HostLimits, Politeness, Robots
-from crawlfleet.model.request import Body
-from crawlfleet.model.rule import Field, Rule
-from crawlfleet.model.spider import Spider
-from crawlfleet.model.usage import Probe
+from tests.kit.fakes import (
+    MemoryBoard,
+    MemoryCancellations,
+    MemoryCoverages,
+    MemoryDataQueue,
+    MemoryDemands,
+    MemoryDisowning,
+    MemoryFetcher,
+    MemoryFilling,
+    MemoryHosts,
+    MemoryIntake,
+    MemoryJobs,
+    MemoryJobStates,
+    MemoryJournal,
+    MemoryLeaseBook,
+    MemoryLedgers,
+    MemoryLimit,
+    MemoryLostJobs,
+    MemoryOutlook,
+    MemoryOverview,
+    MemoryPoolBook,
+    MemoryProber,
+    MemoryProbes,
+    MemoryQueue,
+    MemoryReadings,
+    MemoryRequestStore,
+    MemoryRobotsCache,
+    MemoryRules,
+    MemorySchedules,
+    MemorySeedFilter,
+    MemorySeeds,
+    MemoryStaffing,
+    MemorySubmissionKeys,
+    MemoryVisits,
+    MemoryWatch,
+    MemoryWorkers,
+)
+from tests.kit.fleet import OutlookPorts, ScalingPorts, StaffingPorts
+from tests.kit.frontier import SeedingPorts
+from tests.kit.jobs import (
+    AdvancingPorts,
+    CancellingPorts,
+    EndingPorts,
+    ExpandingPorts,
+    LearningPorts,
+)
+from tests.kit.kernel import (
+    COUNTER_LIMIT,
+    ExtractError,
+    FetchError,
+    IdKind,
+    Lane,
+    Metric,
+    RequestId,
+    StoreUnavailableError,
+)
+from tests.kit.records import DrainPorts, SchemaValidator
+from tests.kit.recovery import RecoveryPorts, WatchPorts
+from tests.kit.requests import Body, Coverage, Harvest, Ledger, Link, Page, Skipped
+from tests.kit.submission import SubmissionPorts, TrackingPorts
+from tests.kit.worker import RunPorts, WorkPorts
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DOCS = Lane("default", "docs", "main")

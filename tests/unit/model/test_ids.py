@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.ids import (
+from tests.kit.kernel import (
     COUNTER_LIMIT,
     SNOWFLAKE_EPOCH_MS,
     TIME_SHIFT,
+    InvalidRequestError,
     issued_at,
     parse_id,
+    to_ms,
 )
-from crawlfleet.model.times import to_ms
 
 hexes = st.text("0123456789abcdef", min_size=32, max_size=32)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

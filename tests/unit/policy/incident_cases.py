@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from crawlfleet.finding_kinds import Kind
-from crawlfleet.model.incident import Finding, Look, Place
+from tests.kit.incidents import Finding, Kind, Look, Place
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.policy.address import is_public
+from tests.kit.kernel import is_public
 
 PUBLIC = [
     "1.1.1.1",

@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.model.politeness import Parked
-from crawlfleet.policy.affinity import PATIENCE_MS, chosen, owner, salt
+from tests.kit.politeness import Parked
+from tests.kit.worker import PATIENCE_MS, chosen, owner, salt
 
 HOSTS = [f"site-{number}.example" for number in range(600)]
 names = st.lists(

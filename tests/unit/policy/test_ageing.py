@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crawlfleet.policy.ageing import (
+from tests.kit.kernel import LEVELS
+from tests.kit.queue import (
     BASE,
-    LEVELS,
     NONE,
     kept,
     longest_wait,

@@ -5,9 +5,8 @@ from math import ceil
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.lane import Lane
-from crawlfleet.policy.auditing import due
-from crawlfleet.policy.rotation import rotated
+from tests.kit.kernel import Lane, rotated
+from tests.kit.monitoring import due
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 #: What an audit counts for at the least.

@@ -1,9 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.biz import IntakeLimits
-from crawlfleet.model.totals import Pressure
-from crawlfleet.policy.back_pressure import (
+from tests.kit.config import IntakeLimits
+from tests.kit.queue import Pressure
+from tests.kit.submission import (
     LONGEST_SECONDS,
     MEMORY_SECONDS,
     SHORTEST_SECONDS,

@@ -9,10 +9,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.model.bidding import Application, BiddingTerms, Weights
-from crawlfleet.model.plan import LinkNeeds
-from crawlfleet.model.usage import JobDemand, Probe, Remaining, Usage
-from crawlfleet.policy.bidding import after, award, fits, lowered, wanted
+from tests.kit.bidding import Application, Probe, after, award, fits, lowered, wanted
+from tests.kit.config import BiddingTerms, Weights
+from tests.kit.fleet import Remaining
+from tests.kit.jobs import JobDemand, Usage
+from tests.kit.spiders import LinkNeeds
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TERMS = BiddingTerms()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.policy.bloom import BLOCK_BYTES, error_at, layers
+from tests.kit.frontier import BLOCK_BYTES, error_at, layers
 
 EXPECTED = st.integers(1_000, 1_000_000_000)
 RATES = st.floats(1e-9, 0.1)

@@ -7,16 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.errors import Problem
-from crawlfleet.finding_kinds import Kind
-from crawlfleet.model.biz import PoolLimits, Stage, Tenant, Tree
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.needs import CapacityLimits, Needs
-from crawlfleet.model.sample import PoolSample, WorkersSample
-from crawlfleet.policy.capacity import active, capacity, shares, stated_by
-from crawlfleet.policy.capacity_findings import capacity_findings, short_of, unknown_of_capacity
-from crawlfleet.policy.document_checks import needs_problems, stage_problems
-from crawlfleet.policy.pools import every_lane, limits_of, served_lanes, serves, shares_work
+from tests.kit.config import (
+    CapacityLimits,
+    Needs,
+    PoolLimits,
+    Stage,
+    Tenant,
+    Tree,
+    every_lane,
+    limits_of,
+    needs_problems,
+    served_lanes,
+    serves,
+    shares_work,
+    stage_problems,
+)
+from tests.kit.fleet import active, capacity, shares, stated_by
+from tests.kit.incidents import Kind, capacity_findings, unknown_of_capacity
+from tests.kit.kernel import Lane, Problem
+from tests.kit.monitoring import PoolSample, WorkersSample, short_of
 from tests.unit.flows.world import make_biz
 
 

@@ -5,11 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import Problem
-from crawlfleet.model.biz import Tenant
-from crawlfleet.policy.configuration import adopt, push_problems, shape_of
-from crawlfleet.policy.document_checks import unchecked
 from tests.config_documents import STAGE, biz, generation, texts
+from tests.kit.config import Tenant, adopt, push_problems, shape_of, unchecked
+from tests.kit.kernel import Problem
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SHOP = "bizs/default/shop: "

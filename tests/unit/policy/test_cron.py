@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.model.schedule import Missed, Overlap, Schedule
-from crawlfleet.policy.cron import (
+from tests.kit.schedules import (
     QUEUED_FIRES,
+    Missed,
+    Overlap,
+    Schedule,
     due_at,
     fires_due,
     next_fire,

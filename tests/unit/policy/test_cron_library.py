@@ -8,8 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from croniter import croniter
 
-from crawlfleet.model.schedule import Schedule
-from crawlfleet.policy.cron import fires_after, problems_with
+from tests.kit.schedules import Schedule, fires_after, problems_with
 
 EXPRESSIONS = 1_000
 FIRES = 20

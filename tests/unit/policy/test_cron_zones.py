@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crawlfleet.model.schedule import Schedule
-from crawlfleet.policy.cron import fires_after, next_fire, preview, problems_with
+from tests.kit.schedules import Schedule, fires_after, next_fire, preview, problems_with
 
 MINUTE = timedelta(minutes=1)
 #: Days around which clocks are shifted: by an hour, by an hour, by half of one.

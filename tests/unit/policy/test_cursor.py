@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.cursor import SETTLING, decode, encode, resume_from
+from tests.kit.kernel import SETTLING, InvalidRequestError, encode, resume_from, to_ms
+from tests.kit.kernel import decode_cursor as decode
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 times = st.integers(0, 10**13)

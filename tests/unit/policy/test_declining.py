@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.model.bidding import BiddingTerms
-from crawlfleet.model.board import Note, WhyNot
-from crawlfleet.policy.bidding import lowered
-from crawlfleet.policy.declining import COMES, LONGEST_WAIT, Step, decide, told
+from tests.kit.bidding import COMES, LONGEST_WAIT, Note, Step, WhyNot, decide, lowered, told
+from tests.kit.config import BiddingTerms
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 TERMS = BiddingTerms(wait_seconds=30.0, patience_seconds=3_600.0)

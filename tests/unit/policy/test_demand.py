@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.usage import JobDemand, Usage
-from crawlfleet.policy.demand import PEAKS, learn
+from tests.kit.jobs import PEAKS, JobDemand, Usage, learn
 
 FIELDS = ("memory", "cpu", "bandwidth")
 NOTHING = JobDemand(tenant="acme", biz="shop", spider="pages")

@@ -3,24 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet import metric_names
-from crawlfleet.finding_kinds import ADVICE, Kind
-from crawlfleet.model.alarms import BizThresholds, Thresholds
-from crawlfleet.model.biz import Stage, Tenant, Tree
-from crawlfleet.model.incident import Look, Place, key_of
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.ledger import Ledger
-from crawlfleet.model.sample import (
-    FleetSample,
-    LaneSample,
-    Sample,
-    Unread,
-    WorkersSample,
-)
-from crawlfleet.model.tick import Ticked
-from crawlfleet.model.totals import Depth, Load, NodeHealth, Rates
-from crawlfleet.policy.findings import judge, seen
-from crawlfleet.policy.host_findings import KINDS as KINDS_OF_HOSTS
+from tests.kit.config import BizThresholds, Stage, Tenant, Thresholds, Tree
+from tests.kit.fleet import Ticked
+from tests.kit.incidents import ADVICE, Kind, Look, Place, judge, key_of, seen
+from tests.kit.incidents import KINDS as KINDS_OF_HOSTS
+from tests.kit.kernel import Lane, metric_names
+from tests.kit.monitoring import FleetSample, LaneSample, Sample, Unread, WorkersSample
+from tests.kit.queue import Depth, Load, NodeHealth, Rates
+from tests.kit.requests import Ledger
 from tests.unit.flows.world import make_biz
 from tests.unit.policy.incident_cases import DOCS, MINUTE, START
 

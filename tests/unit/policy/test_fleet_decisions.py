@@ -3,13 +3,10 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from crawlfleet.errors import UnknownTenantError
-from crawlfleet.model.biz import Stage, Tenant, Tree
-from crawlfleet.model.times import to_ms
-from crawlfleet.model.totals import Depth
-from crawlfleet.policy.health import is_late
-from crawlfleet.policy.queue_order import each_queued_before, queued_before
-from crawlfleet.policy.tenancy import tenant_of
+from tests.kit.config import Stage, Tenant, Tree, tenant_of
+from tests.kit.fleet import is_late
+from tests.kit.kernel import UnknownTenantError, to_ms
+from tests.kit.queue import Depth, each_queued_before, queued_before
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TREE = Tree(

@@ -1,8 +1,7 @@
 import pytest
 
-from crawlfleet.model.rule import Field, Follow, Reach, Rule
-from crawlfleet.policy.follow_targets import target_problems
-from crawlfleet.policy.following import Way, ended, page_number, site_of, within
+from tests.kit.config import Field, Follow, Reach, Rule, target_problems
+from tests.kit.extract import Way, ended, page_number, site_of, within
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.finding_kinds import Kind
-from crawlfleet.model.alarms import Thresholds
-from crawlfleet.model.incident import Place, key_of
-from crawlfleet.model.sample import HostSample
-from crawlfleet.policy.host_findings import IN_A_ROW, host_findings, unknown_of_host
+from tests.kit.config import Thresholds
+from tests.kit.incidents import IN_A_ROW, Kind, Place, host_findings, key_of, unknown_of_host
+from tests.kit.monitoring import HostSample
 from tests.unit.policy.incident_cases import MINUTE, START
 
 THRESHOLDS = Thresholds(throttled_share=0.2, throttled_answers=20)

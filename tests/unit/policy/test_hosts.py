@@ -6,17 +6,17 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.politeness import HostState, Parked
-from crawlfleet.model.sample import HostSample
-from crawlfleet.model.worker import Card, Pulse
-from crawlfleet.policy.hosts import (
+from tests.kit.fleet import Card, Pulse
+from tests.kit.monitoring import (
     LOOKED_AT,
     SHOWN,
     TROUBLED_PLACES,
+    HostSample,
     candidates,
     host_sample,
     shown,
 )
+from tests.kit.politeness import HostState, Parked
 
 NAMES = st.sampled_from([f"{letter}.example" for letter in "abcdefghijkl"])
 SAMPLES = st.lists(

@@ -7,11 +7,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.finding_kinds import ADVICE, Kind, Severity
-from crawlfleet.model.alarms import AlarmLimits
-from crawlfleet.model.incident import Finding, Incident, Life, Look, Place, Telling, Word
-from crawlfleet.policy.incident_room import HOSTS, LEAVING, MOST, RESERVE, TENANTS, let_go
-from crawlfleet.policy.incidents import left_out, step, tried
+from tests.kit.config import AlarmLimits
+from tests.kit.incidents import (
+    ADVICE,
+    HOSTS,
+    LEAVING,
+    MOST,
+    RESERVE,
+    TENANTS,
+    Finding,
+    Incident,
+    Kind,
+    Life,
+    Look,
+    Place,
+    Severity,
+    Telling,
+    Word,
+    left_out,
+    let_go,
+    step,
+    tried,
+)
 from tests.unit.policy.incident_cases import MINUTE, START, a_finding, a_look
 from tests.unit.policy.test_incidents import Story
 

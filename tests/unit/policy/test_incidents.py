@@ -7,10 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.finding_kinds import ADVICE, RISING, Kind, Severity
-from crawlfleet.model.alarms import AlarmLimits
-from crawlfleet.model.incident import Incident, Life, Look, Place, Telling, Word
-from crawlfleet.policy.incidents import (
+from tests.kit.config import AlarmLimits
+from tests.kit.incidents import (
+    ADVICE,
+    RISING,
+    Incident,
+    Kind,
+    Life,
+    Look,
+    Place,
+    Severity,
+    Telling,
+    Word,
     calm_wanted,
     latest,
     pause,

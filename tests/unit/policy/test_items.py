@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.harvest import Item
-from crawlfleet.policy.items import item_of, wire_of
+from tests.kit.kernel import InvalidRequestError
+from tests.kit.records import item_of, wire_of
+from tests.kit.requests import Item
 
 
 def an_item(**facts):

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crawlfleet.policy.job_names import event_name, fire_name, is_reserved, job_name, run_now_name
-from crawlfleet.policy.job_orders import key_name
+from tests.kit.jobs import key_name
+from tests.kit.submission import event_name, fire_name, is_reserved, job_name, run_now_name
 
 AT = datetime(2026, 11, 21, 3, tzinfo=UTC)
 

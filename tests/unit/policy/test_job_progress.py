@@ -4,19 +4,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.model.job import Job, JobState
-from crawlfleet.model.ledger import Ledger
-from crawlfleet.model.start import Range, Start
-from crawlfleet.policy.job_progress import FURTHEST, progress_of
-from crawlfleet.policy.job_turns import (
+from tests.kit.jobs import (
+    FURTHEST,
     LATEST_LOOK,
     LATEST_STILL,
     LONGEST,
+    Job,
+    JobState,
     after_trouble,
+    progress_of,
     until_look,
     until_look_again,
     when_crowded,
 )
+from tests.kit.requests import Ledger
+from tests.kit.spiders import Range, Start
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 COUNT = st.integers(0, 10**8)

@@ -8,9 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.biz import DetectorLimits
-from crawlfleet.model.worker import Card, Health, Pulse
-from crawlfleet.policy.liveness import HIGHEST_PHI, WINDOW, judge, phi, status, worth_a_look
+from tests.kit.config import DetectorLimits
+from tests.kit.fleet import (
+    HIGHEST_PHI,
+    WINDOW,
+    Card,
+    Health,
+    Pulse,
+    judge,
+    phi,
+    status,
+    worth_a_look,
+)
 
 DEFAULT = DetectorLimits()
 EACH_SECOND = (1_000,) * WINDOW

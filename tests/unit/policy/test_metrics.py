@@ -8,22 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet import metric_names as names
-from crawlfleet.finding_kinds import Kind
-from crawlfleet.model.biz import MonitorLimits
-from crawlfleet.model.lane import Lane
-from crawlfleet.model.ledger import Ledger
-from crawlfleet.model.metric import Batch
-from crawlfleet.model.sample import (
+from tests.kit.config import MonitorLimits
+from tests.kit.fleet import fleet_of
+from tests.kit.incidents import Kind
+from tests.kit.kernel import Batch, Lane
+from tests.kit.kernel import metric_names as names
+from tests.kit.monitoring import (
+    SETTLED_SECONDS,
+    Emitted,
     FleetSample,
     HostSample,
     LaneSample,
     Sample,
     WorkersSample,
+    batches,
 )
-from crawlfleet.model.totals import Depth, Load, NodeHealth, Rates
-from crawlfleet.policy.lanes import fleet_of
-from crawlfleet.policy.metrics import SETTLED_SECONDS, Emitted, batches
+from tests.kit.queue import Depth, Load, NodeHealth, Rates
+from tests.kit.requests import Ledger
 
 AT = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 SECOND = int(AT.timestamp())

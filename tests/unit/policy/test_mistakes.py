@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import Problem
-from crawlfleet.model.biz import Biz, Stage, Tenant
-from crawlfleet.model.submission import Submission
-from crawlfleet.model.words import Words
-from crawlfleet.policy.mistakes import decode, named
 from tests.config_documents import biz, generation
+from tests.kit.config import Biz, Stage, Tenant
+from tests.kit.kernel import Problem, Words, decode, named
+from tests.kit.requests import Submission
 
 json_values = st.recursive(
     st.none()

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.policy.normal_form import DEEPEST, LARGEST_BYTES, VALUE_BYTES, normal_form
+from tests.kit.kernel import InvalidRequestError
+from tests.kit.records import DEEPEST, LARGEST_BYTES, VALUE_BYTES, normal_form
 
 
 class Colour(StrEnum):

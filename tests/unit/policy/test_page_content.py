@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.rule import Field, PageFact, Rule
-from crawlfleet.policy.page_content import PageContent
+from tests.kit.config import Field, PageFact, Rule
+from tests.kit.recrawl import PageContent
+from tests.kit.requests import Page
 
 RULE = Rule(
     fields={

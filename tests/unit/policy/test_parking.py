@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.policy.parking import LOOKED_AT, READY_EACH, joined, ready, served
+from tests.kit.queue import LOOKED_AT, READY_EACH, joined, ready, served
 
 STEPS = st.lists(
     st.lists(st.integers(0, 50), min_size=1, max_size=6) | st.integers(1, 5), max_size=60

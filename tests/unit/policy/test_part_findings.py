@@ -6,20 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet import metric_names as names
-from crawlfleet.finding_kinds import Kind
-from crawlfleet.model.alarms import Thresholds
-from crawlfleet.model.biz import FigureName
-from crawlfleet.model.incident import key_of
-from crawlfleet.model.totals import NodeHealth
-from crawlfleet.policy.part_findings import (
-    judged,
+from tests.kit.config import FigureName, Thresholds
+from tests.kit.incidents import (
+    Kind,
     judged_figures,
+    key_of,
     part_findings,
     part_place,
     unknown_of_part,
-    unwatched,
 )
+from tests.kit.kernel import metric_names as names
+from tests.kit.monitoring import judged, unwatched
+from tests.kit.queue import NodeHealth
 
 TWO = Thresholds(redis_replicas=2)
 

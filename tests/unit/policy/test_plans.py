@@ -10,17 +10,22 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from crawlfleet.finding_kinds import Kind
-from crawlfleet.model.biz import FleetLimits
-from crawlfleet.model.sample import LaneSample
-from crawlfleet.model.staff import Demand, LaneDemand
-from crawlfleet.model.totals import Depth
-from crawlfleet.policy.findings import judge
-from crawlfleet.policy.health import is_late
-from crawlfleet.policy.lanes import finish_seconds
-from crawlfleet.policy.plans import latest_first, latest_seconds, seconds_left
-from crawlfleet.policy.rates import before, rates
-from crawlfleet.policy.scaling import LEAST_SECONDS, MARGIN, needed_workers
+from tests.kit.config import FleetLimits
+from tests.kit.fleet import (
+    LEAST_SECONDS,
+    MARGIN,
+    Demand,
+    LaneDemand,
+    finish_seconds,
+    is_late,
+    latest_first,
+    latest_seconds,
+    needed_workers,
+    seconds_left,
+)
+from tests.kit.incidents import Kind, judge
+from tests.kit.monitoring import LaneSample
+from tests.kit.queue import Depth, before, rates
 from tests.unit.policy.test_findings import LANE, a_lane, a_sample, a_tree
 
 START = 1_000_000

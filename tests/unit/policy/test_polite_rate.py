@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.politeness import HostLimits, HostState
-from crawlfleet.policy.polite_rate import allowed_rate, coverage
+from tests.kit.config import HostLimits
+from tests.kit.fleet import allowed_rate, coverage
+from tests.kit.politeness import HostState
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LIMITS = HostLimits(per_second=10, concurrency=8)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.biz import Biz, Stage
-from crawlfleet.model.politeness import HostLimits, Politeness
-from crawlfleet.policy.politeness import host_limits, host_of, interval_of, limits_for
+from tests.kit.config import Biz, HostLimits, Politeness, Stage
+from tests.kit.kernel import host_of
+from tests.kit.politeness import host_limits, interval_of, limits_for
 
 STAGE = Stage(
     hosts=HostLimits(per_second=10, concurrency=8),

@@ -3,15 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.proxy import ProxyPool
-from crawlfleet.policy.proxying import (
-    LONGEST_REST_SECONDS,
-    NEW,
-    Standing,
-    after_failure,
-    chosen,
-    place_of,
-)
+from tests.kit.config import ProxyPool
+from tests.kit.fetching import LONGEST_REST_SECONDS, NEW, Standing, after_failure, chosen, place_of
 
 POOL = ProxyPool(secret="proxies", max_failures=3, rest_seconds=60.0)
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.policy.normal_form import normal_form
-from crawlfleet.policy.record_keys import key_of, key_of_content, key_of_text
+from tests.kit.records import key_of, key_of_content, key_of_text, normal_form
 
 FIELDS = ("sku", "size")
 RECORD = {"sku": "A-1", "size": 9, "price": 5.0}

@@ -10,13 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.model.biz import Biz, Generation
-from crawlfleet.model.recrawl import RecrawlPolicy, Validators, Visit
-from crawlfleet.model.request import Body
-from crawlfleet.model.rule import Field, Rule
-from crawlfleet.policy import recrawl
-from crawlfleet.policy.document_checks import biz_problems, unchecked
-from crawlfleet.policy.recrawl import condition, is_visit, next_visit, put_off, validators_of
+from tests.kit.config import Biz, Field, Generation, RecrawlPolicy, Rule, biz_problems, unchecked
+from tests.kit.recrawl import condition, next_visit, put_off, recrawl, validators_of
+from tests.kit.requests import Body, Validators, Visit, is_visit
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR, DAY = 3_600.0, 86_400.0

@@ -7,10 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.keyed import Keyed, KeyKind, KeyName
-from crawlfleet.model.submission import Submission
-from crawlfleet.policy.repeats import (
+from tests.kit.kernel import InvalidRequestError
+from tests.kit.requests import Keyed, KeyKind, KeyName, Submission
+from tests.kit.submission import (
     digest_of_call,
     digest_of_entry,
     is_old,

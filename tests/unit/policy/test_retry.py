@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import (
+from tests.kit.config import RetryLimits
+from tests.kit.kernel import (
     ConnectFailedError,
     ExtractError,
     FetchTimeoutError,
@@ -12,15 +13,16 @@ from crawlfleet.errors import (
     ThrottledError,
     UnknownRuleError,
 )
-from crawlfleet.model.biz import RetryLimits
-from crawlfleet.model.outcome import Answer, Dead, Retry
-from crawlfleet.policy.retry import (
+from tests.kit.requests import (
     CUT_OFF,
     INTERNAL,
     LONGEST_RETRY_AFTER,
     REASONS,
     UNREADABLE,
     UNSTORABLE,
+    Answer,
+    Dead,
+    Retry,
     after_failure,
     reason_of,
 )

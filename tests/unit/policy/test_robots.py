@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.politeness import Politeness, RobotsCopy
-from crawlfleet.policy import robots
-from crawlfleet.policy.robots import (
+from tests.kit.config import FetchLimits, Politeness
+from tests.kit.kernel import origin_of
+from tests.kit.politeness import (
     MAX_BYTES,
     MAX_RULES,
     MAX_WILDCARDS,
+    RobotsCopy,
     RulesShelf,
     SiteRules,
     kept_seconds,
-    origin_of,
     product_of,
 )
+from tests.kit.politeness import robots_txt as robots
 
 ORIGIN = "https://example.org"
 PAGE = f"{ORIGIN}/private/page?x=1"

@@ -3,8 +3,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.lane import Lane
-from crawlfleet.policy.rounds import TICK, from_elsewhere
+from tests.kit.kernel import TICK, Lane, from_elsewhere
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MOMENTS = st.datetimes(datetime(2020, 1, 1), datetime(2060, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  hypothesis wants its bounds naive

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.biz import Biz
-from crawlfleet.policy.route_change import LEAD, change_problems, ended_at
 from tests.config_documents import biz, generation
+from tests.kit.config import LEAD, Biz, change_problems, ended_at
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from crawlfleet.model.biz import Biz, Generation, Spread
-from crawlfleet.model.ids import RequestId, issued_at
-from crawlfleet.model.rule import Field, Rule
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.routing import (
+from tests.kit.config import Biz, Field, Generation, Rule, Spread
+from tests.kit.ids import allot, runs
+from tests.kit.kernel import RequestId, issued_at, to_ms
+from tests.kit.requests import (
     Shard,
     all_shards,
     bits,
@@ -24,7 +23,6 @@ from crawlfleet.policy.routing import (
     route,
     shard_of,
 )
-from crawlfleet.policy.snowflake import allot, runs
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 RULES = {"detail": Rule(fields={"title": Field(css="h1")})}

@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from crawlfleet.model.rule import Rule
-from crawlfleet.policy.rule_shape import MAX_DEPTH, MAX_FIELDS, shape_problems
+from tests.kit.config import Rule
+from tests.kit.extract import MAX_DEPTH, MAX_FIELDS, shape_problems
 
 
 def problems_of(rule):

@@ -7,13 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.model.biz import FleetLimits
-from crawlfleet.model.staff import Demand, LaneDemand, Staff, Staffed
-from crawlfleet.policy.scaling import (
+from tests.kit.config import FleetLimits
+from tests.kit.fleet import (
     BAND,
     FRESH_MS,
     LEAST_SECONDS,
     SPARE,
+    Demand,
+    LaneDemand,
+    Staff,
+    Staffed,
     decide,
     guessed_pace,
     is_fresh,

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.biz import FleetLimits
-from crawlfleet.model.staff import Staffed
-from crawlfleet.policy.scaling import LEAST_BUSY, capacity, decide, learnt
+from tests.kit.config import FleetLimits
+from tests.kit.fleet import LEAST_BUSY, Staffed, decide, learnt
+from tests.kit.fleet import scaling_capacity as capacity
 from tests.unit.policy.test_scaling import NOW, lane, of, paces
 
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.model.biz import FleetLimits
-from crawlfleet.model.staff import Demand, LaneDemand, Staff, Staffed
-from crawlfleet.policy.scaling import BAND, decide, needed_workers
+from tests.kit.config import FleetLimits
+from tests.kit.fleet import BAND, Demand, LaneDemand, Staff, Staffed, decide, needed_workers
 from tests.unit.policy.test_scaling import MINUTE, NOW, Decider, lane, limits, paces
 
 #: Lanes of all kinds: with paces of their own, held by workers, late or not.

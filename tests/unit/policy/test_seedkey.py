@@ -5,10 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.biz import Biz, Generation
-from crawlfleet.model.seed import KeyRules, SeedPolicy
-from crawlfleet.policy.seedkey import (
+from tests.kit.config import Biz, Generation, KeyRules, SeedPolicy
+from tests.kit.frontier import (
     KEY_BYTES,
     SeedKeyResolver,
     canonical,
@@ -16,6 +14,7 @@ from crawlfleet.policy.seedkey import (
     keys_of,
     seed_key,
 )
+from tests.kit.kernel import InvalidRequestError
 
 SAME = [
     # how it is written

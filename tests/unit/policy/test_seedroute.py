@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.biz import Biz, Generation
-from crawlfleet.policy.routing import Shard
-from crawlfleet.policy.seedroute import candidates, homes
+from tests.kit.config import Biz, Generation
+from tests.kit.frontier import candidates, homes
+from tests.kit.requests import Shard
 
 FIRST = Generation(
     starts_at=datetime(2026, 1, 1, tzinfo=UTC),

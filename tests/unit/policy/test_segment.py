@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crawlfleet.model.seed import SeedPolicy, Span
-from crawlfleet.policy.segment import FOREVER, anchor_of, segment_of
+from tests.kit.config import SeedPolicy, Span
+from tests.kit.frontier import FOREVER, anchor_of, segment_of
 
 #: Spring and autumn at 1 h; at half an hour; at midnight; back over midnight at 00:01; a lost day.
 ZONES = ["Europe/Berlin", "Australia/Lord_Howe", "America/Santiago", "America/St_Johns"]

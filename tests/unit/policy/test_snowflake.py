@@ -4,15 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.ids import (
-    COUNTER_LIMIT,
-    SEQUENCE_BITS,
-    SNOWFLAKE_EPOCH_MS,
-    TIME_SHIFT,
-    issued_at,
-)
-from crawlfleet.model.times import to_ms
-from crawlfleet.policy.snowflake import (
+from tests.kit.ids import (
     LONGEST_WAIT_MS,
     PER_MILLISECOND,
     UNMARKED_GUARD_MS,
@@ -25,6 +17,14 @@ from crawlfleet.policy.snowflake import (
     first_mark,
     position,
     runs,
+)
+from tests.kit.kernel import (
+    COUNTER_LIMIT,
+    SEQUENCE_BITS,
+    SNOWFLAKE_EPOCH_MS,
+    TIME_SHIFT,
+    issued_at,
+    to_ms,
 )
 
 NOW_MS = SNOWFLAKE_EPOCH_MS + 40_000_000_000

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.policy.staggering import PART, early_seconds
+from tests.kit.worker import STAGGERED_PART as PART
+from tests.kit.worker import early_seconds
 
 
 @given(st.text(), st.floats(-100, 1e6))

@@ -4,9 +4,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from crawlfleet.model.biz import Biz
-from crawlfleet.model.start import Start
-from crawlfleet.policy.start_admission import refused
+from tests.kit.config import Biz
+from tests.kit.spiders import Start, refused
 
 
 def test_a_start_is_admitted_at_both_of_its_ends_and_with_its_places_open():

@@ -7,8 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.start import LARGEST_JOB, Range, Start
-from crawlfleet.policy.starting import bind, open_places, places, problems_with, size, url_at
+from tests.kit.spiders import (
+    LARGEST_JOB,
+    Range,
+    Start,
+    bind,
+    open_places,
+    places,
+    problems_with,
+    size,
+    url_at,
+)
 
 texts = st.text(min_size=1, max_size=12).filter(lambda text: text not in {".", ".."})
 lists = st.lists(texts, min_size=1, max_size=5, unique=True).map(tuple)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.policy.target import problem_with, problem_with_headers, problem_with_method
+from tests.kit.kernel import problem_with, problem_with_headers, problem_with_method
 
 ADMISSIBLE = [
     "http://example.org",

@@ -4,10 +4,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from crawlfleet.finding_kinds import Kind, Severity
-from crawlfleet.model.alarms import AlarmLimits
-from crawlfleet.model.incident import Incident, Life, Listener, Place, Sent, Telling, Word
-from crawlfleet.policy.telling import CHUNK, after_letter, bulletins, letters
+from tests.kit.config import AlarmLimits
+from tests.kit.incidents import (
+    CHUNK,
+    Incident,
+    Kind,
+    Life,
+    Listener,
+    Place,
+    Sent,
+    Severity,
+    Telling,
+    Word,
+    after_letter,
+    bulletins,
+    letters,
+)
 from tests.unit.policy.incident_cases import MINUTE, START
 
 LIMITS = AlarmLimits(singly=3, messages_an_hour=5, digest_seconds=300)

@@ -4,12 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.finding_kinds import Kind
-from crawlfleet.model.alarms import Thresholds
-from crawlfleet.model.incident import Place, key_of
-from crawlfleet.model.tick import Ticked, TickPart
-from crawlfleet.policy.findings import judge
-from crawlfleet.policy.tick_findings import SCHEDULER, faults_in_words, tick_findings
+from tests.kit.config import Thresholds
+from tests.kit.fleet import Ticked, TickPart
+from tests.kit.incidents import (
+    SCHEDULER,
+    Kind,
+    Place,
+    faults_in_words,
+    judge,
+    key_of,
+    tick_findings,
+)
 from tests.unit.policy.test_findings import a_sample, a_tree, kinds, the
 
 THRESHOLDS = Thresholds(tick_silent_seconds=180, tick_faults=0)

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.policy.turn_order import Turns
+from tests.kit.kernel import Turns
 
 weights_of = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 100), min_size=1)
 

@@ -4,10 +4,8 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from crawlfleet.finding_kinds import Kind
-from crawlfleet.model.incident import key_of
-from crawlfleet.model.sample import UnplacedJob
-from crawlfleet.policy.unplaced_findings import unknown_of_unplaced, unplaced_findings
+from tests.kit.incidents import Kind, key_of, unknown_of_unplaced, unplaced_findings
+from tests.kit.monitoring import UnplacedJob
 from tests.unit.flows.world import make_tree
 
 

@@ -1,11 +1,8 @@
 """What a look did not meet: neither over nor confirmed."""
 
-from crawlfleet.finding_kinds import Kind
-from crawlfleet.model.incident import Finding, Life, Look, Place
-from crawlfleet.model.sample import HostSample, Sample
-from crawlfleet.model.totals import NodeHealth
-from crawlfleet.policy.findings import judge
-from crawlfleet.policy.unseen import hosts_to_watch, unseen
+from tests.kit.incidents import Finding, Kind, Life, Look, Place, hosts_to_watch, judge, unseen
+from tests.kit.monitoring import HostSample, Sample
+from tests.kit.queue import NodeHealth
 from tests.unit.policy.incident_cases import START, a_finding, a_look
 from tests.unit.policy.test_findings import a_sample, a_tree
 from tests.unit.policy.test_incidents import Story

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.errors import FetchTimeoutError, PageGoneError, ServerFaultError, ThrottledError
-from crawlfleet.policy.web_status import MAX_RETRY_AFTER_SECONDS, error_for, retry_after_seconds
+from tests.kit.fetching import MAX_RETRY_AFTER_SECONDS, error_for, retry_after_seconds
+from tests.kit.kernel import FetchTimeoutError, PageGoneError, ServerFaultError, ThrottledError
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 

@@ -5,26 +5,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.finding_kinds import Kind, Severity
-from crawlfleet.model.alarms import AlarmLimits
-from crawlfleet.model.incident import Life, Listener, Place, Telling, Word
-from crawlfleet.model.sample import Unread
-from crawlfleet.model.totals import NodeHealth
-from crawlfleet.policy.findings import judge
-from crawlfleet.policy.host_findings import host_place
-from crawlfleet.policy.part_findings import part_place
-from crawlfleet.policy.plain_text import one_line, plain
-from crawlfleet.policy.telling import CHUNK
-from crawlfleet.policy.wording import (
+from tests.kit.config import AlarmLimits
+from tests.kit.incidents import (
+    CHUNK,
     DOCUMENT_BYTES,
     NAMED,
+    Kind,
+    Life,
+    Listener,
+    Place,
+    Severity,
+    Telling,
+    Word,
     bare_bulletin,
     bare_letter,
     bulletin,
-    bulletins,
+    host_place,
+    judge,
     letter,
+    part_place,
     summary,
 )
+from tests.kit.incidents import bulletins_of_incidents as bulletins
+from tests.kit.kernel import one_line, plain
+from tests.kit.monitoring import Unread
+from tests.kit.queue import NodeHealth
 from tests.unit.policy.incident_cases import MINUTE, START
 from tests.unit.policy.test_findings import a_sample, a_tree
 from tests.unit.policy.test_telling import an_incident

@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.cli.folder import read_folder
-from crawlfleet.executors import Registry, SpiderExecutors
-from crawlfleet.extract import RuleExtractor
-from crawlfleet.model.harvest import Link
-from crawlfleet.model.outcome import Page
-from crawlfleet.model.request import Body
-from crawlfleet.policy.configuration import adopt
-from crawlfleet.policy.document_checks import unchecked
+from tests.kit.cli import read_folder
+from tests.kit.config import adopt, unchecked
+from tests.kit.executors import Registry, SpiderExecutors
+from tests.kit.extract import RuleExtractor
+from tests.kit.requests import Body, Link, Page
 
 SAMPLES = Path(__file__).parents[3] / "samplesconfig"
 PROJECT = SAMPLES / "scrapy" / "project"

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.scrapy import unpickling
-from crawlfleet.scrapy.unpickling import UnreadablePickleError, loads
+from tests.kit.scrapy import UnreadablePickleError, loads, unpickling
 
 plain = st.recursive(
     st.none()

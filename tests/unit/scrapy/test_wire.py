@@ -14,7 +14,7 @@ from scrapy.http import FormRequest, JsonRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.selector import Selector
 
-from crawlfleet.executors.scrapy_wire import (
+from tests.kit.executors import (
     NotPortableError,
     dump_request,
     fields_of_dict,

@@ -6,13 +6,11 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.edge.job_inputs import order_in
-from crawlfleet.edge.job_views import job_view, whole_job_view
-from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.job import ENDED, Job, JobState
-from crawlfleet.model.ledger import Ledger
-from crawlfleet.model.start import Start
-from crawlfleet.policy.starting import size
+from tests.kit.api import job_view, order_in, whole_job_view
+from tests.kit.jobs import ENDED, Job, JobState
+from tests.kit.kernel import InvalidRequestError
+from tests.kit.requests import Ledger
+from tests.kit.spiders import Start, size
 from tests.unit.sdk.api_wire import Call
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from crawlfleet import __version__
+from tests.kit.kernel import VERSION
 
 NOBODY = {
     "type": "urn:crawlfleet:problem:not-operator",
@@ -65,7 +65,7 @@ class Platform:
             "wanted": None,
         }
         self.running: dict[str, Any] = {
-            "version": __version__,
+            "version": VERSION,
             "stage": "test",
             "revision": "r1",
             "config_digest": "0123456789ab",

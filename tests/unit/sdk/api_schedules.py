@@ -5,8 +5,7 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.edge.schedule_inputs import schedule_in, schedule_of
-from crawlfleet.edge.schedule_views import schedule_view
+from tests.kit.api import schedule_in, schedule_of, schedule_view
 from tests.unit.sdk.api_wire import Call
 
 

@@ -10,7 +10,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
-from crawlfleet.edge import openapi
+from tests.kit.api import openapi
 from tests.open_api import ApiDocument
 from tests.unit.sdk.api_defaults import BIZ, COVERAGE, RECORD, REQUEST, WORKER
 from tests.unit.sdk.api_findings import Findings

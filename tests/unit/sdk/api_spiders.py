@@ -6,10 +6,9 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.adapters.memory.spiders import MemorySpiders
-from crawlfleet.edge.spider_views import spider_view, versions_view
-from crawlfleet.model.plan import ConfiguredSpider, SpiderPlan
-from crawlfleet.policy.starting import problems_with
+from tests.kit.api import spider_view, versions_view
+from tests.kit.fakes import MemorySpiders
+from tests.kit.spiders import ConfiguredSpider, SpiderPlan, problems_with
 
 _NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 _PAGE = 2

@@ -2,7 +2,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from crawlfleet.sdk import Client, Retries, Timeouts
+from tests.kit.sdk import Client, Retries, Timeouts
 from tests.unit.sdk.api_server import KEY, ApiServer
 
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from crawlfleet.errors import ConfigError
-from crawlfleet.sdk import Client, find_address
+from tests.kit.kernel import ConfigError
+from tests.kit.sdk import Client, find_address
 
 
 @pytest.fixture

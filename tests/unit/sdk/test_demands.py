@@ -2,7 +2,7 @@
 
 import pytest
 
-from crawlfleet.errors import NotFoundError
+from tests.kit.kernel import NotFoundError
 from tests.unit.sdk.api_server import BIZ
 
 

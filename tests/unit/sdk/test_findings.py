@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crawlfleet.errors import ConflictError, InvalidRequestError, NotFoundError
+from tests.kit.kernel import ConflictError, InvalidRequestError, NotFoundError
 from tests.unit.sdk.api_server import BIZ, FIRST_ID, Fault
 
 URL = "https://example.org/a"

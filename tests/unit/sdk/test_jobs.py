@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from crawlfleet.errors import ConflictError, InvalidRequestError, NotFoundError
-from crawlfleet.model.job import JobState
-from crawlfleet.sdk import WaitTimeoutError
+from tests.kit.jobs import JobState
+from tests.kit.kernel import ConflictError, InvalidRequestError, NotFoundError
+from tests.kit.sdk import WaitTimeoutError
 from tests.unit.sdk.api_server import BIZ, Fault
 
 

@@ -4,8 +4,8 @@ from itertools import islice
 
 import pytest
 
-from crawlfleet.errors import ConflictError, InvalidRequestError, NotFoundError
-from crawlfleet.sdk import ApiError, Client, WaitTimeoutError
+from tests.kit.kernel import ConflictError, InvalidRequestError, NotFoundError
+from tests.kit.sdk import ApiError, Client, WaitTimeoutError
 from tests.unit.sdk.api_server import BIZ, FIRST_ID, KEY, Fault, record
 
 URL = "https://example.org/a"

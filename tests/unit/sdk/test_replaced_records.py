@@ -2,8 +2,7 @@
 
 import msgspec
 
-from crawlfleet.sdk.client import Client
-from crawlfleet.sdk.results import RecordsPage
+from tests.kit.sdk import Client, RecordsPage
 from tests.unit.sdk.api_server import BIZ
 
 KEY = "ab" * 20

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from crawlfleet.errors import InvalidRequestError
+from tests.kit.kernel import InvalidRequestError
 from tests.unit.sdk.api_seeds import SEGMENT, seed_id
 from tests.unit.sdk.api_server import BIZ, Fault
 

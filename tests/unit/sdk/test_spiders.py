@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from crawlfleet.sdk import ConflictError, InvalidRequestError, NotFoundError
+from tests.kit.sdk import ConflictError, InvalidRequestError, NotFoundError
 from tests.unit.sdk.api_server import BIZ
 from tests.unit.sdk.api_wire import Fault
 

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from crawlfleet.errors import (
+from tests.kit.kernel import (
     BacklogFullError,
     InvalidRequestError,
     KeyReusedError,
@@ -11,7 +11,8 @@ from crawlfleet.errors import (
     UnknownBizError,
     UnknownTenantError,
 )
-from crawlfleet.sdk import (
+from tests.kit.sdk import (
+    BATCH_BYTES,
     ApiError,
     Client,
     Entry,
@@ -21,7 +22,6 @@ from crawlfleet.sdk import (
     UncertainError,
     UnreachableError,
 )
-from crawlfleet.sdk.batches import BATCH_BYTES
 from tests.unit.sdk.api_server import BIZ, FIRST_ID, KEY, Fault, problem
 
 URL = "https://example.org/a"

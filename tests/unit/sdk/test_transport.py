@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from crawlfleet import sdk
-from crawlfleet.errors import (
+from tests.kit.kernel import (
     ConflictError,
     CrawlfleetError,
     InvalidRequestError,
@@ -15,7 +14,7 @@ from crawlfleet.errors import (
     QuotaExceededError,
     UnknownTenantError,
 )
-from crawlfleet.sdk import (
+from tests.kit.sdk import (
     ApiError,
     CallTooLargeError,
     Client,
@@ -25,6 +24,7 @@ from crawlfleet.sdk import (
     UnavailableError,
     UnreachableError,
     faults,
+    sdk,
 )
 from tests.unit.sdk.api_server import BIZ, KEY, Fault, problem, record
 

@@ -2,8 +2,8 @@ import base64
 
 import pytest
 
-from crawlfleet.errors import InvalidRequestError, Problem
-from crawlfleet.model.rule import Field, Rule
+from tests.kit.config import Field, Rule
+from tests.kit.kernel import InvalidRequestError, Problem
 from tests.unit.sdk.api_server import BIZ, Fault
 
 URL = "https://example.org/list"

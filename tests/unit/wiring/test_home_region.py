@@ -5,10 +5,9 @@ import json
 import boto3
 import pytest
 
-from crawlfleet.adapters.ssm_config import write_tree
-from crawlfleet.errors import ConfigError, NoConfigurationError
-from crawlfleet.settings import Settings
-from crawlfleet.wiring.parts import Parts
+from tests.kit.apps import Parts
+from tests.kit.config import write_tree
+from tests.kit.kernel import ConfigError, NoConfigurationError, Settings
 
 HOME = "eu-west-1"
 FAR = "ap-southeast-1"

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from typing import Final
 
-from crawlfleet import names
-from crawlfleet.wiring.process import LOOKS
+from tests.kit.apps import LOOKS
+from tests.kit.kernel import names
 
 #: Reads pages as a worker does, and tells the page faults of all but the first ones.
 _READS: Final = """

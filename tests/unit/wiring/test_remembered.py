@@ -1,8 +1,7 @@
 import pytest
 
-from crawlfleet.errors import StoreUnavailableError
-from crawlfleet.wiring import fleet_operations
-from crawlfleet.wiring.fleet_operations import Remembered
+from tests.kit.api import Remembered, fleet_operations
+from tests.kit.kernel import StoreUnavailableError
 
 
 class Clock:

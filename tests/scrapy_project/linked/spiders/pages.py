@@ -5,7 +5,7 @@ import signal
 
 import scrapy
 
-from crawlfleet.scrapy import RedisSpider
+from tests.kit.scrapy import RedisSpider
 
 
 class PagesSpider(scrapy.Spider):

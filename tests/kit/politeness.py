@@ -1,0 +1,33 @@
+"""Names tests use of politeness: limits, rates, host slots, robots.txt."""
+
+from crawlfleet.adapters.redis_queue.hosts import RedisHosts
+from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
+from crawlfleet.flows import robots, turns
+from crawlfleet.flows.robots import MOST_PORTS, REFUSED_SECONDS, RobotsBook
+from crawlfleet.flows.turns import Turns
+from crawlfleet.model.politeness import (
+    DEMAND_SECONDS,
+    HORIZON_SECONDS,
+    PERMIT_SECONDS,
+    TROUBLED,
+    TROUBLED_SECONDS,
+    HostAsk,
+    HostGrant,
+    HostReport,
+    HostState,
+    Parked,
+    RobotsCopy,
+)
+from crawlfleet.policy import robots as robots_txt
+from crawlfleet.policy.politeness import host_limits, interval_of, limits_for
+from crawlfleet.policy.robots import (
+    MAX_BYTES,
+    MAX_RULES,
+    MAX_WILDCARDS,
+    RulesShelf,
+    SiteRules,
+    kept_seconds,
+    product_of,
+)
+from crawlfleet.policy.turns import MAX_TENANTS
+from crawlfleet.ports import Hosts

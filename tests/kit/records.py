@@ -1,0 +1,23 @@
+"""Names tests use of records: normalisation, schema, coverage and the pipeline."""
+
+from crawlfleet.adapters.redis_queue.coverages import RedisCoverages
+from crawlfleet.adapters.redis_queue.data_queue import _PUT, RedisDataQueue
+from crawlfleet.adapters.schema import KEPT_SCHEMAS, LONGEST_MESSAGE, MOST_PROBLEMS, SchemaValidator
+from crawlfleet.adapters.schema_bounds import LARGEST_BYTES as LARGEST_SCHEMA_BYTES
+from crawlfleet.adapters.schema_bounds import LONGEST_CHAIN, LONGEST_PATTERN, MOST_PATTERNS
+from crawlfleet.flows import draining
+from crawlfleet.flows.coverage import CoveragePorts, coverage
+from crawlfleet.flows.draining import BATCHES, Drainer
+from crawlfleet.flows.processing import (
+    BATCH,
+    DROPPED,
+    LONGEST_TOLD,
+    MOST_ATTEMPTS,
+    MOST_TOLD,
+    DrainPorts,
+    drain,
+    prepare,
+)
+from crawlfleet.policy.items import LARGEST_ITEM, LEASE_BYTES, item_of, put_of, wire_of
+from crawlfleet.policy.normal_form import DEEPEST, LARGEST_BYTES, VALUE_BYTES, normal_form
+from crawlfleet.policy.record_keys import key_of, key_of_content, key_of_text

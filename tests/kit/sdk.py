@@ -1,0 +1,53 @@
+"""Names tests use of the client library."""
+
+from crawlfleet import sdk
+from crawlfleet.flows import courtesy, passages, visiting
+from crawlfleet.flows.courtesy import MOST_UNTOLD, Courtesy, Turn, Waiting, reason
+from crawlfleet.flows.passages import (
+    LONGEST_INTERVAL_SECONDS,
+    PATIENCE_SECONDS,
+    NoTurnError,
+    Passages,
+)
+from crawlfleet.sdk import (
+    ApiError,
+    BizState,
+    CallTooLargeError,
+    Client,
+    ConflictError,
+    Entry,
+    Fleet,
+    FleetTotals,
+    Headcount,
+    Health,
+    HostState,
+    Incident,
+    InvalidRequestError,
+    Job,
+    Ledger,
+    NoApiError,
+    NotFoundError,
+    PartlySubmittedError,
+    PartState,
+    Queue,
+    RequestStatus,
+    Retries,
+    Running,
+    Stats,
+    Submitted,
+    Tick,
+    Timeouts,
+    UnavailableError,
+    UncertainError,
+    UnreachableError,
+    Unread,
+    WaitTimeoutError,
+    WorkerState,
+    faults,
+    find_address,
+    transport,
+    waiting,
+)
+from crawlfleet.sdk.address import Address
+from crawlfleet.sdk.batches import BATCH_BYTES
+from crawlfleet.sdk.results import RecordsPage
