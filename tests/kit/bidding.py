@@ -10,7 +10,7 @@ from crawlfleet.flows import boarding, probing
 from crawlfleet.flows.applying import Applying, ApplyingPorts
 from crawlfleet.flows.awarding import EVERY, TURN, Awarded, AwardingPorts, award_jobs
 from crawlfleet.flows.boarding import BoardingPorts, offer_job, offer_missing
-from crawlfleet.flows.probing import ASK_SECONDS, HOLD, WAIT_SECONDS, ProbingPorts, probed
+from crawlfleet.flows.probing import ASK_SECONDS, HOLD, WAIT_SECONDS, Pauses, ProbingPorts, probed
 from crawlfleet.model.bidding import Application
 from crawlfleet.model.board import Applied, Decline, Note, Offer, Offered, OfferState, WhyNot
 from crawlfleet.model.probing import NotJudged, ProbeKey

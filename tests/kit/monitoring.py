@@ -10,7 +10,7 @@ from crawlfleet.flows.emitting import Emitter
 from crawlfleet.flows.gathering import Sharing, gather, in_words
 from crawlfleet.flows.overseeing import at_work
 from crawlfleet.flows.roster import RosterPorts, workers
-from crawlfleet.flows.sampling import SamplingPorts, sample
+from crawlfleet.flows.sampling import Bounds, SamplingPorts, sample
 from crawlfleet.model.sample import (
     FleetSample,
     HostSample,

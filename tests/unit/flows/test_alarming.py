@@ -14,15 +14,16 @@ from tests.kit.config import AlarmLimits, Stage, Tenant, Tree
 from tests.kit.fakes import MemoryIncidentBook, MemoryNotifier
 from tests.kit.incidents import (
     PATIENCE,
+    ROOM,
     AlarmingPorts,
     Bulletin,
     Kind,
     Letter,
     Life,
     Memory,
+    Room,
     Word,
     alarm,
-    incident_room,
     list_incidents,
 )
 from tests.kit.kernel import (
@@ -46,7 +47,7 @@ class Faulty:
     """A part whose calls fail while it is told so: before their effect, or after it."""
 
     def __init__(self, part: Any) -> None:
-        self._part = part
+        self.part = part
         self.faults: dict[str, str] = {}
         self.calls: list[str] = []
 
@@ -56,7 +57,7 @@ class Faulty:
             fault = self.faults.get(name, self.faults.get("*"))
             if fault == "before":
                 raise StoreUnavailableError("part", "is away")
-            answer = getattr(self._part, name)(*arguments, **named)
+            answer = getattr(self.part, name)(*arguments, **named)
             if fault == "after":
                 raise StoreUnavailableError("part", "did not answer in time")
             return answer
@@ -67,7 +68,8 @@ class Faulty:
 class Stand:
     """A stage whose monitor looks once a minute, from as many environments as wanted."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: Room = ROOM) -> None:
+        self.room = room
         self.told = MemoryNotifier()
         self.book = Faulty(MemoryIncidentBook())
         self.notifier = Faulty(self.told)
@@ -123,6 +125,7 @@ class Stand:
             clock=self.clock,
             stage="test",
             warn=lambda message, _: self.warnings.append(message),
+            room=self.room,
         )
         memory = self.environments.setdefault(by, Memory())
         return alarm(ports, memory, sample, self.tree, by)
@@ -343,7 +346,7 @@ def test_an_answer_that_got_lost_means_once_more_and_not_never(stand: Stand):
 def test_who_dies_between_saying_and_noting_has_it_said_again(stand: Stand):
     stand.look("b0")
     written = 0
-    write = stand.book._part.write
+    write = stand.book.part.write
 
     def dies_at_the_second(*arguments: Any) -> None:
         nonlocal written
@@ -352,10 +355,10 @@ def test_who_dies_between_saying_and_noting_has_it_said_again(stand: Stand):
             raise SystemExit
         write(*arguments)
 
-    stand.book._part.write = dies_at_the_second
+    stand.book.part.write = dies_at_the_second
     with pytest.raises(SystemExit):
         stand.look("b0", by="dying")
-    stand.book._part.write = write
+    stand.book.part.write = write
     assert stand.words() == [OPENED]
 
     stand.look("b0", by="next")
@@ -366,14 +369,14 @@ def test_who_dies_between_saying_and_noting_has_it_said_again(stand: Stand):
 
 def test_a_note_that_could_not_be_written_is_written_with_the_next_look(stand: Stand):
     stand.look("b0")
-    write, failing = stand.book._part.write, [False, True]
+    write, failing = stand.book.part.write, [False, True]
 
     def once_fails(*arguments: Any) -> None:
         if failing and failing.pop(0):
             raise StoreUnavailableError("mongodb", "is away")
         write(*arguments)
 
-    stand.book._part.write = once_fails
+    stand.book.part.write = once_fails
     stand.look("b0")
     stand.look("b0")
     stand.look("b0", by="another")
@@ -420,9 +423,8 @@ def test_a_storm_is_one_message_and_its_end_another(stand: Stand):
     assert sorted(each.tenant for each in stand.told.bulletins) == ["", "", "acme", "acme"]
 
 
-def test_what_there_was_no_room_for_is_told_as_ended_and_is_past(stand: Stand, monkeypatch):
-    monkeypatch.setattr(incident_room, "MOST", 2)
-    monkeypatch.setattr(incident_room, "RESERVE", 0)
+def test_what_there_was_no_room_for_is_told_as_ended_and_is_past():
+    stand = Stand(Room(most=2, reserve=0))
     for late in (["b0", "b1"], ["b0", "b1"]):
         stand.look(*late)
     stand.notifier.faults["*"] = "before"

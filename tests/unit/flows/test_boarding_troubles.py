@@ -118,11 +118,11 @@ def test_who_has_no_time_any_more_leaves_the_rest_to_the_next(world):
     assert fill(world, Board(world)) == (2, [])
 
 
-def test_many_jobs_are_looked_up_in_rounds(world, monkeypatch):
-    monkeypatch.setattr(boarding, "JOBS_A_ROUND", 2)
-    start(world, "default", "docs", 5, board=False)
+def test_many_jobs_are_looked_up_in_rounds(world):
+    count = 2 * boarding.JOBS_A_ROUND + 1
+    start(world, "default", "docs", count, board=False)
 
-    assert fill(world, Board(world)) == (5, [])
+    assert fill(world, Board(world)) == (count, [])
 
 
 def test_a_job_that_is_cancelled_between_the_two_looks_is_not_offered(world):

@@ -105,17 +105,16 @@ def test_of_no_job_nothing_is_cancelled(world):
     assert ledger(world) == (2, 2, 0)
 
 
-def test_a_large_job_is_swept_in_rounds(world, monkeypatch):
-    monkeypatch.setattr(cancelling, "BATCH", 2)
-    monkeypatch.setattr(cancelling, "CALL_SECONDS", -1.0)
+def test_a_large_job_is_swept_in_rounds(world):
+    small = {"batch": 2, "call_seconds": -1.0}
     a_job(world, 7)
 
-    assert cancel(world).state is JobState.CANCELLING
+    assert cancel(world, **small).state is JobState.CANCELLING
     assert ledger(world) == (7, 5, 2)
-    assert a_round(world, seconds=0.0) == 0
+    assert a_round(world, seconds=0.0, **small) == 0
     assert ledger(world) == (7, 5, 2)
 
-    assert a_round(world) == 1
+    assert a_round(world, **small) == 1
     assert (state(world), ledger(world)) == (JobState.CANCELLED, (7, 0, 7))
 
 

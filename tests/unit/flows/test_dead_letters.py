@@ -48,11 +48,10 @@ def test_a_host_is_found_however_it_is_written(office):
     ]
 
 
-def test_a_long_look_ends_and_says_where_to_go_on(world, monkeypatch):
-    office = Office(world, scan=2)
+def test_a_long_look_ends_and_says_where_to_go_on(world):
+    office = Office(world, scan=2, look_seconds=-1.0)
     office.kill(9)
     (rare,) = office.kill(1, host="rare.example")
-    monkeypatch.setattr(flow, "LOOK_SECONDS", -1.0)
 
     pages, cursor = [], None
     while True:
@@ -230,8 +229,8 @@ def test_those_past_their_time_are_skipped_told_and_do_not_stand_in_the_way(offi
     assert all(office.get(i).state == State.DEAD for i in old)
 
 
-def test_no_call_changes_more_than_the_most(office, monkeypatch):
-    monkeypatch.setattr(flow, "MOST", 2)
+def test_no_call_changes_more_than_the_most(world):
+    office = Office(world, most=2)
     office.kill(5)
 
     assert office.replay(limit=100).count == 2

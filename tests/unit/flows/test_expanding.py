@@ -1,5 +1,6 @@
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.kit.fakes import MemoryIntake
-from tests.kit.jobs import MOST_REFUSALS, JobState, end_jobs, expanding
+from tests.kit.jobs import MOST_REFUSALS, JobState, end_jobs
 from tests.kit.kernel import BacklogFullError, IdsError, StoreError, StoreUnavailableError
 from tests.kit.queue import Rates
 from tests.kit.requests import Accepted, Entry, Submission
@@ -40,10 +41,7 @@ class Kill(Trouble):
             raise KilledError from None
 
 
-@pytest.fixture
-def small(monkeypatch) -> None:
-    """Batches of four tasks."""
-    monkeypatch.setattr(expanding, "BATCH_LIMIT", 4)
+in_fours = partial(run, batch=4)
 
 
 def test_a_job_becomes_as_many_tasks_as_it_has_each_once(world):
@@ -125,37 +123,35 @@ def test_a_job_of_which_every_url_is_refused_runs_with_nothing_to_do(world):
 )
 def test_whoever_dies_wherever_the_job_has_its_tasks_once(at, what, size, minutes):
     world = World()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(expanding, "BATCH_LIMIT", 4)
-        begin(world, size)
-        trouble = Kill(at, what, lambda: run(world) and None)
-        ports = {name: trouble.around(getattr(world, name)) for name in PORTS}
-        with suppress(KilledError, StoreUnavailableError):
-            run(world, jobs=trouble.around(world.jobs), **ports)
-        before = {one.body.url: one.id for one in tasks(world)}
+    begin(world, size)
+    trouble = Kill(at, what, lambda: in_fours(world) and None)
+    ports = {name: trouble.around(getattr(world, name)) for name in PORTS}
+    with suppress(KilledError, StoreUnavailableError):
+        in_fours(world, jobs=trouble.around(world.jobs), **ports)
+    before = {one.body.url: one.id for one in tasks(world)}
 
-        world.now += timedelta(minutes=minutes)
-        run(world, rounds=3)
+    world.now += timedelta(minutes=minutes)
+    in_fours(world, rounds=3)
 
-        assert before.items() <= {one.body.url: one.id for one in tasks(world)}.items()
-        assert_exact(world)
-        assert job_of(world).state is JobState.RUNNING
-        end_jobs(world.ending(), world.tree, world.clock, lambda: 60.0)
-        assert job_of(world).trouble is None
+    assert before.items() <= {one.body.url: one.id for one in tasks(world)}.items()
+    assert_exact(world)
+    assert job_of(world).state is JobState.RUNNING
+    end_jobs(world.ending(), world.tree, world.clock, lambda: 60.0)
+    assert job_of(world).trouble is None
 
 
 #: What an expander calls, beside the jobs.
 PORTS = ("ids", "store", "queue", "rules", "intake", "workers")
 
 
-def test_a_batch_that_stood_for_an_hour_keeps_its_ids_and_its_time(world, small):
+def test_a_batch_that_stood_for_an_hour_keeps_its_ids_and_its_time(world):
     begin(world, 9)
     with pytest.raises(KilledError):
-        run(world, store=Kill(1, "dies before", lambda: None).around(world.store))
+        in_fours(world, store=Kill(1, "dies before", lambda: None).around(world.store))
     standing = job_of(world).batch
     world.now += timedelta(hours=1)
 
-    run(world)
+    in_fours(world)
 
     first = [one for one in tasks(world) if one.id in standing.ids]
     assert len(first) == 4
@@ -163,18 +159,18 @@ def test_a_batch_that_stood_for_an_hour_keeps_its_ids_and_its_time(world, small)
     assert_exact(world)
 
 
-def test_what_may_have_been_done_and_gone_is_not_made_again(world, small):
+def test_what_may_have_been_done_and_gone_is_not_made_again(world):
     begin(world, 4)
     died = Kill(1, "dies after", lambda: None)
     with pytest.raises(KilledError):
-        run(world, queue=died.around(world.queue))
+        in_fours(world, queue=died.around(world.queue))
     kept = world.store.state.of(DOCS).requests
     assert len(kept) == 4
     for gone in list(kept)[:3]:
         del kept[gone]
     world.now += timedelta(seconds=world.biz.ttl_seconds)
 
-    run(world)
+    in_fours(world)
 
     job = job_of(world)
     assert len(tasks(world)) == 1
@@ -182,7 +178,7 @@ def test_what_may_have_been_done_and_gone_is_not_made_again(world, small):
     assert "stood open for longer than the biz's ttl_seconds" in job.refusals[0]
 
 
-def test_another_expander_between_two_steps_does_no_harm(world, small):
+def test_another_expander_between_two_steps_does_no_harm(world):
     """Both open, store and close the same batches, in turns."""
     begin(world, 10)
     other = Trouble(0, "", lambda: None)
@@ -193,13 +189,13 @@ def test_another_expander_between_two_steps_does_no_harm(world, small):
                 answer = getattr(world.jobs, name)(*arguments, **named)
                 if name in {"open_batch", "close_batch"} and other.at == 0:
                     other.at = 1
-                    run(world, time_left=iter([1.0, 1.0, 1.0, 1.0, *[0.0] * 99]).__next__)
+                    in_fours(world, time_left=iter([1.0, 1.0, 1.0, 1.0, *[0.0] * 99]).__next__)
                     other.at = 0
                 return answer
 
             return call
 
-    run(world, jobs=Both())
+    in_fours(world, jobs=Both())
 
     assert_exact(world)
 
@@ -207,24 +203,24 @@ def test_another_expander_between_two_steps_does_no_harm(world, small):
 # ---- turns -------------------------------------------------------------------------------------
 
 
-def test_a_large_job_does_not_keep_others_waiting(world, small):
+def test_a_large_job_does_not_keep_others_waiting(world):
     begin(world, 1_000, "large")
     begin(world, 4, "small")
     calls = iter([1.0] * 12 + [0.0] * 99)
 
-    run(world, time_left=lambda: next(calls))
+    in_fours(world, time_left=lambda: next(calls))
 
     assert job_of(world, "small").state is JobState.RUNNING
     assert 0 < job_of(world, "large").expanded < 1_000
 
 
-def test_tenants_take_turns_however_many_jobs_one_has(world, small):
+def test_tenants_take_turns_however_many_jobs_one_has(world):
     for number in range(30):
         begin(world, 1_000, f"j{number}")
     begin(world, 4, "mine", tenant="acme")
     calls = iter([1.0] * 16 + [0.0] * 99)
 
-    run(world, time_left=lambda: next(calls))
+    in_fours(world, time_left=lambda: next(calls))
 
     assert_exact(world, "mine", OTHER)
 
@@ -236,16 +232,16 @@ def test_nothing_is_made_when_no_time_is_left(world):
     assert tasks(world) == []
 
 
-def test_a_cancelled_job_makes_no_more_and_closes_the_batch_that_stands(world, small):
+def test_a_cancelled_job_makes_no_more_and_closes_the_batch_that_stands(world):
     begin(world, 12)
     died = Kill(1, "dies after", lambda: None)
     with pytest.raises(KilledError):
-        run(world, store=died.around(world.store))
+        in_fours(world, store=died.around(world.store))
     world.jobs.cancel("default", "docs", "june", world.now)
     begin(world, 12, "other")
     world.jobs.cancel("default", "docs", "other", world.now)
 
-    run(world)
+    in_fours(world)
 
     job = job_of(world)
     assert (job.state, job.batch, job.expanded) == (JobState.CANCELLING, None, 4)
@@ -253,26 +249,26 @@ def test_a_cancelled_job_makes_no_more_and_closes_the_batch_that_stands(world, s
     assert job_of(world, "other").expanded == 0
 
 
-def test_a_cancelled_job_closes_its_batch_also_where_its_rule_is_gone(world, small):
+def test_a_cancelled_job_closes_its_batch_also_where_its_rule_is_gone(world):
     begin(world, 12)
     with pytest.raises(KilledError):
-        run(world, store=Kill(1, "dies before", lambda: None).around(world.store))
+        in_fours(world, store=Kill(1, "dies before", lambda: None).around(world.store))
     world.jobs.cancel("default", "docs", "june", world.now)
     world.tree = make_tree(make_biz(rules={"other": world.biz.rules["page"]}))
 
-    run(world)
+    in_fours(world)
 
     assert (job_of(world).batch, job_of(world).expanded) == (None, 4)
 
 
-def test_a_cancelled_job_of_a_biz_that_is_gone_stores_nothing(world, small):
+def test_a_cancelled_job_of_a_biz_that_is_gone_stores_nothing(world):
     begin(world, 12)
     with pytest.raises(KilledError):
-        run(world, store=Kill(1, "dies before", lambda: None).around(world.store))
+        in_fours(world, store=Kill(1, "dies before", lambda: None).around(world.store))
     world.jobs.cancel("default", "docs", "june", world.now)
     del world.tree.bizs["default"]["docs"]
 
-    run(world)
+    in_fours(world)
 
     assert job_of(world).batch is None
     assert tasks(world) == []
@@ -457,25 +453,25 @@ def test_a_rule_that_is_gone_is_waited_for(world):
     assert_exact(world)
 
 
-def test_a_node_that_is_away_keeps_the_batch_open_and_waits_longer_and_longer(world, small):
+def test_a_node_that_is_away_keeps_the_batch_open_and_waits_longer_and_longer(world):
     begin(world, 6)
     begin(world, 6, "theirs", tenant="acme")
     away = Failing(world.store, insert=4)
 
     waits = []
     for _ in range(2):
-        run(world, store=away)
+        in_fours(world, store=away)
         waits.append((job_of(world).due_at - world.now).total_seconds())
         world.now = job_of(world).due_at
 
     assert waits == [2.0, 4.0]
-    run(world, rounds=3)
+    in_fours(world, rounds=3)
     assert_exact(world)
     assert_exact(world, "theirs", OTHER)
     assert any("job default/docs/june makes no tasks for now" in one for one in world.warnings)
 
 
-def test_a_part_of_the_nodes_that_is_away_refuses_its_own_alone(world, small):
+def test_a_part_of_the_nodes_that_is_away_refuses_its_own_alone(world):
     """The others are stored, and those are stored later under the ids they were to have."""
     begin(world, 4)
 
@@ -488,18 +484,18 @@ def test_a_part_of_the_nodes_that_is_away_refuses_its_own_alone(world, small):
         def __getattr__(self, name):
             return getattr(world.store, name)
 
-    run(world, store=Half())
+    in_fours(world, store=Half())
 
     job = job_of(world)
     assert len(tasks(world)) == 2
     assert job.batch is not None
     assert job.trouble == "a part that stores its tasks does not answer; it is tried again"
-    run(world, rounds=2)
+    in_fours(world, rounds=2)
     assert_exact(world)
     assert {one.id for one in tasks(world)} == set(job.batch.ids)
 
 
-def test_what_can_never_be_stored_is_refused_alone(world, small):
+def test_what_can_never_be_stored_is_refused_alone(world):
     begin(world, 4)
 
     class Picky:
@@ -511,7 +507,7 @@ def test_what_can_never_be_stored_is_refused_alone(world, small):
         def __getattr__(self, name):
             return getattr(world.store, name)
 
-    run(world, store=Picky())
+    in_fours(world, store=Picky())
 
     job = job_of(world)
     assert (job.state, job.refused) == (JobState.RUNNING, 1)
@@ -574,14 +570,17 @@ def test_a_job_that_vanishes_is_let_go(world):
     job = begin(world)
 
     class Late:
+        def __init__(self):
+            self.due = [job]
+
         def expandable(self, limit, now):
-            return [job] if world.jobs._jobs else []
+            return self.due
 
         def get(self, *key):
-            world.jobs._jobs.clear()
+            self.due = []
 
-        def __getattr__(self, name):
-            return getattr(world.jobs, name)
+        def look(self, *seen):
+            """It is gone: nothing is noted of it."""
 
     assert run(world, jobs=Late()).batches == 0
 

@@ -209,15 +209,14 @@ def test_a_stage_without_bizs_has_nothing_to_recover(world):
     assert run(world).requeued == 0
 
 
-def test_more_than_one_call_carries_comes_back_in_its_order(world, monkeypatch):
-    monkeypatch.setattr(recovery, "CHUNK", 2)
+def test_more_than_one_call_carries_comes_back_in_its_order(world):
     entries = []
     for _ in range(5):
         entries += submitted(world, 1, queue=Broken())
         world.now += timedelta(seconds=1)
     world.now += timedelta(seconds=30)
 
-    assert run(world).requeued == 5
+    assert run(world, chunk=2).requeued == 5
     assert run(world).requeued == 0
     until = world.now + timedelta(seconds=9)
     assert world.queue.lease(DOCS, "t", 9, world.now, until) == entries

@@ -19,7 +19,6 @@ from tests.kit.recrawl import (
     RecrawlPorts,
     look_at,
     prepare,
-    recrawling,
     resubmit,
     resubmit_due,
     seen,
@@ -52,6 +51,7 @@ class Place:
 
     world: World = field(default_factory=lambda: World(tree=make_tree(make_biz(recrawl=POLICY))))
     visits: MemoryVisits = field(default_factory=MemoryVisits)
+    bounds: dict[str, int] = field(default_factory=dict)
 
     def know(self, *numbers: int, **changes: object) -> list[Visit]:
         visits = [a_visit(number, **changes) for number in numbers]
@@ -62,6 +62,7 @@ class Place:
         return RecrawlPorts(
             submission=self.world.submission(**changes),
             visits=visits or self.visits,  # type: ignore[arg-type]
+            **self.bounds,
         )
 
     def resubmit(self, visits: object = None, **changes: object) -> int:
@@ -191,9 +192,8 @@ def test_pages_whose_rule_is_gone_are_reported_and_stop_no_other(place):
     assert place.resubmit() == 0
 
 
-def test_many_are_submitted_in_steps_and_many_steps_a_tick(place, monkeypatch):
-    monkeypatch.setattr(recrawling, "BATCH", 10)
-    monkeypatch.setattr(recrawling, "STEPS_A_TICK", 3)
+def test_many_are_submitted_in_steps_and_many_steps_a_tick():
+    place = Place(bounds={"batch": 10, "steps_a_tick": 3})
     place.know(*range(45))
 
     assert place.resubmit() == 10
@@ -205,8 +205,8 @@ def test_many_are_submitted_in_steps_and_many_steps_a_tick(place, monkeypatch):
 # ---- no room, no time ----------------------------------------------------------------------------
 
 
-def test_due_pages_wait_while_much_is_queued(place, monkeypatch):
-    monkeypatch.setattr(recrawling, "AHEAD", 3)
+def test_due_pages_wait_while_much_is_queued():
+    place = Place(bounds={"ahead": 3})
     place.know(*range(5))
     place.resubmit()
     place.know(*range(5, 10))

@@ -9,7 +9,7 @@ from tests.kit.config import BizThresholds, Thresholds
 from tests.kit.fakes import MemoryOverview
 from tests.kit.fleet import Card
 from tests.kit.kernel import Lane
-from tests.kit.monitoring import LaneSample, Sample, auditing, sample, sampling
+from tests.kit.monitoring import Bounds, LaneSample, Sample, sample
 from tests.kit.politeness import HostReport
 from tests.kit.queue import NodeHealth, Rates
 from tests.unit.flows.sampled import do, look, ports, put
@@ -215,8 +215,7 @@ def test_figures_that_could_not_be_read_are_named_among_what_was_not(world):
     assert (unread.what, unread.why) == ("figures of mongodb main: LagSeconds", "no right")
 
 
-def test_a_part_that_hangs_is_down_and_the_others_are_seen(world, monkeypatch):
-    monkeypatch.setattr(sampling, "LOOK_SECONDS", 0.5)
+def test_a_part_that_hangs_is_down_and_the_others_are_seen(world):
     stuck = Event()
     well = NodeHealth(part="redis", name="redis", up=True)
 
@@ -225,13 +224,13 @@ def test_a_part_that_hangs_is_down_and_the_others_are_seen(world, monkeypatch):
             return {("redis", "redis"): lambda: well, ("mongodb", "main"): stuck.wait}
 
     try:
-        seen = look(world, health=Hanging())
+        seen = look(world, health=Hanging(), bounds=Bounds(look_seconds=0.1))
     finally:
         stuck.set()
 
     assert seen.parts[0] == well
     assert seen.parts[1].up is False
-    assert seen.parts[1].error == "not answered within 0.5 s"
+    assert seen.parts[1].error == "not answered within 0.1 s"
     assert seen.unread == ()
 
 
@@ -320,14 +319,13 @@ def test_a_difference_is_told_of_its_biz_and_summed_without_signs(world):
     assert seen.fleet.difference == 2
 
 
-def test_lanes_take_turns_where_a_node_is_not_to_count_all_that_is_open(world, monkeypatch):
-    monkeypatch.setitem(auditing.due.__kwdefaults__, "budget", 1_000)
+def test_lanes_take_turns_where_a_node_is_not_to_count_all_that_is_open(world):
     put(world, 4)
     put(world, 1, "acme")
 
     audited = Counter()
     for _ in range(20):
-        seen = look(world)
+        seen = look(world, bounds=Bounds(audited_keys=1_000))
         assert (of(seen, DOCS).ledger.pending, of(seen, OTHER).ledger.pending) == (4, 1)
         audited.update(one.lane for one in seen.lanes if one.difference is not None)
         world.now += timedelta(minutes=1)
@@ -336,8 +334,7 @@ def test_lanes_take_turns_where_a_node_is_not_to_count_all_that_is_open(world, m
     assert whats(look(world)) == []
 
 
-def test_an_audit_has_what_is_left_of_the_look(world, monkeypatch):
-    monkeypatch.setattr(sampling, "AUDITED_BY_SECONDS", 5.0)
+def test_an_audit_has_what_is_left_of_the_look(world):
     put(world, 2)
     told = []
 
@@ -346,14 +343,13 @@ def test_an_audit_has_what_is_left_of_the_look(world, monkeypatch):
             told.append(within_seconds)
             return world.ledgers.audit(lane, biz, now, job)
 
-    look(world, ledgers=Telling(world.ledgers))
+    look(world, ledgers=Telling(world.ledgers), bounds=Bounds(audited_by_seconds=5.0))
 
     assert len(told) == 2
     assert all(0 < within <= 5 for within in told)
 
 
-def test_a_slow_audit_never_costs_the_totals(world, monkeypatch):
-    monkeypatch.setattr(sampling, "AUDITED_BY_SECONDS", 0.5)
+def test_a_slow_audit_never_costs_the_totals(world):
     put(world, 2)
     stuck = Event()
 
@@ -362,7 +358,7 @@ def test_a_slow_audit_never_costs_the_totals(world, monkeypatch):
             stuck.wait()
 
     try:
-        seen = look(world, ledgers=Slow(world.ledgers))
+        seen = look(world, ledgers=Slow(world.ledgers), bounds=Bounds(audited_by_seconds=0.2))
     finally:
         stuck.set()
 
@@ -370,9 +366,7 @@ def test_a_slow_audit_never_costs_the_totals(world, monkeypatch):
     assert (of(seen, DOCS).ledger.pending, of(seen, DOCS).records) == (2, 0)
 
 
-def test_a_node_that_hangs_costs_the_lanes_of_others_nothing(monkeypatch):
-    monkeypatch.setattr(sampling, "LOOK_SECONDS", 2.0)
-    monkeypatch.setattr(sampling, "AUDITED_BY_SECONDS", 4.0)
+def test_a_node_that_hangs_costs_the_lanes_of_others_nothing():
     stuck = Event()
     [first] = make_biz().generations
     on = {
@@ -389,7 +383,8 @@ def test_a_node_that_hangs_costs_the_lanes_of_others_nothing(monkeypatch):
             return world.ledgers.totals(lane, biz, now, job)
 
     try:
-        seen = look(world, ledgers=Hanging(world.ledgers))
+        bounds = Bounds(look_seconds=0.5, audited_by_seconds=2.0)
+        seen = look(world, ledgers=Hanging(world.ledgers), bounds=bounds)
     finally:
         stuck.set()
 
@@ -399,7 +394,7 @@ def test_a_node_that_hangs_costs_the_lanes_of_others_nothing(monkeypatch):
     assert all(one.difference == 0 for one in seen.lanes if one.lane.biz.startswith("good"))
 
 
-def test_it_is_not_always_the_same_lanes_that_there_is_no_time_for(monkeypatch):
+def test_it_is_not_always_the_same_lanes_that_there_is_no_time_for():
     bizs = {f"b{n:02}": make_biz() for n in range(20)}
     world = World(tree=msgspec.structs.replace(make_tree(), bizs={"default": bizs}))
     firsts = []
@@ -409,11 +404,10 @@ def test_it_is_not_always_the_same_lanes_that_there_is_no_time_for(monkeypatch):
             firsts.append(lane.biz)
             return world.ledgers.totals(lane, biz, now, job)
 
-    monkeypatch.setattr(sampling, "THREADS", 1)
     begun = set()
     for _ in range(15):
         firsts.clear()
-        look(world, ledgers=Asked(world.ledgers))
+        look(world, ledgers=Asked(world.ledgers), bounds=Bounds(threads=1))
         begun.update(firsts[:4])
         world.now += timedelta(minutes=1)
 

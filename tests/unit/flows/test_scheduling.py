@@ -279,8 +279,7 @@ def room_for(schedules: int):
     return lambda: next(times, 5.0)
 
 
-def test_more_schedules_than_a_page_has_are_run_in_one_tick(world, monkeypatch):
-    monkeypatch.setattr("crawlfleet.flows.scheduling.SCHEDULES_A_PAGE", 3)
+def test_more_schedules_than_a_page_has_are_run_in_one_tick(world):
     for number in range(20):
         world.put(name=f"s{number}", urls=URLS[:1])
     stuck = world.get("s3")
@@ -288,7 +287,7 @@ def test_more_schedules_than_a_page_has_are_run_in_one_tick(world, monkeypatch):
     world.put(name="often", cron="* * * * *", urls=URLS[:1])
     world.now += 2 * HOUR
 
-    world.tick()
+    run_due(world.firing, world.tree, world.now, lambda: 120.0, world.warn, page=3)
 
     fired = {key[2].partition(".")[0] for key in world.jobs.kept}
     assert fired == {"often", *(f"s{number}" for number in range(20))}
@@ -330,14 +329,17 @@ def test_what_passed_while_no_scheduler_ran_is_too_late_whatever_the_last_tick_l
     assert world.get("second").last_outcome.kind is OutcomeKind.SKIPPED
 
 
-def test_schedules_have_so_much_of_a_tick_and_no_more(world, monkeypatch):
+def test_schedules_have_so_much_of_a_tick_and_no_more(world):
     for name in ("first", "second", "third"):
         world.put(name=name, urls=URLS[:1])
     world.now += HOUR
     times = iter([0.0, 1.0, 2.0, 30.5])
-    monkeypatch.setattr("crawlfleet.flows.scheduling.monotonic", lambda: next(times))
 
-    assert world.tick() == 1, "what is left is jobs' to be made and ended"
+    def clock() -> float:
+        return next(times)
+
+    made = run_due(world.firing, world.tree, world.now, lambda: 120.0, world.warn, clock=clock)
+    assert made == 1, "what is left is jobs' to be made and ended"
 
 
 def test_what_waits_long_is_looked_at_less_often(world):

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.kit.fakes import MemoryIntake
-from tests.kit.frontier import HANDED_A_CALL, PUT_OFF, SeedState, seeding, seeds_ended
+from tests.kit.frontier import HANDED_A_CALL, PUT_OFF, SeedState, seeds_ended
 from tests.kit.kernel import StoreError, StoreUnavailableError
 from tests.kit.requests import Dead, Done, Entry, Inserted, Retry, State
 from tests.unit.flows.seed_world import SeedWorld, an_offer, url
@@ -63,13 +63,12 @@ def test_no_more_are_queued_than_wanted_ahead(world):
     assert len(world.kept(SeedState.READY)) == 4
 
 
-def test_links_are_followed_beside_a_backlog_of_others(world, monkeypatch):
-    monkeypatch.setattr(seeding, "BESIDE", 3)
+def test_links_are_followed_beside_a_backlog_of_others(world):
     world.set_policy(ahead=5)
     world.queue.enqueue(DOCS, [Entry(10**9 + n, "docs", 1) for n in range(50)], world.now)
     world.offer(*range(12))
 
-    assert [world.hand_out(), world.hand_out()] == [3, 0]
+    assert [world.hand_out(beside=3), world.hand_out(beside=3)] == [3, 0]
     assert world.seeds.handed(DOCS, world.biz, 9) == 3
     assert world.seeds.handed(DOCS, world.biz, 2) == 2
 

@@ -23,13 +23,13 @@ from tests.kit.kernel import (
 from tests.kit.records import SchemaValidator
 from tests.kit.requests import Answer, Link, Page, Skipped
 from tests.kit.trials import (
+    MOST_READ,
+    RECORD_BYTES,
     Question,
     TrialPorts,
     TrialWanted,
     Tried,
     TryingPorts,
-    trial_reading,
-    trials,
     tried,
     try_rule,
 )
@@ -248,7 +248,7 @@ def test_a_host_without_a_turn_soon_is_told_with_when_and_is_not_held_to_be_stra
 
 
 def test_a_turn_that_comes_soon_is_waited_for():
-    fleet = Fleet(hosts=HostLimits(per_second=0.4))
+    fleet = Fleet(hosts=HostLimits(per_second=4))
 
     assert fleet.try_rule(url=URL).records == ({"title": "Nuts"},)
 
@@ -267,9 +267,9 @@ def test_a_site_that_asks_for_fewer_requests_is_believed():
     assert fleet.asked.count(URL) == 1
 
 
-def test_what_takes_too_long_is_given_up(monkeypatch):
-    monkeypatch.setattr(trials, "FETCH_SECONDS", 0.5)
+def test_what_takes_too_long_is_given_up():
     fleet = Fleet()
+    fleet.ports = replace(fleet.ports, fetch_seconds=0.2)
     fetch = fleet.fetcher.fetch
 
     async def slow(body, limits, passage=None, errand=None):
@@ -283,7 +283,7 @@ def test_what_takes_too_long_is_given_up(monkeypatch):
     found = fleet.try_rule(url=URL)
 
     assert (found.failure.reason, found.failure.retryable) == ("FetchTimeout", True)
-    assert found.failure.message == "not there within 0.5 seconds"
+    assert found.failure.message == "not there within 0.2 seconds"
     assert fleet.hosts.states(["example.org"])[0].strain == 1
 
 
@@ -335,19 +335,16 @@ def test_a_spider_that_cannot_read_on_gives_nothing():
     assert (found.problems, found.records) == ((Problem("page", "is no list"),), ())
 
 
-def test_a_spider_that_goes_on_and_on_is_stopped(monkeypatch):
-    monkeypatch.setattr(trial_reading, "MOST_READ", 3)
+def test_a_spider_that_goes_on_and_on_is_stopped():
+    found = Fleet(spiders=[Skipped("line 1", "is none")] * (MOST_READ + 1)).try_rule("rows")
 
-    found = Fleet(spiders=[{"n": n} for n in range(9)]).try_rule("rows")
-
-    assert (found.record_count, found.unread) == (3, True)
+    assert (found.left_out_count, found.unread) == (MOST_READ, True)
 
 
-def test_an_answer_shows_the_first_ones_and_counts_all(monkeypatch):
-    monkeypatch.setattr(trials, "RECORD_BYTES", 100)
+def test_an_answer_shows_the_first_ones_and_counts_all():
     links = [Link(url=f"https://example.org/{n}") for n in range(1_200)]
     links.append(Link(url="https://example.org/", meta={"deep": object()}))
-    records = [{"text": "x" * 40} for _ in range(5)]
+    records = [{"text": "x" * (RECORD_BYTES // 2)} for _ in range(5)]
 
     found = Fleet(spiders=[*records, *links]).try_rule("rows")
 

@@ -11,11 +11,13 @@ from tests.kit.config import AlarmLimits
 from tests.kit.incidents import (
     ADVICE,
     RISING,
+    ROOM,
     Incident,
     Kind,
     Life,
     Look,
     Place,
+    Room,
     Severity,
     Telling,
     Word,
@@ -40,8 +42,10 @@ LOOKS = {
 class Story:
     """Looks a minute apart at one thing, and what people, phones and machines heard."""
 
-    def __init__(self, limits: AlarmLimits = LIMITS, *, reachable: bool = True) -> None:
-        self.limits = limits
+    def __init__(
+        self, limits: AlarmLimits = LIMITS, *, room: Room = ROOM, reachable: bool = True
+    ) -> None:
+        self.limits, self.room = limits, room
         self.reachable = reachable
         self.known: dict[str, Incident] = {}
         self.now = START
@@ -54,7 +58,7 @@ class Story:
         for look in looks:
             self.minute += 1
             self.now += MINUTE
-            self.known = step(self.known, look, self.now, self.limits)
+            self.known = step(self.known, look, self.now, self.limits, self.room)
             if self.reachable:
                 self.tell()
         return self
