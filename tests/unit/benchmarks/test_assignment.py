@@ -46,7 +46,7 @@ def test_every_job_ends_once_or_is_out_and_never_sooner_than_at_full_speed(polic
     simulation = Simulation(a_scene("bursts", JOBS, WORKERS, 1), policy, 1, TERMS)
     found = simulation.run()
 
-    ended = [task.number for task in simulation._ended]
+    ended = [task.number for task in simulation.ended]
     assert len(ended) == len(set(ended)) == JOBS - found.unplaced
     assert found.slowdown >= 0.99
     assert found == outcome(policy)

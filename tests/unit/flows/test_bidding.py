@@ -180,7 +180,7 @@ def test_workers_that_are_busy_cost_a_job_nothing_but_its_place(fleet):
     fleet.learn(4 * GB)
     worker = fleet.worker("w1")
     # It is at work, on what no job is of, when the first job comes.
-    worker._left._readings.left = Remaining(memory=2 * GB)
+    fleet.readings["w1"].left = Remaining(memory=2 * GB)
     fleet.start()
 
     for _ in range(20):
@@ -192,7 +192,7 @@ def test_workers_that_are_busy_cost_a_job_nothing_but_its_place(fleet):
     assert fleet.job().trouble == (
         "main: at 100 % of its demand: busy now: memory: 2.0 GB left, 4.0 GB wanted"
     )
-    worker._left._readings.left = Remaining(memory=8 * GB)
+    fleet.readings["w1"].left = Remaining(memory=8 * GB)
     fleet.pass_time(10)
     fleet.look(worker)
     fleet.pass_time(2)
@@ -203,7 +203,7 @@ def test_workers_that_are_busy_cost_a_job_nothing_but_its_place(fleet):
 def test_a_worker_that_lacks_what_a_busy_one_of_its_pool_has_costs_a_job_nothing(fleet):
     fleet.learn(4 * GB)
     busy, small = fleet.worker("w1"), fleet.worker("w2", memory=2 * GB)
-    busy._left._readings.left = Remaining(memory=2 * GB)
+    fleet.readings["w1"].left = Remaining(memory=2 * GB)
     fleet.start()
 
     for _ in range(20):
@@ -221,7 +221,7 @@ def test_a_worker_that_lacks_what_a_busy_one_of_its_pool_has_costs_a_job_nothing
 def test_what_could_be_moved_is_no_lack_while_nothing_else_is_moved(fleet):
     fleet.learn(1 * GB, bandwidth=1e9)
     worker = fleet.worker("w1")
-    worker._left._readings.left = Remaining(memory=8 * GB, bandwidth=1e3)
+    fleet.readings["w1"].left = Remaining(memory=8 * GB, bandwidth=1e3)
     fleet.start()
     for _ in range(20):
         fleet.look(worker)
@@ -229,7 +229,7 @@ def test_what_could_be_moved_is_no_lack_while_nothing_else_is_moved(fleet):
         assert (done.lowered, done.unplaced) == (0, 0)
     assert "busy now: bandwidth" in fleet.job().trouble
 
-    worker._left._readings.left = Remaining(memory=8 * GB)
+    fleet.readings["w1"].left = Remaining(memory=8 * GB)
     fleet.pass_time(10)
     fleet.look(worker)
 

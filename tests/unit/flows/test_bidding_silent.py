@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.kit.apps import unplaced_jobs
-from tests.kit.bidding import EVERY, TURN
+from tests.kit.bidding import EVERY
 from tests.kit.config import PoolLimits
+from tests.kit.fleet import Remaining
 from tests.kit.incidents import Kind, judge
 from tests.kit.jobs import JobState
 from tests.unit.flows.bidders import GB, TERMS, Fleet
@@ -69,7 +70,7 @@ def test_a_pool_whose_only_worker_was_busy_and_vanished_keeps_no_job_for_ever(fl
     fleet.learn(10 * GB)
     fleet.start()
     far, main = fleet.worker("f1", "far", memory=20 * GB), fleet.worker("w1")
-    far._left._readings.left = replace(far._left._readings.left, memory=1 * GB)
+    fleet.readings["f1"].left = Remaining(memory=1 * GB)
     looked_until(fleet, far, main, seconds=300)
     assert fleet.standing.offer.lowered == 0
 
@@ -157,4 +158,3 @@ def test_a_round_in_the_middle_of_anothers_is_nobodys(fleet):
     assert fleet.award("w0", board=Slow()).awarded == 1
 
     assert [one.mine for one in others] == [False]
-    assert fleet.world.watch._turns[TURN][2] == "w0"

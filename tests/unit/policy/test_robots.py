@@ -298,4 +298,4 @@ def test_the_rules_of_a_few_products_are_kept_parsed():
     for n in range(50):
         assert not found.verdict(PAGE, f"bot{'x' * n}").allowed
 
-    assert len(found._rules) == robots._PRODUCTS
+    assert found.rules_of.cache_info().currsize == robots.PRODUCTS
