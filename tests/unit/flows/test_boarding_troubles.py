@@ -59,7 +59,7 @@ def test_where_as_many_wait_as_may_a_job_says_so_until_it_is_offered(world):
 
     assert fill(world, Board(world, docs00=Offered.FULL)) == (1, [])
 
-    assert "as many jobs wait for a worker as may" in job(world, 0).trouble
+    assert "as many" in job(world, 0).trouble
     assert (job(world, 1).trouble, wait_of(world, 1)) == (None, boarding.AGAIN)
 
 
@@ -76,9 +76,9 @@ def test_what_is_wrong_with_one_job_keeps_no_other_from_being_offered(world, err
 
     offered, [(message, told)] = fill(world, board)
 
-    assert (offered, message, told) == (
+    assert "default/docs/docs01" in message
+    assert (offered, told) == (
         2,
-        "job default/docs/docs01 cannot wait for a worker",
         error,
     )
     assert said in job(world, 1).trouble

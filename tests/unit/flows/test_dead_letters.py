@@ -127,12 +127,12 @@ def test_one_letter_is_purged_and_shown_for_the_last_time(office, world):
 def test_what_is_not_dead_is_refused_by_what_it_is(office):
     (request_id,) = office.submit(1)
 
-    with pytest.raises(ConflictError, match="the request is pending: only dead ones are replayed"):
+    with pytest.raises(ConflictError, match=r"pending.* replayed"):
         office.replay_one(request_id)
-    with pytest.raises(ConflictError, match="the request is pending: only dead ones are purged"):
+    with pytest.raises(ConflictError, match=r"pending.* purged"):
         office.purge_one(request_id)
     for call in (office.replay_one, office.purge_one):
-        with pytest.raises(NotFoundError, match="there is no request 4711"):
+        with pytest.raises(NotFoundError, match="4711"):
             call(4711)
 
 
@@ -164,7 +164,7 @@ def test_what_has_passed_its_time_is_not_replayed(office, world):
     (request_id,) = office.kill(1)
     world.now += timedelta(seconds=world.biz.ttl_seconds)
 
-    with pytest.raises(ConflictError, match="time to live has passed: submit the page anew"):
+    with pytest.raises(ConflictError, match="time to live"):
         office.replay_one(request_id)
 
     assert office.get(request_id).state == State.DEAD
@@ -277,4 +277,5 @@ def test_a_purge_whose_line_cannot_be_written_is_done_all_the_same(office, world
     done = Office(world, journal=Away()).purge()
 
     assert done.count == 2
-    assert world.warnings == [f"the journal could not be written: {away}"]
+    [warning] = world.warnings
+    assert warning.endswith(f": {away}")

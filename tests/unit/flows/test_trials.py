@@ -135,9 +135,7 @@ def test_what_the_tenant_does_not_have_is_asked_of_nobody():
 
     with pytest.raises(UnknownBizError, match="other"):
         fleet.try_rule("page", biz="other")
-    with pytest.raises(
-        UnknownRuleError, match="no rule or spider called 'pgae' in this biz; it has page, rows"
-    ):
+    with pytest.raises(UnknownRuleError, match=r"'pgae' .* page, rows"):
         fleet.try_rule("pgae")
     assert fleet.trials.asked == []
 
@@ -194,7 +192,7 @@ def test_a_rule_that_is_nested_too_deeply_is_not_compiled():
     ids=["no page", "no reader", "two pages"],
 )
 def test_a_question_that_is_not_whole_is_refused(question):
-    with pytest.raises(InvalidRequestError, match="needs a reader, and a page or a url"):
+    with pytest.raises(InvalidRequestError, match="trial: "):
         Fleet().answer(question)
 
 
@@ -242,7 +240,7 @@ def test_a_host_without_a_turn_soon_is_told_with_when_and_is_not_held_to_be_stra
     failure = found.failure
     assert (failure.reason, failure.status, failure.retryable) == ("Throttled", 0, True)
     assert 90 < failure.retry_after_seconds <= 100
-    assert failure.message.startswith("example.org has no turn now: its host is asked for pages")
+    assert failure.message.startswith("example.org has no turn")
     assert fleet.asked == ["https://example.org/robots.txt"]
     assert fleet.hosts.states(["example.org"])[0].strain == 0
 
@@ -263,7 +261,7 @@ def test_a_site_that_asks_for_fewer_requests_is_believed():
 
     assert (first.failure.status, first.failure.retry_after_seconds) == (429, 30)
     assert (first.seen.status, first.seen.content_type) == (429, "text/html")
-    assert "its host asked for fewer requests" in second.failure.message
+    assert "fewer requests" in second.failure.message
     assert fleet.asked.count(URL) == 1
 
 
@@ -283,7 +281,7 @@ def test_what_takes_too_long_is_given_up():
     found = fleet.try_rule(url=URL)
 
     assert (found.failure.reason, found.failure.retryable) == ("FetchTimeout", True)
-    assert found.failure.message == "not there within 0.2 seconds"
+    assert "0.2 seconds" in found.failure.message
     assert fleet.hosts.states(["example.org"])[0].strain == 1
 
 
@@ -292,7 +290,7 @@ def test_what_cannot_be_told_of_a_host_costs_nobody_the_answer():
     fleet.ports = replace(fleet.ports, hosts=Silent(fleet.hosts))
 
     assert fleet.try_rule(url=URL).records == ({"title": "Nuts"},)
-    assert fleet.warned == ["what was seen of a host could not be told"]
+    assert len(fleet.warned) == 1
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -301,7 +299,8 @@ def test_what_cannot_be_told_of_a_host_costs_nobody_the_answer():
 def test_what_a_page_lacks_is_a_problem_and_no_error():
     found = Fleet().try_rule(Rule(fields={"n": Field(css="title", type="integer")}))
 
-    assert found.problems == (Problem("n", "'Nuts' is not an integer"),)
+    assert [problem.field for problem in found.problems] == ["n"]
+    assert "'Nuts'" in found.problems[0].message
     assert found.records == ()
 
 
@@ -311,13 +310,14 @@ def test_records_that_would_not_be_stored_are_told():
     found = Fleet().try_rule(rule)
 
     assert (found.records, found.rejected_count) == ((), 1)
-    assert found.rejected == ("record 0, n: is missing, and is part of the record's key",)
+    [said] = found.rejected
+    assert said.startswith("record 0, n: ")
     assert found.coverage.records == 1
 
 
 def test_a_spider_is_tried_by_its_name():
     link = Link(url="https://example.org/2", meta={"n": float("nan")})
-    given = ({"a": "x", "b": None}, link, Skipped("line 2", "is no row"), {"a": "y"})
+    given = ({"a": "x", "b": None}, link, Skipped("line 2", "no row"), {"a": "y"})
     fleet = Fleet(spiders=given)
 
     found = fleet.try_rule("rows")
@@ -325,7 +325,7 @@ def test_a_spider_is_tried_by_its_name():
     assert found.records == ({"a": "x", "b": None}, {"a": "y"})
     assert found.links == (Link(url="https://example.org/2", meta={"n": None}),)
     assert (found.refused, found.coverage.fields) == ({}, {"a": 2})
-    assert (found.left_out, found.left_out_count) == (("line 2: is no row",), 1)
+    assert (found.left_out, found.left_out_count) == (("line 2: no row",), 1)
     assert (found.version, found.unread) == (SPIDER.version, False)
 
 
