@@ -9,7 +9,6 @@ from crawlfleet.adapters.seed_keys import SeedKeys
 from crawlfleet.flows import seeding, seeds, sowing
 from crawlfleet.flows.offering import LARGEST_OFFER, adopt, offer, offer_each
 from crawlfleet.flows.seeding import (
-    HANDED_A_CALL,
     PUT_OFF,
     SeedingPorts,
     hand_out,

@@ -104,7 +104,7 @@ def test_where_no_pool_looks_a_job_stays_in_line_and_people_are_told(fleet):
 
     assert looked_until(fleet, seconds=PATIENCE - 60) == 0
     assert found(fleet) == []
-    looked_until(fleet, seconds=30 * PATIENCE)
+    looked_until(fleet, seconds=3 * PATIENCE)
 
     assert (fleet.job().state, fleet.job().lowered) == (JobState.PLACING, 0)
     [finding] = found(fleet)

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.kit.fakes import MemoryIntake
-from tests.kit.frontier import HANDED_A_CALL, PUT_OFF, SeedState, seeds_ended
+from tests.kit.frontier import PUT_OFF, SeedState, hand_out, seeds_ended
 from tests.kit.kernel import StoreError, StoreUnavailableError
 from tests.kit.requests import Dead, Done, Entry, Inserted, Retry, State
 from tests.unit.flows.seed_world import SeedWorld, an_offer, url
@@ -75,11 +75,15 @@ def test_links_are_followed_beside_a_backlog_of_others(world):
 
 def test_one_call_hands_out_in_batches_up_to_a_bound(world):
     world.set_policy(ahead=50_000)
-    for start in range(0, HANDED_A_CALL + 500, 1_000):
+    for start in range(0, 3_000, 1_000):
         world.offer(*range(start, start + 1_000))
 
-    assert world.hand_out() == HANDED_A_CALL
-    assert world.hand_out() == 1_000
+    handed = [
+        hand_out(world.ports(), world.tree, DOCS, world.biz, world.now, most=1_500)
+        for _ in range(3)
+    ]
+
+    assert handed == [1_500, 1_500, 0]
 
 
 def test_no_ids_are_taken_where_there_is_nothing_to_hand_out(world):

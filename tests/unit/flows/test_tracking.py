@@ -144,7 +144,7 @@ def test_the_statistics_add_up(world):
     assert found.states["reviewed"] == 0
     assert (found.ledger.submitted, found.ledger.difference) == (4, 0)
     assert found.depth.queued == 1
-    assert found.phases["fetch"] >= 0
+    assert "fetch" in found.phases
 
 
 def test_a_job_has_a_ledger_of_its_own(world):
