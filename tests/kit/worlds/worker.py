@@ -1,17 +1,26 @@
-"""A worker's parts where hosts and sites have their say, and time that only tests move."""
+"""Workers in a world in memory: quick ones, their parts, and time that only tests move."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
-from types import SimpleNamespace
 
 from msgspec.structs import replace
 
 from tests.kit.config import HostLimits, Politeness, Robots
 from tests.kit.fakes import MemoryFetcher
-from tests.kit.politeness import HostReport
+from tests.kit.politeness import Courtesy, HostReport, Passages, RobotsBook, Turns
 from tests.kit.requests import Held, State, Submission
 from tests.kit.submission import submit
-from tests.kit.worker import Worker
+from tests.kit.worker import (
+    Chores,
+    Leasing,
+    Phases,
+    Placing,
+    Sower,
+    SteadyTime,
+    Worker,
+    WorkReport,
+)
 from tests.unit.flows.world import DOCS, World, make_biz
 
 ROBOTS = "https://a.example/robots.txt"
@@ -32,22 +41,70 @@ def obedient(world: World) -> World:
     return polite(world, Robots.OBEY, per_second=100_000, concurrency=10_000)
 
 
-def submitted(world: World, *urls: str, tenant: str = "default") -> list[int]:
-    pages = [Submission(url=url) for url in urls]
+def submitted(world: World, *urls: str, tenant: str = "default", **facts: object) -> list[int]:
+    pages = [Submission(url=url, **facts) for url in urls]
     receipts = submit(world.submission(), world.tree, tenant, "docs", pages, world.now)
     return [receipt.id for receipt in receipts]
 
 
-def worker(world: World, pages: dict[str, object] | None = None, name: str = "w", **ports: object):
-    return Worker(world.work(pages or {}, **ports), name)
+async def at_once(function, *args, **kwargs):
+    """Call a part in the caller's thread, so that nothing else happens meanwhile."""
+    return function(*args, **kwargs)
 
 
-def held_of(world: World, url: str, mine: Worker | None = None, tenant: str = "default") -> Held:
-    """A request as a worker holds it."""
-    [an_id] = submitted(world, url, tenant=tenant)
-    taken = (mine or worker(world))._leasing.take().held
-    [held] = [one for one in taken if one.claim.request.id == an_id]
-    return held
+class Parts:
+    """The parts of a worker as it joins them; none of them does anything by itself."""
+
+    def __init__(
+        self,
+        world: World,
+        pages: dict[str, object] | None = None,
+        name: str = "w",
+        on_the_way_seconds: float = 330.0,
+        **changes: object,
+    ) -> None:
+        ports = self.ports = world.work(pages or {}, **changes)
+        steady, limits = ports.steady, world.tree.stage.fleet
+        self.fetcher = ports.fetcher
+        self.report = WorkReport(worker=name)
+        self.turns = Turns(steady)
+        self.robots = RobotsBook(
+            ports.fetcher,
+            ports.robots,
+            ports.clock,
+            at_once,
+            self._robots_turn_at,
+            ports.warn,
+            on_the_way_seconds=on_the_way_seconds,
+        )
+        self.courtesy = Courtesy(
+            ports.hosts, world, self.robots, self.turns, name, ports.clock, steady
+        )
+        self.passages = Passages(
+            world, self.courtesy, self.robots, at_once, ports.pauses.turn, steady
+        )
+        self.sower = Sower(ports.seeding, ports.clock, ports.warn, steady)
+        self.leasing = Leasing(
+            ports,
+            name,
+            limits,
+            self.report,
+            Phases(),
+            self.courtesy,
+            self.robots,
+            self.sower,
+            Placing(ports.staffing, name, world),
+        )
+        self.chores = Chores(ports, name, self.sower, self.report, lambda: 600.0)
+
+    async def _robots_turn_at(self, held: Held, host: str, *, led: bool) -> None:
+        await self.passages.robots_turn_at(held, host, led=led)
+
+    def holds(self, url: str, tenant: str = "default") -> Held:
+        """A request for a page, submitted and leased."""
+        [an_id] = submitted(self.ports.config, url, tenant=tenant)
+        [held] = [one for one in self.leasing.take().held if one.claim.request.id == an_id]
+        return held
 
 
 def leave_alone(world: World, host: str, seconds: float, tenant: str = "default") -> None:
@@ -92,35 +149,41 @@ class Web(MemoryFetcher):
 
 
 class Time:
-    """Stands for the modules `time` and `asyncio`: sleeping moves the clock, and nothing waits."""
+    """The world's clocks: sleeping moves them, and nothing waits."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.now = 1_000.0
         self.slept: list[float] = []
-
-    def monotonic(self) -> float:
-        return self.now
+        world.steady = SteadyTime(lambda: self.now, self.sleep)
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
+        self.passes(seconds)
+
+    def passes(self, seconds: float) -> None:
         self.now += seconds
         self.world.now += timedelta(seconds=seconds)
 
-    def in_place_of(self, monkeypatch, *modules: object) -> "Time":
-        for module in modules:
-            monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=self.monotonic))
-            if hasattr(module, "asyncio"):
-                monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=self.sleep))
-        return self
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait until something holds that other threads bring about."""
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110  what is waited for knows of no event
+            await asyncio.sleep(0.001)
 
 
-def run(world: World, pages: dict[str, object], **ports: object):
-    mine = worker(world, pages, **ports)
-    report = asyncio.run(asyncio.wait_for(mine.run(), 60))
-    assert mine._turns.busy() == {}
-    assert (mine._courtesy._told, mine._beginning.tasks) == ({}, set())
-    return report
+def work(world: World, pages: dict[str, object] | None = None, worker: str = "w", **ports: object):
+    """What a worker reports that works until it leaves, and leaves nothing of it running."""
+
+    async def run():
+        async with asyncio.timeout(60):
+            report = await Worker(world.work(pages or {}, **ports), worker).run()
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return report
+
+    return asyncio.run(run())
 
 
 async def while_time_passes(world: World, work):
@@ -135,8 +198,13 @@ async def while_time_passes(world: World, work):
     return working.result()
 
 
+def tracked(world: World, an_id: int, lane=DOCS):
+    """A request as it stands."""
+    return world.store.get(lane, world.biz, an_id)
+
+
 def state_of(world: World, an_id: int, lane=DOCS) -> State:
-    return world.store.get(lane, world.biz, an_id).state
+    return tracked(world, an_id, lane).state
 
 
 def depth(world: World, lane=DOCS) -> tuple[int, int, int]:
