@@ -21,7 +21,7 @@ from tests.kit.worker import (
     Worker,
     WorkReport,
 )
-from tests.unit.flows.world import DOCS, World, make_biz
+from tests.kit.worlds.memory import DOCS, World, make_biz
 
 ROBOTS = "https://a.example/robots.txt"
 URLS = [f"https://a.example/{n}" for n in range(4)]

@@ -11,8 +11,8 @@ from tests.kit.fakes import MemoryReadings
 from tests.kit.fleet import Remaining
 from tests.kit.jobs import Job, JobDemand, JobOrder, StartingPorts, Usage, start_job
 from tests.kit.spiders import Start
+from tests.kit.worlds.memory import START, World
 from tests.unit.flows.job_world import NoSpiders
-from tests.unit.flows.world import START, World
 
 URL = "https://example.org/1"
 GOOD = Probe(at=START, seconds=0.1, bytes_per_second=1e6)

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.unit.flows.world import World
+from tests.kit.worlds.memory import World
 
 
 @pytest.fixture

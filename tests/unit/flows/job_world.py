@@ -10,7 +10,7 @@ from tests.kit.jobs import Expanded, Job, JobOrder, StartingPorts, expand, start
 from tests.kit.kernel import Lane
 from tests.kit.requests import Request
 from tests.kit.spiders import Range, Start, url_at
-from tests.unit.flows.world import DOCS, World, make_biz, make_tree
+from tests.kit.worlds.memory import DOCS, World, make_biz, make_tree
 
 
 class NoSpiders:

@@ -5,8 +5,8 @@ import pytest
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.records import BATCH, BATCHES, ITEM_LEASE, Drainer, wire_of
 from tests.kit.requests import Item
+from tests.kit.worlds.memory import DOCS, OTHER, Broken, Failing, World, make_tree
 from tests.kit.worlds.worker import work
-from tests.unit.flows.world import DOCS, OTHER, Broken, Failing, World, make_tree
 
 
 def put(world, lane, *titles):

@@ -14,7 +14,7 @@ from tests.kit.fetching import NO_ERRAND
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import PARKED_BATCHES, State
 from tests.kit.worlds import worker as worlds
-from tests.unit.flows.world import DOCS, OTHER, World, make_tree
+from tests.kit.worlds.memory import DOCS, OTHER, World, make_tree
 from tests.waiting import eventually
 
 URLS = [f"https://example.org/{n}" for n in range(12)]

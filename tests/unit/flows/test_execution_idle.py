@@ -3,8 +3,8 @@
 import threading
 from dataclasses import replace
 
+from tests.kit.worlds.memory import World, make_tree
 from tests.kit.worlds.worker import submitted, work
-from tests.unit.flows.world import World, make_tree
 
 
 class Slow:

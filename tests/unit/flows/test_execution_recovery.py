@@ -8,7 +8,7 @@ import pytest
 from tests.kit.fetching import NO_ERRAND
 from tests.kit.recovery import recovery
 from tests.kit.worlds import worker as worlds
-from tests.unit.flows.world import World
+from tests.kit.worlds.memory import World
 from tests.waiting import eventually
 
 PAGES = {"https://example.org/": b"Title"}

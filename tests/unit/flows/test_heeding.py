@@ -8,8 +8,8 @@ from tests.kit.fakes import MemoryFetcher
 from tests.kit.requests import State
 from tests.kit.worker import Stopper, Worker
 from tests.kit.worlds import worker as worlds
+from tests.kit.worlds.memory import DOCS, Broken, Failing, World, make_tree
 from tests.kit.worlds.worker import until
-from tests.unit.flows.world import DOCS, Broken, Failing, World, make_tree
 
 KEY = ("default", "docs", "june")
 

@@ -8,8 +8,8 @@ from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import Submission
 from tests.kit.submission import submit
 from tests.kit.worker import Pauses
+from tests.kit.worlds.memory import DOCS, World
 from tests.kit.worlds.worker import Parts
-from tests.unit.flows.world import DOCS, World
 
 BIZS = 30
 

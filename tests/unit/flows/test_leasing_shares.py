@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from tests.kit.requests import Submission
 from tests.kit.submission import submit
+from tests.kit.worlds.memory import World
 from tests.kit.worlds.worker import Parts
-from tests.unit.flows.world import World
 
 BATCH = 32
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.kit.worker import Worker, WorkPorts
 from tests.kit.worlds import worker as worlds
+from tests.kit.worlds.memory import Failing, World, make_tree
 from tests.unit.flows.test_staffing import decided, submitted
-from tests.unit.flows.world import Failing, World, make_tree
 
 
 @pytest.fixture

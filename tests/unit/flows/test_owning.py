@@ -8,8 +8,8 @@ import pytest
 from tests.kit.fakes import MemoryFetcher
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import State
+from tests.kit.worlds.memory import DOCS, World
 from tests.unit.flows.test_execution_cut_off import PAGES, quick_tree, states, submitted, work
-from tests.unit.flows.world import DOCS, World
 from tests.waiting import eventually, in_time
 
 

@@ -15,6 +15,7 @@ from tests.kit.kernel import (
 from tests.kit.politeness import HostReport, Passages, Turn
 from tests.kit.requests import Page, State
 from tests.kit.worker import PAUSES
+from tests.kit.worlds.memory import DOCS, Broken
 from tests.kit.worlds.worker import (
     ROBOTS,
     Parts,
@@ -27,7 +28,6 @@ from tests.kit.worlds.worker import (
     tracked,
     work,
 )
-from tests.unit.flows.world import DOCS, Broken
 
 PAGE = "https://a.example/1"
 ELSEWHERE = "https://b.example/2"

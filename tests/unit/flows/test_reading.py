@@ -26,8 +26,8 @@ from tests.kit.requests import (
 )
 from tests.kit.worker import LINK_BYTES, PART, SLICE, Pace, Phases, Reading
 from tests.kit.worlds import worker as worlds
+from tests.kit.worlds.memory import DOCS, RULE, START, Lines, Titles, World, make_biz, make_tree
 from tests.kit.worlds.worker import Spy, at_once, tracked
-from tests.unit.flows.world import DOCS, RULE, START, Lines, Titles, World, make_biz, make_tree
 
 URL = "https://example.org/a"
 PLAIN = Spider(executor="lines")

@@ -22,8 +22,8 @@ from tests.kit.kernel import (
 )
 from tests.kit.politeness import MOST_PORTS, REFUSED_SECONDS, RobotsBook, RobotsCopy
 from tests.kit.requests import Answer
+from tests.kit.worlds.memory import DOCS, Broken, Failing, make_biz
 from tests.kit.worlds.worker import ROBOTS, Parts, Web, obedient
-from tests.unit.flows.world import DOCS, Broken, Failing, make_biz
 
 PAGE = "https://a.example/1"
 NOT_HERE = b"User-agent: *\nDisallow: /private\nCrawl-delay: 3\n"

@@ -31,7 +31,7 @@ from tests.kit.spiders import (
     put_spider,
     spiders,
 )
-from tests.unit.flows.world import World
+from tests.kit.worlds.memory import World
 
 PATTERN = Start(pattern="https://a.example/{x}/{p}", values={"p": Range(last=9)})
 

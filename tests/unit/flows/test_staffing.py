@@ -9,8 +9,8 @@ from tests.kit.fleet import FLEET_POOL, FRESH_MS, Staff, muster, replace_missing
 from tests.kit.fleet import decided as decision
 from tests.kit.worker import HAND_BACK
 from tests.kit.worlds import worker as worlds
+from tests.kit.worlds.memory import DOCS, Broken, World, make_tree
 from tests.kit.worlds.worker import Parts, until, work
-from tests.unit.flows.world import DOCS, Broken, World, make_tree
 
 
 def decided(world: World, needed: int, kept: int) -> None:

@@ -11,7 +11,7 @@ from tests.kit.kernel import Lane
 from tests.kit.politeness import Waiting
 from tests.kit.requests import Dead, Done, Retry
 from tests.kit.worker import LANES, Tempo
-from tests.unit.flows.world import DOCS, OTHER, START
+from tests.kit.worlds.memory import DOCS, OTHER, START
 
 
 def at(shown: Shown | None) -> float | None:

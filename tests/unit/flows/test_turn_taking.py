@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tests.kit.politeness import reason
 from tests.kit.requests import State
 from tests.kit.worker import NOTHING, Worker
+from tests.kit.worlds.memory import DOCS, OTHER, Failing, make_tree
 from tests.kit.worlds.worker import (
     ROBOTS,
     URLS,
@@ -25,7 +26,6 @@ from tests.kit.worlds.worker import (
     while_time_passes,
     work,
 )
-from tests.unit.flows.world import DOCS, OTHER, Failing, make_tree
 
 CALM = {"https://b.example/1": b"x"}
 

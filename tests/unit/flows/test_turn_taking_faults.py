@@ -11,6 +11,7 @@ from tests.kit.kernel import StoreUnavailableError, to_ms
 from tests.kit.politeness import RobotsCopy
 from tests.kit.requests import State
 from tests.kit.worker import NOTHING, PAUSES
+from tests.kit.worlds.memory import DOCS, Broken, Failing, make_tree
 from tests.kit.worlds.worker import (
     ROBOTS,
     URLS,
@@ -26,7 +27,6 @@ from tests.kit.worlds.worker import (
     tracked,
     work,
 )
-from tests.unit.flows.world import DOCS, Broken, Failing, make_tree
 
 
 def test_work_is_handed_back_when_it_cannot_be_told_whose_turn_it_is(world):

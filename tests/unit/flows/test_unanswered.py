@@ -7,8 +7,8 @@ import pytest
 
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.worker import Unanswered
+from tests.kit.worlds.memory import DOCS, OTHER
 from tests.kit.worlds.worker import submitted, work
-from tests.unit.flows.world import DOCS, OTHER
 
 URLS = [f"https://example.org/{n}" for n in range(12)]
 PAGES = dict.fromkeys(URLS, b"x")

@@ -18,6 +18,7 @@ from tests.kit.politeness import (
 )
 from tests.kit.requests import Page, State
 from tests.kit.worker import PAUSES
+from tests.kit.worlds.memory import Failing
 from tests.kit.worlds.worker import (
     ROBOTS,
     URLS,
@@ -32,7 +33,6 @@ from tests.kit.worlds.worker import (
     tracked,
     work,
 )
-from tests.unit.flows.world import Failing
 
 SELDOM = {"per_second": 1 / 30, "concurrency": 1}
 ALLOWED = b"User-agent: *\nAllow: /\n"
