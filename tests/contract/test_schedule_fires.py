@@ -14,8 +14,8 @@ from tests.kit.config import Tenant, Tree
 from tests.kit.mongo import MongoNodes
 from tests.kit.schedules import MongoSchedules, OutcomeKind, Overlap, Schedule, run_due
 from tests.kit.submission import fire_name
+from tests.kit.worlds.memory import Failing, make_biz, make_tree
 from tests.unit.flows.clocked import Clocked, at
-from tests.unit.flows.world import Failing, make_biz, make_tree
 
 HOUR = timedelta(hours=1)
 

@@ -1,14 +1,6 @@
 """Names tests use of the client library."""
 
 from crawlfleet import sdk
-from crawlfleet.flows import courtesy, passages, visiting
-from crawlfleet.flows.courtesy import MOST_UNTOLD, Courtesy, Turn, Waiting, reason
-from crawlfleet.flows.passages import (
-    LONGEST_INTERVAL_SECONDS,
-    PATIENCE_SECONDS,
-    NoTurnError,
-    Passages,
-)
 from crawlfleet.sdk import (
     ApiError,
     BizState,

@@ -19,7 +19,7 @@ from tests.kit.jobs import (
     start_job,
 )
 from tests.kit.spiders import SpiderPlan, Start
-from tests.unit.flows.world import START, World
+from tests.kit.worlds.memory import START, World
 
 URL = "https://example.org/1"
 GOOD = Probe(at=START, seconds=0.1, bytes_per_second=1e6)

@@ -19,8 +19,8 @@ from tests.kit.schedules import (
     set_enabled,
 )
 from tests.kit.spiders import SpiderPlan, Start
+from tests.kit.worlds.memory import START, make_tree
 from tests.unit.flows.job_twins import DictJobs, DictSpiders
-from tests.unit.flows.world import START, make_tree
 
 URLS = ("https://example.org/1", "https://example.org/2")
 

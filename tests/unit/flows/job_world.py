@@ -11,7 +11,7 @@ from tests.kit.jobs import Expanded, Job, JobOrder, StartingPorts, expand, start
 from tests.kit.kernel import Lane
 from tests.kit.requests import BATCH_LIMIT, Request
 from tests.kit.spiders import Range, Start, url_at
-from tests.unit.flows.world import DOCS, World, make_biz, make_tree
+from tests.kit.worlds.memory import DOCS, World, make_biz, make_tree
 
 
 class NoSpiders:

@@ -11,8 +11,8 @@ from tests.kit.monitoring import Bounds, Sample, SamplingPorts, sample
 from tests.kit.queue import NodeHealth
 from tests.kit.requests import Submission
 from tests.kit.submission import submit
+from tests.kit.worlds.memory import World
 from tests.steady import SteadyClock
-from tests.unit.flows.world import World
 
 
 class Looks:

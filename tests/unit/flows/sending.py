@@ -6,7 +6,7 @@ from tests.kit.config import Field, Rule
 from tests.kit.kernel import InvalidRequestError
 from tests.kit.requests import Receipt, State, Submission
 from tests.kit.submission import submit
-from tests.unit.flows.world import DOCS, World, make_tree
+from tests.kit.worlds.memory import DOCS, World, make_tree
 
 EDITED = Rule(fields={"title": Field(css="h1")})
 

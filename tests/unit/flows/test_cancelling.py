@@ -19,7 +19,7 @@ from tests.kit.kernel import ConflictError, NotFoundError, StoreUnavailableError
 from tests.kit.requests import Ledger, Submission
 from tests.kit.spiders import Start
 from tests.kit.submission import submit
-from tests.unit.flows.world import DOCS, Broken, Failing, World
+from tests.kit.worlds.memory import DOCS, Broken, Failing, World
 
 KEY = ("default", "docs", "june")
 

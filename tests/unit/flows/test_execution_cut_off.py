@@ -12,10 +12,9 @@ from tests.kit.config import DetectorLimits, Tree
 from tests.kit.fakes import MemoryFetcher
 from tests.kit.fetching import NO_ERRAND
 from tests.kit.kernel import StoreUnavailableError
-from tests.kit.requests import PARKED_BATCHES, State, Submission
-from tests.kit.submission import submit
-from tests.kit.worker import Worker, execution, leasing
-from tests.unit.flows.world import DOCS, OTHER, World, make_tree
+from tests.kit.requests import PARKED_BATCHES, State
+from tests.kit.worlds import worker as worlds
+from tests.kit.worlds.memory import DOCS, OTHER, World, make_tree
 from tests.waiting import eventually
 
 URLS = [f"https://example.org/{n}" for n in range(12)]
@@ -23,9 +22,8 @@ PAGES = dict.fromkeys(URLS, b"Title")
 
 
 @pytest.fixture(autouse=True)
-def _quick(quick, monkeypatch):
-    monkeypatch.setattr(leasing, "REST_SECONDS", 0.02)
-    monkeypatch.setattr(execution, "KEEP_SECONDS", 0.002)
+def _quick(world):
+    world.pace(renew=0.002)
 
 
 def quick_tree(world: World, detached_seconds: float = 60.0, **fleet: object) -> Tree:
@@ -35,17 +33,11 @@ def quick_tree(world: World, detached_seconds: float = 60.0, **fleet: object) ->
 
 
 def submitted(world: World, count: int, tenant: str = "default") -> list[int]:
-    pages = [Submission(url=url) for url in URLS[:count]]
-    receipts = submit(world.submission(), world.tree, tenant, "docs", pages, world.now)
-    return [receipt.id for receipt in receipts]
+    return worlds.submitted(world, *URLS[:count], tenant=tenant)
 
 
 def work(world: World, **changes: object):
-    async def run():
-        async with asyncio.timeout(60):
-            return await Worker(world.work(PAGES, **changes), "w").run()
-
-    return asyncio.run(run())
+    return worlds.work(world, PAGES, **changes)
 
 
 def states(world: World, ids: list[int]) -> list[int]:
@@ -80,7 +72,7 @@ def test_a_worker_that_was_taken_for_dead_drops_what_is_not_its_own_any_more(wor
             world.watch.bury("w")
             buried.extend(entries)
             return False
-        return len(world.book.leases(DOCS)) >= 0 and world.watch.pulses() != []
+        return world.watch.pulses() != []
 
     report = work(world, fetcher=Held(world, bury_then_wait))
 
@@ -115,7 +107,7 @@ def test_cut_off_for_too_long_it_gives_back_what_it_has_not_begun(world):
     work(world)
     done = [world.store.get(DOCS, world.biz, one) for one in ids]
     assert all(one.state == State.DONE for one in done)
-    assert any("cut off from Redis" in event.why for one in done for event in one.timeline)
+    assert any("cut off" in event.why for one in done for event in one.timeline)
 
 
 class Silent:
@@ -187,9 +179,9 @@ def test_what_there_is_no_room_to_park_is_left_to_its_lease(world):
     assert len(records) == 12
 
 
-def test_a_worker_that_thaws_begins_nothing_that_was_taken_from_it(world, monkeypatch):
+def test_a_worker_that_thaws_begins_nothing_that_was_taken_from_it(world):
     """Its own list is full of what others have got in the meantime."""
-    monkeypatch.setattr(execution, "KEEP_SECONDS", 10.0)
+    world.pace(renew=10.0)
     world.tree = quick_tree(world, concurrency=1, batch=12)
     ids = submitted(world, 12)
 
@@ -216,9 +208,9 @@ def test_a_worker_that_thaws_begins_nothing_that_was_taken_from_it(world, monkey
     assert {world.store.get(DOCS, world.biz, one).worker for one in ids} == {"other"}
 
 
-def test_what_redis_forgot_is_not_listed_anew_by_one_that_was_frozen_meanwhile(world, monkeypatch):
+def test_what_redis_forgot_is_not_listed_anew_by_one_that_was_frozen_meanwhile(world):
     """Others may have done it all since the truth was asked: the lease would be nobody's."""
-    monkeypatch.setattr(leasing, "TRUE_SECONDS", 0.0)
+    world.pace(true=0.0)
     world.tree = quick_tree(world, concurrency=2, lease_seconds=0.01)
     submitted(world, 2)
     lost = []
@@ -243,9 +235,9 @@ def test_what_redis_forgot_is_not_listed_anew_by_one_that_was_frozen_meanwhile(w
     assert world.book.leases(DOCS) == []
 
 
-def test_nobody_passes_while_a_worker_that_thawed_looks_what_is_left(world, monkeypatch):
+def test_nobody_passes_while_a_worker_that_thawed_looks_what_is_left(world):
     """The first to ask looks; the others, at the same moment, wait for what it finds."""
-    monkeypatch.setattr(execution, "KEEP_SECONDS", 10.0)
+    world.pace(renew=10.0)
     world.tree = quick_tree(world, concurrency=6, batch=12)
     submitted(world, 12)
     begun = threading.Event()

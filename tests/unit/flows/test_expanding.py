@@ -14,6 +14,7 @@ from tests.kit.queue import Rates
 from tests.kit.requests import Accepted, Entry, Submission
 from tests.kit.spiders import Range, Start
 from tests.kit.submission import submit
+from tests.kit.worlds.memory import DOCS, OTHER, Failing, World, make_biz, make_tree
 from tests.unit.flows.job_world import (
     assert_exact,
     begin,
@@ -24,7 +25,6 @@ from tests.unit.flows.job_world import (
 )
 from tests.unit.flows.sending import DiedError
 from tests.unit.flows.test_submission_crashes import Trouble
-from tests.unit.flows.world import DOCS, OTHER, Failing, World, make_biz, make_tree
 
 
 class KilledError(BaseException):

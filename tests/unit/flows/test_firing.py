@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from tests.kit.jobs import JobState
 from tests.kit.kernel import NotFoundError, QuotaExceededError
 from tests.kit.schedules import Missed, OutcomeKind, Overlap
+from tests.kit.worlds.memory import Failing, make_biz
 from tests.unit.flows.clocked import Clocked, at
-from tests.unit.flows.world import Failing, make_biz
 
 HOUR = timedelta(hours=1)
 

@@ -22,7 +22,7 @@ from tests.kit.jobs import (
 )
 from tests.kit.kernel import NotFoundError, StoreUnavailableError, UnknownBizError
 from tests.kit.spiders import Start
-from tests.unit.flows.world import make_tree
+from tests.kit.worlds.memory import make_tree
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LATER = NOW + GRACE + timedelta(seconds=1)

@@ -15,8 +15,8 @@ from hypothesis.stateful import (
 from tests.kit.jobs import JobState
 from tests.kit.kernel import ConflictError
 from tests.kit.schedules import OPEN_JOBS, Missed, OutcomeKind, Overlap, due_at, next_fire
+from tests.kit.worlds.memory import Failing
 from tests.unit.flows.clocked import URLS, Clocked
-from tests.unit.flows.world import Failing
 
 ALONE = (Overlap.SKIP, Overlap.QUEUE)
 

@@ -1,6 +1,5 @@
 """A worker in doubt asks for no page before it knows that it is still its own."""
 
-import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -9,17 +8,14 @@ import pytest
 from tests.kit.fakes import MemoryFetcher
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import State
-from tests.kit.worker import Worker, execution, leasing, owning
-from tests.unit.flows.test_execution_cut_off import PAGES, quick_tree, states, submitted
-from tests.unit.flows.world import DOCS, World
+from tests.kit.worlds.memory import DOCS, World
+from tests.unit.flows.test_execution_cut_off import PAGES, quick_tree, states, submitted, work
 from tests.waiting import eventually, in_time
 
 
 @pytest.fixture(autouse=True)
-def _quick(quick, monkeypatch):
-    monkeypatch.setattr(owning, "AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(leasing, "REST_SECONDS", 0.02)
-    monkeypatch.setattr(execution, "KEEP_SECONDS", 10.0)
+def _quick(world):
+    world.pace(owned=0.01, renew=10.0)
 
 
 class Away:
@@ -90,14 +86,6 @@ def taken_by_another(world: World) -> None:
     world.store.claim(DOCS, world.biz, entries, "other", world.now, until, "other.a.1")
 
 
-def work(world: World, **changes: object):
-    async def run():
-        async with asyncio.timeout(60):
-            return await Worker(world.work(PAGES, **changes), "w").run()
-
-    return asyncio.run(run())
-
-
 def test_a_look_that_got_no_answer_is_none_for_one_that_thaws(world):
     """It waits for one that tells, and asks for nothing that is another's by then."""
     world.tree = quick_tree(world, concurrency=3, batch=12)
@@ -113,9 +101,9 @@ def test_a_look_that_got_no_answer_is_none_for_one_that_thaws(world):
     assert {world.store.get(DOCS, world.biz, one).worker for one in ids} == {"other"}
 
 
-def test_what_is_settled_while_it_looks_is_done_and_not_lost(world, monkeypatch):
+def test_what_is_settled_while_it_looks_is_done_and_not_lost(world):
     """What is done is nobody's any more, and the truth says so to whoever looks then."""
-    monkeypatch.setattr(execution, "KEEP_SECONDS", 0.05)
+    world.pace(renew=0.05)
     world.tree = quick_tree(world, concurrency=3, batch=12)
     ids = submitted(world, 12)
 
@@ -147,11 +135,11 @@ def test_waiting_for_a_look_ends_with_the_lease(world):
 
     assert fetcher.asked == []
     assert (report.left, report.lost, report.retried) == (12, 0, 0)
-    assert sum("left to its lease" in warning for warning in world.warnings) == 12
+    assert all(any(f"{an_id} " in one for one in world.warnings) for an_id in ids)
     assert {world.store.get(DOCS, world.biz, one).worker for one in ids} == {"other"}
 
 
-def test_a_lease_that_is_over_is_looked_up_before_its_page_is_asked_for(world, steady):
+def test_a_lease_that_is_over_is_looked_up_before_its_page_is_asked_for(world):
     """Nobody took the worker for dead: its node was away for longer than its leases."""
     world.tree = quick_tree(world, concurrency=1, batch=3, lease_seconds=0.05)
     submitted(world, 3)
@@ -160,8 +148,8 @@ def test_a_lease_that_is_over_is_looked_up_before_its_page_is_asked_for(world, s
         async def fetch(self, body, limits, passage=None, errand=None):
             if not self.asked:
                 taken_by_another(world)
-                over = steady() + 0.1
-                eventually(lambda: steady() > over, what="the leases are over")
+                over = world.steady.now() + 0.1
+                eventually(lambda: world.steady.now() > over, what="the leases are over")
             return await super().fetch(body, limits, passage)
 
     fetcher = Slow(PAGES)
@@ -171,9 +159,9 @@ def test_a_lease_that_is_over_is_looked_up_before_its_page_is_asked_for(world, s
     assert report.lost == 3
 
 
-def test_many_that_wait_for_the_same_node_do_not_ask_it_each(world, monkeypatch):
-    monkeypatch.setattr(owning, "AGAIN_SECONDS", 0.2)
-    world.tree = quick_tree(world, concurrency=12, batch=12, lease_seconds=1.0)
+def test_many_that_wait_for_the_same_node_do_not_ask_it_each(world):
+    world.pace(owned=0.1)
+    world.tree = quick_tree(world, concurrency=12, batch=12, lease_seconds=0.5)
     submitted(world, 12)
     store = Away(world, float("inf"))
 

@@ -38,7 +38,7 @@ from tests.kit.kernel import (
     UnknownBizError,
 )
 from tests.kit.politeness import HostAsk
-from tests.unit.flows.world import make_biz, make_tree
+from tests.kit.worlds.memory import make_biz, make_tree
 
 URL = "https://example.org/test"
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ from tests.kit.kernel import Lane, to_ms
 from tests.kit.recovery import recover, recovery
 from tests.kit.requests import Entry, JournalLine, State, Submission
 from tests.kit.submission import submit
-from tests.unit.flows.world import DOCS, START, Broken, Failing, World
+from tests.kit.worlds.memory import DOCS, START, Broken, Failing, World
 
 
 def submitted(world: World, count: int, **changes: object) -> list[Entry]:

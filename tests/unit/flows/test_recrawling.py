@@ -35,7 +35,7 @@ from tests.kit.requests import (
     Visit,
     VisitTotals,
 )
-from tests.unit.flows.world import DOCS, RULE, START, Broken, Failing, World, make_biz, make_tree
+from tests.kit.worlds.memory import DOCS, RULE, START, Broken, Failing, World, make_biz, make_tree
 
 POLICY = RecrawlPolicy(schedule=True)
 DAY = timedelta(days=1)

@@ -12,8 +12,8 @@ from tests.kit.kernel import Lane
 from tests.kit.monitoring import Bounds, LaneSample, Sample, sample
 from tests.kit.politeness import HostReport
 from tests.kit.queue import NodeHealth, Rates
+from tests.kit.worlds.memory import DOCS, OTHER, Broken, Failing, World, make_biz, make_tree
 from tests.unit.flows.sampled import do, look, ports, put
-from tests.unit.flows.world import DOCS, OTHER, Broken, Failing, World, make_biz, make_tree
 
 
 def of(seen: Sample, lane: Lane) -> LaneSample:

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from tests.kit.monitoring import hosts, sample
 from tests.kit.politeness import HostReport
+from tests.kit.worlds.memory import World
 from tests.unit.flows.sampled import ports
-from tests.unit.flows.world import World
 
 
 def tell(world: World, tenant: str, host: str, **seen: object) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.kit.fleet import AT_ONCE, FLEET_POOL, SPARE, Scaled, Shown, Staff, replace_missing, scale
 from tests.kit.kernel import StoreUnavailableError, to_ms
 from tests.kit.requests import Entry
-from tests.unit.flows.world import DOCS, START, Broken, Failing, World, make_tree
+from tests.kit.worlds.memory import DOCS, START, Broken, Failing, World, make_tree
 
 MINUTE = timedelta(minutes=1)
 

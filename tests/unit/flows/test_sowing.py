@@ -1,6 +1,5 @@
 """A worker's part in seeds: links become seeds once each, whatever crashes, and seeds end."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
@@ -14,7 +13,6 @@ from tests.kit.frontier import (
     SeedState,
     Sower,
     adopt,
-    sowing,
     tend_seeds,
 )
 from tests.kit.kernel import ConnectFailedError, PageGoneError, StoreUnavailableError
@@ -29,33 +27,21 @@ from tests.kit.requests import (
     Request,
     Retry,
     State,
-    Submission,
 )
-from tests.kit.submission import submit
-from tests.kit.worker import Worker, chores
+from tests.kit.worker import SteadyTime
+from tests.kit.worlds import worker as worlds
+from tests.kit.worlds.memory import DOCS, OTHER, START, Failing, Titles, make_biz, make_tree
+from tests.kit.worlds.worker import Spy, work
 from tests.unit.flows.seed_world import an_offer, url
-from tests.unit.flows.world import DOCS, OTHER, START, Failing, Titles, make_biz, make_tree
 
 
 @pytest.fixture(autouse=True)
-def _quick(quick, monkeypatch):
-    monkeypatch.setattr(chores, "SOW_SECONDS", 0.01)
+def _quick(world):
+    world.pace(sow=0.01)
 
 
 def submitted(world, *numbers, **facts):
-    receipts = submit(
-        world.submission(),
-        world.tree,
-        "default",
-        "docs",
-        [Submission(url=url(number), **facts) for number in numbers],
-        world.now,
-    )
-    return [receipt.id for receipt in receipts]
-
-
-def work(world, pages, worker="w", **changes):
-    return asyncio.run(Worker(world.work(pages, **changes), worker).run())
+    return worlds.submitted(world, *map(url, numbers), **facts)
 
 
 def linking(**pages):
@@ -93,6 +79,13 @@ def a_claim(number, *, seed=None, lane=DOCS, **facts):
 def found(*numbers, **facts):
     """A page that was read, with these links."""
     return Done((), links=tuple(Link(url=url(number), depth=1, **facts) for number in numbers))
+
+
+def spied(world):
+    """Ports for seeds, of whose store the calls are known."""
+    ports, spy = world.seeding(), Spy(world.seeds)
+    object.__setattr__(ports, "seeds", spy)
+    return ports, spy
 
 
 @pytest.fixture
@@ -175,7 +168,7 @@ def test_while_seeds_cannot_be_stored_outcomes_wait(world):
 
     assert report.done == 2
     assert world.store.get(DOCS, world.biz, an_id).attempts == 1
-    assert any("could not be stored yet" in warning for warning in world.warnings)
+    assert any("insert: no answer" in warning for warning in world.warnings)
 
 
 def test_links_that_nobody_can_go_to_stop_no_other_and_not_the_page(world):
@@ -202,8 +195,7 @@ def test_links_that_nobody_can_go_to_stop_no_other_and_not_the_page(world):
     assert world.store.get(DOCS, world.biz, an_id).state == State.DONE
     # Four of each page are known for what they are when the page is read; who finds the others
     # out can tell nobody but the operator.
-    told = [warning for warning in world.warnings if "cannot be seeds" in warning]
-    assert [warning.partition(" links of docs ")[0] for warning in told] == ["8", "8"]
+    assert [warning.split()[0] for warning in world.warnings] == ["8", "8"]
     assert set(states(world)) == {1, 2}
 
 
@@ -223,20 +215,14 @@ def test_a_link_that_breaks_the_offering_costs_its_page_and_no_other(world):
     assert world.store.get(DOCS, world.biz, ids[0]).state == State.DEAD
 
 
-def test_many_links_are_offered_some_at_a_time(world, sower, monkeypatch):
-    monkeypatch.setattr(sowing, "OFFERS", 100)
-    sizes = []
-    original = sowing.offer_each
-
-    def noting(ports, lane, biz, offers, now):
-        sizes.append(len(offers))
-        return original(ports, lane, biz, offers, now)
-
-    monkeypatch.setattr(sowing, "offer_each", noting)
+def test_many_links_are_offered_some_at_a_time(world):
+    ports, spy = spied(world)
+    sower = Sower(ports, world.clock, world.warn, offers=100)
     outcomes = [(a_claim(1), found(*range(10, 160))), (a_claim(2), found(*range(100, 200)))]
 
     assert sower.offer_links(DOCS, world.biz, outcomes) == 190
-    assert sizes == [100, 100, 50]
+    # The two that were submitted as they are, and then the links.
+    assert [len(seeds) for _, _, seeds in spy.of("insert")] == [2, 100, 50, 40]
 
 
 # ---- what was submitted as it is -----------------------------------------------------------------
@@ -315,7 +301,6 @@ def test_an_adopted_seed_whose_request_is_anothers_now_is_left_to_that_one(world
     end(sower, world, claim, Done(()))
 
     assert states(world)[1] == SeedState.HANDED
-    assert sower._adopted == {}
 
 
 def test_lanes_whose_counters_gave_the_same_id_keep_their_adopted_seeds_apart(world, sower):
@@ -329,12 +314,11 @@ def test_lanes_whose_counters_gave_the_same_id_keep_their_adopted_seeds_apart(wo
     assert states(world, OTHER)[1] == SeedState.FAILED
 
 
-def test_adopted_requests_are_remembered_within_bounds(world, sower, monkeypatch):
-    monkeypatch.setattr(sowing, "MOST_ADOPTED", 3)
+def test_adopted_requests_are_remembered_within_bounds(world):
+    sower = Sower(world.seeding(), world.clock, world.warn, most_adopted=3)
 
     for number in range(10, 20):
         sower.offer_links(DOCS, world.biz, [(a_claim(number), found(2))])
-        assert len(sower._adopted) <= 3
 
     for number in range(10, 20):
         end(sower, world, a_claim(number), Done(()))
@@ -387,7 +371,7 @@ def test_a_seed_that_cannot_be_ended_does_not_undo_what_is_stored(world, error):
 
     assert (report.done, report.lost, report.dead) == (2, 0, 0)
     assert set(states(world).values()) == {SeedState.HANDED}
-    assert any("found out later" in warning for warning in world.warnings)
+    assert any(str(error) in warning for warning in world.warnings)
     depth = world.queue.depth(DOCS)
     assert (depth.queued, depth.leased) == (0, 0)
     # The tick finds out.
@@ -399,8 +383,8 @@ def test_a_seed_that_cannot_be_ended_does_not_undo_what_is_stored(world, error):
 # ---- seeds are handed out ------------------------------------------------------------------------
 
 
-def test_a_worker_with_seeds_left_does_not_leave(world, monkeypatch):
-    monkeypatch.setattr(chores, "SOW_SECONDS", 600.0)  # it hands out only when about to leave
+def test_a_worker_with_seeds_left_does_not_leave(world):
+    world.pace(sow=600.0)  # it hands out only when about to leave
     world.tree = make_tree(make_biz(seeds=SeedPolicy(ahead=1)))
     submitted(world, 1)
 
@@ -409,31 +393,37 @@ def test_a_worker_with_seeds_left_does_not_leave(world, monkeypatch):
     assert (report.done, report.stopped_because) == (4, "idle")
 
 
-def test_a_lane_is_looked_after_while_something_is_met_there(world, sower, monkeypatch):
+def test_a_lane_is_looked_after_while_something_is_met_there(world):
     now = [1_000.0]
-    monkeypatch.setattr(sowing.time, "monotonic", lambda: now[0])
+    ports, spy = spied(world)
+    sower = Sower(ports, world.clock, world.warn, SteadyTime(lambda: now[0]))
     sower.offer_links(DOCS, world.biz, [(a_claim(1), found(2))])
 
     assert sower.hand_out(world.tree) == 1  # which keeps it active
     now[0] += ACTIVE_SECONDS
-    assert sower.hand_out(world.tree) == 0
-    assert list(sower._active) == [DOCS]
+    assert looks(sower, world, spy) == 1
     end(sower, world, a_claim(2, seed=seeds(world)[url(2)].id), Done(()))
     now[0] += ACTIVE_SECONDS
-    sower.hand_out(world.tree)
-    assert list(sower._active) == [DOCS]
+    assert looks(sower, world, spy) == 1
 
     now[0] += 1.0
-    sower.hand_out(world.tree)
-    assert sower._active == {}
+    assert looks(sower, world, spy) == 0
 
 
-def test_a_biz_that_is_gone_is_looked_after_no_more(world, sower):
+def looks(sower, world, spy):
+    """At how many lanes it is looked, of which nothing is handed out."""
+    spy.calls.clear()
+    assert sower.hand_out(world.tree) == 0
+    return len({lane for lane, *_ in spy.of("ready")})
+
+
+def test_a_biz_that_is_gone_is_looked_after_no_more(world):
+    ports, spy = spied(world)
+    sower = Sower(ports, world.clock, world.warn)
     sower.offer_links(DOCS, world.biz, [(a_claim(1), found(2))])
     world.tree.bizs["default"].clear()
 
-    assert sower.hand_out(world.tree) == 0
-    assert sower._active == {}
+    assert looks(sower, world, spy) == 0
 
 
 class OneLane:

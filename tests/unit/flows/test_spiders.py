@@ -29,7 +29,7 @@ from tests.kit.spiders import (
     list_versions,
     put_spider,
 )
-from tests.unit.flows.world import Failing, World
+from tests.kit.worlds.memory import Failing, World
 
 PATTERN = Start(pattern="https://a.example/{x}/{p}", values={"p": Range(last=9)})
 

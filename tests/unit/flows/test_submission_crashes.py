@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import Accepted, Receipt, Submission
+from tests.kit.worlds.memory import DOCS, RULE, World
 from tests.unit.flows.sending import EDITED, DiedError, edit_rules, entry, send
-from tests.unit.flows.world import DOCS, RULE, World
 
 #: Two calls that share entries: one under a key, one with client ids alone.
 CALLS: dict[str | None, list[Submission]] = {

@@ -7,7 +7,7 @@ from tests.kit.kernel import ConflictError, InvalidRequestError, NotFoundError, 
 from tests.kit.requests import State, Submission
 from tests.kit.submission import submit, tracking
 from tests.kit.worker import Worker
-from tests.unit.flows.world import DOCS, START, World
+from tests.kit.worlds.memory import DOCS, START, World
 
 
 def submitted(world: World, *urls: str) -> list[int]:

@@ -33,7 +33,7 @@ from tests.kit.trials import (
     tried,
     try_rule,
 )
-from tests.unit.flows.world import RULE, make_biz, make_tree
+from tests.kit.worlds.memory import RULE, make_biz, make_tree
 
 URL = "https://example.org/list"
 HTML = b"<title>Nuts</title>"

@@ -26,7 +26,7 @@ from tests.kit.fleet import active, capacity, shares, stated_by
 from tests.kit.incidents import Kind, capacity_findings, unknown_of_capacity
 from tests.kit.kernel import Lane
 from tests.kit.monitoring import PoolSample, WorkersSample, short_of
-from tests.unit.flows.world import make_biz
+from tests.kit.worlds.memory import make_biz
 
 
 def tree(

@@ -17,7 +17,7 @@ from tests.kit.submission import (
     outlived,
     reused,
 )
-from tests.unit.flows.world import START, make_biz
+from tests.kit.worlds.memory import START, make_biz
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
 SUBMISSIONS = st.builds(

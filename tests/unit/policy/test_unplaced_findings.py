@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tests.kit.incidents import Kind, key_of, unknown_of_unplaced, unplaced_findings
 from tests.kit.monitoring import UnplacedJob
-from tests.unit.flows.world import make_tree
+from tests.kit.worlds.memory import make_tree
 
 
 def an_unplaced(job, biz="docs"):
