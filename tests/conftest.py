@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 from coverage import Coverage
-from hypothesis import settings
 from moto import mock_aws
 
 from infra.fleet import FLEET
@@ -25,6 +24,7 @@ from infra.local.aws_server import CREDENTIALS
 from infra.local.mongo_server import MongoServer
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
+from tests.kit.examples import register_profiles
 from tests.kit.frontier import mongo_seeds as seeds
 from tests.kit.kernel import PRODUCT
 from tests.kit.mongo import GLANCE_SECONDS, ledgers, tracking
@@ -54,9 +54,7 @@ _MEASURED = (
 #: Of a contract's tests those over the twin in memory are enough to trace.
 _ON_SERVERS = ("[mongo", "[redis", "[cluster")
 
-# How long an example may take is no property of what it tries: machines are busy.
-settings.register_profile("crawlfleet", deadline=None)
-settings.load_profile("crawlfleet")
+register_profiles()
 
 
 def pytest_configure(config: pytest.Config) -> None:
