@@ -7,7 +7,10 @@ import pytest
 from benchmarks.chaos.kinds import Kind
 from benchmarks.chaos.runs import Plan, Servers, run, servers
 from benchmarks.chaos.truth import Truth
+from tests.turns import taken, turn
 
+#: How many kinds each `make test` has; `make proofs` has all.
+BY_TURN = 3
 REQUESTS = 1_500
 HARMS = 3
 #: What is left of a consumer's work is in other hands after seconds, whatever it died of. Counted
@@ -21,12 +24,27 @@ def used():
         yield found
 
 
+@pytest.mark.early
+@pytest.mark.parametrize("kind", taken(list(Kind), BY_TURN, turn()), ids=str)
+def test_no_harm_whose_turn_it_is_loses_doubles_or_wastes_anything(
+    used: Servers, kind: Kind, seed: int, log: Path
+):
+    do_harm(used, kind, seed, log)
+
+
+@pytest.mark.long(part="kinds")
 @pytest.mark.parametrize("kind", list(Kind), ids=str)
-def test_nothing_is_lost_doubled_or_wasted(used: Servers, kind: Kind, log: Path):
+def test_no_harm_by_itself_loses_doubles_or_wastes_anything(
+    used: Servers, kind: Kind, seed: int, log: Path
+):
+    do_harm(used, kind, seed, log)
+
+
+def do_harm(used: Servers, kind: Kind, seed: int, log: Path) -> None:
     plan = Plan(
         requests=REQUESTS,
         harms=HARMS,
-        seed=1,
+        seed=seed,
         kinds=(kind,),
         # One freeze is past the lease. Otherwise no lease ends but of the dead: a machine that
         # stands still for some seconds is none of the harm that is done here.

@@ -38,7 +38,7 @@ def register_profiles() -> None:
 
 
 def examples(weight: float = 1.0, *, steps: int | None = None, **others: Any) -> settings:
-    """Settings with the profile's number of examples, times ``weight``; at least one.
+    """Settings with the profile's number of examples, times ``weight``; at least three.
 
     A decorator for a test, or the settings of a state machine, which takes ``steps`` an example:
     ``run_state_machine_as_test(Machine, settings=examples(0.6, steps=40))``. ``others`` are further
@@ -51,4 +51,4 @@ def examples(weight: float = 1.0, *, steps: int | None = None, **others: Any) ->
         *profile.suppress_health_check,
         *others.get("suppress_health_check", ()),
     ]
-    return settings(max_examples=max(1, round(weight * profile.max_examples)), **others)
+    return settings(max_examples=max(3, round(weight * profile.max_examples)), **others)
