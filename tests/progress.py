@@ -141,6 +141,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or reporter.isatty or reporter.verbosity > 0 or config.option.collectonly:
         return
+    reporter._show_progress_info = False
     is_shared = config.pluginmanager.has_plugin("dsession")
     config.pluginmanager.register(Progress(reporter.write_line, watch=is_shared), "progress")
 
