@@ -81,8 +81,8 @@ JOBS ?= $(shell echo $$(($(CORES) + 1)))
 .PHONY: unit
 unit: export PYTHONDONTWRITEBYTECODE =
 unit: $(VENV)/.dev ## The unit tests and the examples in the product's docstrings, on few examples
-	@$(BIN)/pytest -q -n $(CORES) --dist loadfile -m "not long" --hypothesis-profile=quick $(ARGS) \
-		tests/unit layers/crawlfleet/python/crawlfleet
+	@$(BIN)/pytest -q -n $(CORES) --dist loadfile --own-servers -m "not long" \
+		--hypothesis-profile=quick $(ARGS) tests/unit layers/crawlfleet/python/crawlfleet
 
 # Decisions and verbs are held to 95 % of lines and to 95 % of branches, each package by itself, by
 # the tests that are marked `measured`. Tracing costs a quarter of a run: CI alone pays for it.

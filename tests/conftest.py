@@ -49,6 +49,14 @@ _ON_SERVERS = ("[mongo", "[redis", "[cluster")
 register_profiles()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--own-servers",
+        action="store_true",
+        help="start no servers that processes share: for tests that hardly ask for any",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_servers] = ExitStack()
     config.stash[_addresses] = dict(getattr(config, "workerinput", {}).get("addresses", {}))
@@ -114,6 +122,8 @@ def _address(config: pytest.Config, part: str) -> str:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker of pytest-xdist where this process has started the servers."""
+    if node.config.option.own_servers:
+        return
     node.workerinput["addresses"] = {
         part: _address(node.config, part) for part in ("redis", "redis cluster", "mongo")
     }

@@ -209,4 +209,4 @@ def test_the_twins_answer_alike(mongo_uri: str) -> None:
 
     with a_job_store("mongo", mongo_uri) as store:
         stores.append(store)
-        run_state_machine_as_test(twins, settings=examples(0.4, steps=30))
+        run_state_machine_as_test(twins, settings=examples(0.4, steps=30, most=200))

@@ -253,6 +253,7 @@ def test_the_ledger_balances_after_every_step(kind_of_store: RequestStore) -> No
         settings=examples(
             0.2 if real else 0.8,
             steps=25,
+            most=60 if real else None,
             derandomize=real,
             # What fails against a real server fails in memory too, and is made small there.
             phases=[Phase.generate] if real else list(Phase),

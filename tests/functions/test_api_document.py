@@ -50,6 +50,13 @@ def document(standing_world) -> Document:
     return Document.of(standing_world)
 
 
+@pytest.fixture(scope="module")
+def schema(standing_world) -> schemathesis.BaseSchema:
+    """The document as schemathesis reads it, which takes longer than trying an operation."""
+    standing_world.fresh()
+    return schemathesis.openapi.from_wsgi("/openapi.json", wsgi(standing_world))
+
+
 def test_the_document_is_valid_openapi(document):
     OpenAPIV31SpecValidator(document.content).validate()
 
@@ -136,9 +143,10 @@ def _fuzzed(*modes: GenerationMode) -> list[Any]:
 
 @pytest.mark.parametrize("count", _COUNTS)
 @pytest.mark.parametrize(("route", "mode"), _fuzzed(*GenerationMode))
-def test_whatever_fits_the_document_or_does_not_is_answered_as_it_says(world, route, mode, count):
+def test_whatever_fits_the_document_or_does_not_is_answered_as_it_says(
+    world, schema, route, mode, count
+):
     submit(world, "https://example.org/", "https://example.org/2")
-    schema = schemathesis.openapi.from_wsgi("/openapi.json", wsgi(world))
     # A biz of any name is a 404 nearly always; what lies behind it is what is to be tried.
     fixed = {"biz": "docs"} if "{biz}" in route.path else None
     cases = schema[route.path][route.method].as_strategy(
@@ -246,8 +254,7 @@ _TAKING_BODIES = [
 
 @pytest.mark.parametrize("count", _COUNTS)
 @pytest.mark.parametrize("route", _TAKING_BODIES, ids=lambda route: route.operation)
-def test_whatever_fits_the_document_and_means_something_is_accepted(world, route, count):
-    schema = schemathesis.openapi.from_wsgi("/openapi.json", wsgi(world))
+def test_whatever_fits_the_document_and_means_something_is_accepted(world, schema, route, count):
     named = {"name": "nightly", "spider": "all"}
     place = {"biz": "docs", **{at: name for at, name in named.items() if f"{{{at}}}" in route.path}}
 

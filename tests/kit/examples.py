@@ -16,7 +16,7 @@ from typing import Any, Final
 from hypothesis import HealthCheck, Verbosity, settings
 
 #: Profile to examples of a property of weight 1.
-COUNTS: Final = {"quick": 8, "test": 60, "night": 3_000}
+COUNTS: Final = {"quick": 8, "test": 60, "night": 2_000}
 
 
 def register_profiles() -> None:
@@ -37,12 +37,15 @@ def register_profiles() -> None:
     settings.load_profile("test")
 
 
-def examples(weight: float = 1.0, *, steps: int | None = None, **others: Any) -> settings:
+def examples(
+    weight: float = 1.0, *, steps: int | None = None, most: int | None = None, **others: Any
+) -> settings:
     """Settings with the profile's number of examples, times ``weight``; at least three.
 
     A decorator for a test, or the settings of a state machine, which takes ``steps`` an example:
     ``run_state_machine_as_test(Machine, settings=examples(0.6, steps=40))``. ``others`` are further
-    settings of Hypothesis. Weigh by cost: 1 for what takes a millisecond, 0.1 for ten of them.
+    settings of Hypothesis. Weigh by cost: 1 for what takes milliseconds, 0.1 for tens of them;
+    what takes a second names the ``most`` that a night is long enough for.
     """
     profile = settings()
     if steps is not None:
@@ -51,4 +54,5 @@ def examples(weight: float = 1.0, *, steps: int | None = None, **others: Any) ->
         *profile.suppress_health_check,
         *others.get("suppress_health_check", ()),
     ]
-    return settings(max_examples=max(3, round(weight * profile.max_examples)), **others)
+    count = max(3, round(weight * profile.max_examples))
+    return settings(max_examples=count if most is None else min(count, most), **others)
