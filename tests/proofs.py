@@ -74,7 +74,9 @@ _SHARES: Final = 6
 PARTS: Final = (
     Part(name="chaos", minutes=3, about="20,000 requests under 60 harms"),
     Part(name="kinds", minutes=5, about="each kind of harm by itself", processes=2),
-    Part(name="benchmarks", minutes=3, about="every benchmark, on little"),
+    Part(
+        name="benchmarks", minutes=4, about="every benchmark on little, and a volume of thousands"
+    ),
     Part(name="api", minutes=5, about="100 examples an operation of the API", processes=2),
     Part(name=_CASES, minutes=4, about="cases of which `make test` has one each", processes=2),
     *(
