@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from random import SystemRandom
 from typing import Final
@@ -74,9 +75,7 @@ _SHARES: Final = 6
 PARTS: Final = (
     Part(name="chaos", minutes=3, about="20,000 requests under 60 harms"),
     Part(name="kinds", minutes=5, about="each kind of harm by itself", processes=2),
-    Part(
-        name="benchmarks", minutes=4, about="every benchmark on little, and a volume of thousands"
-    ),
+    Part(name="benchmarks", minutes=4, about="every benchmark and a volume, on little"),
     Part(name="api", minutes=5, about="100 examples an operation of the API", processes=2),
     Part(name=_CASES, minutes=4, about="cases of which `make test` has one each", processes=2),
     *(
@@ -92,13 +91,18 @@ PARTS: Final = (
 )
 
 
+@cache
+def _text(path: Path) -> str:
+    return path.read_text()
+
+
 def _parts_named(path: Path) -> set[str]:
     """The parts that the marks of a file name."""
-    return {name or _CASES for name in _MARK.findall(path.read_text())}
+    return {name or _CASES for name in _MARK.findall(_text(path))}
 
 
 def _files(pattern: re.Pattern[str]) -> list[Path]:
-    return [path for path in sorted(_TESTS.rglob("test_*.py")) if pattern.search(path.read_text())]
+    return [path for path in sorted(_TESTS.rglob("test_*.py")) if pattern.search(_text(path))]
 
 
 def check(item: pytest.Item) -> None:

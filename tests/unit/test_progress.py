@@ -39,9 +39,24 @@ def told(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
     (tmp_path / "test_some.py").write_text(TESTS)
     (tmp_path / "conftest.py").write_text(CONFTEST)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", f"--rootdir={tmp_path}", *request.param, "."],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "xdist",
+            f"--rootdir={tmp_path}",
+            *request.param,
+            ".",
+        ],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            # Plugins take a second each to import, and two processes import them.
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        },
         capture_output=True,
         text=True,
         timeout=120,
