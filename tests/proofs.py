@@ -58,7 +58,11 @@ class Part:
             return "hypothesis and not long"
         if self.name != _CASES:
             return f"long(part='{self.name}')"
-        others = [f"long(part='{part.name}')" for part in PARTS if part.share is None]
+        others = [
+            f"long(part='{part.name}')"
+            for part in PARTS
+            if part.share is None and part.name != _CASES
+        ]
         return f"long and not ({' or '.join(others)})"
 
     def command(self, seed: int) -> list[str]:
