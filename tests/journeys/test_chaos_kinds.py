@@ -77,7 +77,7 @@ def spoil(truth: Truth) -> None:
             records.insert_one({**record, "_id": {"r": 1, "i": record["_id"]["i"]}})
 
 
-def test_the_audit_finds_what_is_lost_and_what_is_doubled(used: Servers):
+def test_the_audit_finds_what_is_lost_and_what_is_doubled(used: Servers, capfd):
     plan = Plan(requests=200, harms=1, seed=1, kinds=(Kind.TWO_TICKS,))
 
     report = run(plan, used, before_audit=spoil)
@@ -86,3 +86,5 @@ def test_the_audit_finds_what_is_lost_and_what_is_doubled(used: Servers):
     assert report.stored_twice >= 1
     found = [problem.partition(":")[0] for problem in report.problems]
     assert found == ["lost", "records missing", "records too many"]
+    assert report.ticks["ticks"] > 0
+    assert "_aws" not in capfd.readouterr().out, "metrics are between what a run tells"
