@@ -96,3 +96,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[RequestStore]:
 def fleet(store: RequestStore, tenant: str) -> Fleet:
     """A lane of the tenant over the store: two nodes, two databases, two shards."""
     return Fleet(store, tenant)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker("measured")

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from hypothesis import settings
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -14,6 +14,7 @@ from hypothesis.stateful import (
 
 from tests.contract.job_cases import a_batch, a_job, a_job_store
 from tests.contract.store_cases import NOW
+from tests.kit.examples import examples
 from tests.kit.fakes import MemoryJobs
 from tests.kit.jobs import ENDED, Job, JobState, JobStore
 from tests.kit.spiders import Range, Start
@@ -195,6 +196,7 @@ class Twins(RuleBasedStateMachine):
         self.ask("unplaced", NOW + timedelta(seconds=2), 4)
 
 
+@pytest.mark.hypothesis
 def test_the_twins_answer_alike(mongo_uri: str) -> None:
     runs = iter(range(1_000_000))
     stores: list[JobStore] = []
@@ -207,6 +209,4 @@ def test_the_twins_answer_alike(mongo_uri: str) -> None:
 
     with a_job_store("mongo", mongo_uri) as store:
         stores.append(store)
-        run_state_machine_as_test(
-            twins, settings=settings(max_examples=40, stateful_step_count=30, deadline=None)
-        )
+        run_state_machine_as_test(twins, settings=examples(0.4, steps=30, most=200))

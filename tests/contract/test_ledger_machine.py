@@ -8,7 +8,7 @@ from typing import ClassVar
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -29,6 +29,7 @@ from tests.contract.store_cases import (
     done_with,
     snowflakes,
 )
+from tests.kit.examples import examples
 from tests.kit.fakes import MemoryRequestStore
 from tests.kit.kernel import to_ms
 from tests.kit.requests import Claim, Dead, Entry, Ledger, Request, RequestStore, Retry, State
@@ -238,6 +239,7 @@ def kind_of_store(request: pytest.FixtureRequest, mongo_uri: str) -> Iterator[Re
         yield stack.enter_context(a_store(request.param, mongo_uri))
 
 
+@pytest.mark.hypothesis
 def test_the_ledger_balances_after_every_step(kind_of_store: RequestStore) -> None:
     real = not isinstance(kind_of_store, MemoryRequestStore)
 
@@ -248,11 +250,11 @@ def test_the_ledger_balances_after_every_step(kind_of_store: RequestStore) -> No
 
     run_state_machine_as_test(
         Machine,
-        settings=settings(
-            max_examples=12 if real else 80,
+        settings=examples(
+            0.2 if real else 0.8,
+            steps=25,
+            most=60 if real else None,
             derandomize=real,
-            stateful_step_count=25,
-            deadline=None,
             # What fails against a real server fails in memory too, and is made small there.
             phases=[Phase.generate] if real else list(Phase),
             suppress_health_check=list(HealthCheck),

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 import redis
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from infra.local.parts import LOOPBACK, free_port
@@ -24,6 +24,7 @@ from tests.contract.redis_calls import (
     answering,
     refused,
 )
+from tests.kit.examples import examples
 from tests.kit.fleet import RedisWorkers
 from tests.kit.ids import RedisWorkerNumbers
 from tests.kit.kernel import StoreUnavailableError, WorkerNumbersExhaustedError
@@ -143,9 +144,7 @@ def test_a_redis_whose_steps_lead_nowhere_is_left():
 NOTHING_MEANS: Final = {"lease_number": (WorkerNumbersExhaustedError,)}
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(0.4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(answer=b"$-1\r\n")
 @example(answer=b"*-1\r\n")
 @example(answer=b"*0\r\n")

@@ -3,10 +3,11 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.kit.examples import examples
 from tests.kit.fakes import MemoryIntake
 from tests.kit.jobs import MOST_REFUSALS, JobState, end_jobs
 from tests.kit.kernel import BacklogFullError, IdsError, StoreError, StoreUnavailableError
@@ -115,7 +116,7 @@ def test_a_job_of_which_every_url_is_refused_runs_with_nothing_to_do(world):
 # ---- kills -------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=150)
+@examples(1.5)
 @given(
     at=st.integers(1, 60),
     what=st.sampled_from(["dies before", "dies after", "away", "unanswered", "another meanwhile"]),
