@@ -15,7 +15,7 @@ from tests.kit.mongo import MongoNodes
 from tests.kit.schedules import MongoSchedules, OutcomeKind, Overlap, Schedule, run_due
 from tests.kit.submission import fire_name
 from tests.kit.worlds.memory import Failing, make_biz, make_tree
-from tests.unit.flows.clocked import Clocked, at
+from tests.kit.worlds.schedules import Clocked, at
 
 HOUR = timedelta(hours=1)
 

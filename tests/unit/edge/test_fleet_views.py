@@ -3,7 +3,7 @@
 from tests.kit.api import REASON, fleet_view
 from tests.kit.monitoring import Sample, Unread
 from tests.kit.queue import NodeHealth
-from tests.unit.policy.incident_cases import START
+from tests.kit.worlds.incidents import START
 
 REASONS = "cannot reach mongodb://root:hunter2@db.example: x\n" + "w" * 9_000
 

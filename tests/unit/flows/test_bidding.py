@@ -16,9 +16,9 @@ from tests.kit.fleet import Remaining
 from tests.kit.jobs import JobState
 from tests.kit.kernel import ConnectFailedError, StoreUnavailableError
 from tests.kit.spiders import LinkNeeds
+from tests.kit.worlds.bidding import GB, GOOD, KEY, SLOW, TERMS, URL, Fleet
+from tests.kit.worlds.jobs import run
 from tests.kit.worlds.memory import START, Failing
-from tests.unit.flows.bidders import GB, GOOD, KEY, SLOW, TERMS, URL, Fleet
-from tests.unit.flows.job_world import run
 
 
 @pytest.fixture

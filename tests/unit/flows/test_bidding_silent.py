@@ -11,8 +11,8 @@ from tests.kit.config import PoolLimits
 from tests.kit.fleet import Remaining
 from tests.kit.incidents import Kind, judge
 from tests.kit.jobs import JobState
-from tests.unit.flows.bidders import GB, TERMS, Fleet
-from tests.unit.flows.sampled import look
+from tests.kit.worlds.bidding import GB, TERMS, Fleet
+from tests.kit.worlds.monitoring import look
 
 PATIENCE = TERMS.patience_seconds
 

@@ -10,8 +10,8 @@ from tests.kit.bidding import offer_missing
 from tests.kit.config import BiddingTerms
 from tests.kit.jobs import JobOrder, StartingPorts, start_job
 from tests.kit.spiders import Start
+from tests.kit.worlds.jobs import NoSpiders
 from tests.kit.worlds.memory import World
-from tests.unit.flows.job_world import NoSpiders
 
 TERMS = BiddingTerms(window_seconds=1.0, wait_seconds=30.0, acknowledge_seconds=10.0)
 SECOND = timedelta(seconds=1)

@@ -15,8 +15,8 @@ from tests.kit.kernel import (
     UnknownBizError,
 )
 from tests.kit.requests import Dead, State
+from tests.kit.worlds.dead_letters import ALL, Office
 from tests.kit.worlds.memory import DOCS
-from tests.unit.flows.letter_office import ALL, Office
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from tests.kit.config import MonitorLimits
 from tests.kit.kernel import metric_names as names
 from tests.kit.monitoring import Emitter
 from tests.kit.worlds.memory import DOCS, Metrics
-from tests.unit.flows.sampled import do, look, put
+from tests.kit.worlds.monitoring import do, look, put
 
 
 def test_what_is_seen_is_emitted(world):

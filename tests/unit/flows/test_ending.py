@@ -18,8 +18,8 @@ from tests.kit.jobs import (
 )
 from tests.kit.kernel import StoreUnavailableError, to_ms
 from tests.kit.requests import Claim, Dead, Done, Entry, Request
+from tests.kit.worlds.jobs import begin, job_of, run, tasks
 from tests.kit.worlds.memory import DOCS, Broken, Failing, World
-from tests.unit.flows.job_world import begin, job_of, run, tasks
 
 UNTIL = timedelta(minutes=1)
 

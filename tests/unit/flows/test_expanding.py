@@ -15,8 +15,7 @@ from tests.kit.queue import Rates
 from tests.kit.requests import Accepted, Entry, Submission
 from tests.kit.spiders import Range, Start
 from tests.kit.submission import submit
-from tests.kit.worlds.memory import DOCS, OTHER, Failing, World, make_biz, make_tree
-from tests.unit.flows.job_world import (
+from tests.kit.worlds.jobs import (
     assert_exact,
     begin,
     bounded,
@@ -24,6 +23,7 @@ from tests.unit.flows.job_world import (
     run,
     tasks,
 )
+from tests.kit.worlds.memory import DOCS, OTHER, Failing, World, make_biz, make_tree
 from tests.unit.flows.sending import DiedError
 from tests.unit.flows.test_submission_crashes import Trouble
 

@@ -15,7 +15,7 @@ from tests.kit.kernel import (
 from tests.kit.schedules import OPEN_JOBS, Missed, Overlap, planning
 from tests.kit.spiders import Start
 from tests.kit.worlds.memory import START, Failing
-from tests.unit.flows.clocked import URLS, Clocked, at, schedule
+from tests.kit.worlds.schedules import URLS, Clocked, at, schedule
 
 HOUR = timedelta(hours=1)
 PATTERN = Start(pattern="https://example.org/{kind}")

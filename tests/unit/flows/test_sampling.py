@@ -13,7 +13,7 @@ from tests.kit.monitoring import Bounds, LaneSample, Sample, sample
 from tests.kit.politeness import HostReport
 from tests.kit.queue import NodeHealth, Rates
 from tests.kit.worlds.memory import DOCS, OTHER, Broken, Failing, World, make_biz, make_tree
-from tests.unit.flows.sampled import do, look, ports, put
+from tests.kit.worlds.monitoring import do, look, ports, put
 
 
 def of(seen: Sample, lane: Lane) -> LaneSample:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tests.kit.monitoring import hosts, sample
 from tests.kit.politeness import HostReport
 from tests.kit.worlds.memory import World
-from tests.unit.flows.sampled import ports
+from tests.kit.worlds.monitoring import ports
 
 
 def tell(world: World, tenant: str, host: str, **seen: object) -> None:

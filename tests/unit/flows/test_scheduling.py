@@ -9,7 +9,7 @@ from tests.kit.kernel import StoreUnavailableError
 from tests.kit.schedules import OPEN_JOBS, Missed, OutcomeKind, Overlap, next_fire, run_due
 from tests.kit.spiders import Range, Start
 from tests.kit.worlds.memory import START, Broken, Failing
-from tests.unit.flows.clocked import URLS, Clocked, at, schedule
+from tests.kit.worlds.schedules import URLS, Clocked, at, schedule
 
 HOUR = timedelta(hours=1)
 

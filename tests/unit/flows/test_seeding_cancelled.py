@@ -10,8 +10,8 @@ from tests.kit.jobs import Job, JobState
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import State
 from tests.kit.spiders import Start
+from tests.kit.worlds.frontier import SeedWorld, an_offer
 from tests.kit.worlds.memory import DOCS, Failing
-from tests.unit.flows.seed_world import SeedWorld, an_offer
 
 
 @pytest.fixture

@@ -30,9 +30,9 @@ from tests.kit.requests import (
 )
 from tests.kit.worker import SteadyTime
 from tests.kit.worlds import worker as worlds
+from tests.kit.worlds.frontier import an_offer, url
 from tests.kit.worlds.memory import DOCS, OTHER, START, Failing, Titles, make_biz, make_tree
 from tests.kit.worlds.worker import Spy, work
-from tests.unit.flows.seed_world import an_offer, url
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ from tests.kit.kernel import Lane, metric_names
 from tests.kit.monitoring import FleetSample, LaneSample, Sample, Unread, WorkersSample
 from tests.kit.queue import Depth, Load, NodeHealth, Rates
 from tests.kit.requests import Ledger
+from tests.kit.worlds.incidents import DOCS, MINUTE, START
 from tests.kit.worlds.memory import make_biz
-from tests.unit.policy.incident_cases import DOCS, MINUTE, START
 
 LANE = Lane("acme", "docs", "main")
 

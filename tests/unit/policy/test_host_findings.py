@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.kit.config import Thresholds
 from tests.kit.incidents import IN_A_ROW, Kind, Place, host_findings, key_of, unknown_of_host
 from tests.kit.monitoring import HostSample
-from tests.unit.policy.incident_cases import MINUTE, START
+from tests.kit.worlds.incidents import MINUTE, START
 
 THRESHOLDS = Thresholds(throttled_share=0.2, throttled_answers=20)
 KEY = key_of(Kind.HOST_THROTTLED, Place(part="host", name="shop.example"))

@@ -27,7 +27,7 @@ from tests.kit.incidents import (
     step,
     tried,
 )
-from tests.unit.policy.incident_cases import MINUTE, START, a_finding, a_look
+from tests.kit.worlds.incidents import MINUTE, START, a_finding, a_look
 from tests.unit.policy.test_incidents import Story
 
 LIMITS = AlarmLimits()

@@ -28,7 +28,7 @@ from tests.kit.incidents import (
     told,
     tried,
 )
-from tests.unit.policy.incident_cases import DOCS, MINUTE, START, a_finding, a_look
+from tests.kit.worlds.incidents import DOCS, MINUTE, START, a_finding, a_look
 
 LIMITS = AlarmLimits()
 BAD, GOOD, BLIND = "b", "g", "?"

@@ -20,7 +20,7 @@ from tests.kit.incidents import (
     bulletins,
     letters,
 )
-from tests.unit.policy.incident_cases import MINUTE, START
+from tests.kit.worlds.incidents import MINUTE, START
 
 LIMITS = AlarmLimits(singly=3, messages_an_hour=5, digest_seconds=300)
 
