@@ -45,7 +45,3 @@ def stored(world: World) -> int:
 
 def edit_rules(world: World, **rules: Rule) -> None:
     world.tree = make_tree(replace(world.biz, rules=rules))
-
-
-class DiedError(Exception):
-    """The process is gone."""

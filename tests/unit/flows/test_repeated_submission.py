@@ -6,8 +6,9 @@ import pytest
 
 from tests.kit.kernel import InvalidRequestError, KeyReusedError, StoreUnavailableError
 from tests.kit.requests import Accepted, Inserted, Receipt, Refused
+from tests.kit.worlds.crashes import DiedError
 from tests.kit.worlds.memory import DOCS, OTHER, RULE, Failing, make_biz, make_tree
-from tests.unit.flows.sending import EDITED, DiedError, edit_rules, entry, ids, send, stored
+from tests.unit.flows.sending import EDITED, edit_rules, entry, ids, send, stored
 
 
 def test_a_call_repeated_under_its_key_gets_the_same_ids_and_stores_nothing_more(world):

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tests.kit.config import Stage
 from tests.kit.incidents import Severity
-from tests.unit.flows.test_alarming import BIZS, LIMITS, OPENED, RECOVERED, Stand
+from tests.kit.worlds.alarms import BIZS, LIMITS, OPENED, RECOVERED, Stand
 
 
 @pytest.fixture
