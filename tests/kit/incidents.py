@@ -21,7 +21,6 @@ from crawlfleet.model.incident import (
     Word,
     key_of,
 )
-from crawlfleet.policy import incident_room
 from crawlfleet.policy.capacity_findings import capacity_findings, unknown_of_capacity
 from crawlfleet.policy.findings import judge, seen
 from crawlfleet.policy.host_findings import (

@@ -15,7 +15,6 @@ from crawlfleet.model.plan import (
     LARGEST_PLAN,
     MOST_VERSIONS,
     ConfiguredSpider,
-    KeptSpider,
     LinkNeeds,
     SpiderPlan,
 )

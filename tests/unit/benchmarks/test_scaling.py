@@ -60,7 +60,7 @@ def test_what_the_index_took_to_be_done_and_was_not_counts_from_when_it_was():
 def test_a_run_that_was_given_up_says_after_what_and_what_is_left():
     found = trace(*GOOD[:3], ended="given up after 20 s", left="in MongoDB: 40 done, 60 leased")
 
-    assert [fault.startswith("40 of 100 ") for fault in found.faults(CEILING)] == [True]
+    assert ["40 of 100" in fault for fault in found.faults(CEILING)] == [True]
     first, *points, left = found.table().splitlines()
     assert first.startswith("seconds backlog")
     assert [line.split()[:2] for line in points] == [["0", "100"], ["10", "95"], ["20", "60"]]
@@ -70,7 +70,7 @@ def test_a_run_that_was_given_up_says_after_what_and_what_is_left():
 def test_a_run_of_which_nothing_was_to_be_seen_says_so():
     found = trace(ended="given up after 150 s", left="what is left cannot be told")
 
-    assert [fault.endswith("after 150 s") for fault in found.faults(CEILING)] == [True]
+    assert ["150 s" in fault for fault in found.faults(CEILING)] == [True]
     assert found.table().splitlines()[1:] == ["what is left cannot be told"]
 
 
