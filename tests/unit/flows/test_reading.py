@@ -211,6 +211,22 @@ def test_a_spider_that_breaks_half_way_is_a_dead_letter_and_leaves_no_records(wo
     assert records(world, an_id) == {}
 
 
+def test_after_a_spell_of_reading_everybody_else_gets_the_event_loop():
+    """A hundred pages that arrive at once do not keep leases from being renewed."""
+
+    async def go():
+        pace, others = Pace(Holding(), Phases(), spell_seconds=0.25), asyncio.Event()
+        asyncio.get_running_loop().call_soon(others.set)
+        pace.spent(DOCS, 0.2)
+        await pace.turn()
+        assert not others.is_set(), "it goes on"
+        pace.spent(DOCS, 0.1)
+        await pace.turn()
+        assert others.is_set()
+
+    asyncio.run(go())
+
+
 def test_no_page_is_read_while_outcomes_that_are_to_be_written_are_heavy(world):
     holding, other = Holding(), held_by(world, PLAIN)
     other.weight = 1_001

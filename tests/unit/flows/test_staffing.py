@@ -106,7 +106,7 @@ def test_a_worker_whose_time_is_up_calls_for_one_in_its_place(world):
 def test_workers_of_one_start_end_one_after_the_other(world):
     """The next one of each finds room: another's place is free, as not all are taken till then."""
     ended = {}
-    for name in map(str, range(20)):
+    for name in map(str, range(6)):
         report = work(world, {}, name, remaining=lambda: HAND_BACK.total_seconds() + 2)
         ended[name] = report.stopped_because
 
