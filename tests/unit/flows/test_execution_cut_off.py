@@ -6,15 +6,14 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from msgspec.structs import replace
 
-from tests.kit.config import DetectorLimits, Tree
 from tests.kit.fakes import MemoryFetcher
 from tests.kit.fetching import NO_ERRAND
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import PARKED_BATCHES, State
 from tests.kit.worlds import worker as worlds
-from tests.kit.worlds.memory import DOCS, OTHER, World, make_tree
+from tests.kit.worlds.memory import DOCS, OTHER, World
+from tests.kit.worlds.worker import quick_tree, states
 from tests.waiting import eventually
 
 URLS = [f"https://example.org/{n}" for n in range(12)]
@@ -26,22 +25,12 @@ def _quick(world):
     world.pace(renew=0.002)
 
 
-def quick_tree(world: World, detached_seconds: float = 60.0, **fleet: object) -> Tree:
-    tree = make_tree(world.biz, **fleet)
-    limits = DetectorLimits(beat_seconds=0.002, detached_seconds=detached_seconds)
-    return replace(tree, stage=replace(tree.stage, detector=limits))
-
-
 def submitted(world: World, count: int, tenant: str = "default") -> list[int]:
     return worlds.submitted(world, *URLS[:count], tenant=tenant)
 
 
 def work(world: World, **changes: object):
     return worlds.work(world, PAGES, **changes)
-
-
-def states(world: World, ids: list[int]) -> list[int]:
-    return [world.store.get(DOCS, world.biz, one).state for one in ids]
 
 
 class Held:

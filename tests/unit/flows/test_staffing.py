@@ -5,18 +5,12 @@ from datetime import timedelta
 import pytest
 
 from tests.kit.fakes import MemoryFetcher
-from tests.kit.fleet import FLEET_POOL, FRESH_MS, Staff, muster, replace_missing
+from tests.kit.fleet import FRESH_MS, muster, replace_missing
 from tests.kit.fleet import decided as decision
 from tests.kit.worker import HAND_BACK
 from tests.kit.worlds import worker as worlds
 from tests.kit.worlds.memory import DOCS, Broken, World, make_tree
-from tests.kit.worlds.worker import Parts, until, work
-
-
-def decided(world: World, needed: int, kept: int) -> None:
-    standing = world.staffing.read(FLEET_POOL)
-    staff = Staff(needed=needed, kept=kept, at_ms=standing.now_ms)
-    assert world.staffing.settle(FLEET_POOL, standing, staff)
+from tests.kit.worlds.worker import Parts, decided, until, work
 
 
 def beat(world: World, *workers: str, seconds: int = 1) -> None:
