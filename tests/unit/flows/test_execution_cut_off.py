@@ -197,33 +197,6 @@ def test_a_worker_that_thaws_begins_nothing_that_was_taken_from_it(world):
     assert {world.store.get(DOCS, world.biz, one).worker for one in ids} == {"other"}
 
 
-def test_what_redis_forgot_is_not_listed_anew_by_one_that_was_frozen_meanwhile(world):
-    """Others may have done it all since the truth was asked: the lease would be nobody's."""
-    world.pace(true=0.0)
-    world.tree = quick_tree(world, concurrency=2, lease_seconds=0.01)
-    submitted(world, 2)
-    lost = []
-
-    def until_renewed() -> bool:
-        if not lost:
-            world.queue.flush()
-            lost.append(True)
-        return len(renewals) > 3
-
-    class Counting:
-        def renew(self, *args):
-            renewals.append(args)
-            return world.queue.renew(*args)
-
-        def __getattr__(self, name):
-            return getattr(world.queue, name)
-
-    renewals = []
-    work(world, queue=Counting(), fetcher=Held(world, until_renewed))
-
-    assert world.book.leases(DOCS) == []
-
-
 def test_nobody_passes_while_a_worker_that_thawed_looks_what_is_left(world):
     """The first to ask looks; the others, at the same moment, wait for what it finds."""
     world.pace(renew=10.0)
