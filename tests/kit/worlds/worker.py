@@ -6,8 +6,9 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from tests.kit.config import HostLimits, Politeness, Robots
+from tests.kit.config import DetectorLimits, HostLimits, Politeness, Robots, Tree
 from tests.kit.fakes import MemoryFetcher
+from tests.kit.fleet import FLEET_POOL, Staff
 from tests.kit.politeness import Courtesy, HostReport, Passages, RobotsBook, Turns
 from tests.kit.requests import Held, State, Submission
 from tests.kit.submission import submit
@@ -21,7 +22,7 @@ from tests.kit.worker import (
     Worker,
     WorkReport,
 )
-from tests.kit.worlds.memory import DOCS, World, make_biz
+from tests.kit.worlds.memory import DOCS, World, make_biz, make_tree
 
 ROBOTS = "https://a.example/robots.txt"
 URLS = [f"https://a.example/{n}" for n in range(4)]
@@ -45,6 +46,20 @@ def submitted(world: World, *urls: str, tenant: str = "default", **facts: object
     pages = [Submission(url=url, **facts) for url in urls]
     receipts = submit(world.submission(), world.tree, tenant, "docs", pages, world.now)
     return [receipt.id for receipt in receipts]
+
+
+def quick_tree(world: World, detached_seconds: float = 60.0, **fleet: object) -> Tree:
+    """Limits for workers whose hearts beat so fast that no test waits for them."""
+    tree = make_tree(world.biz, **fleet)
+    limits = DetectorLimits(beat_seconds=0.002, detached_seconds=detached_seconds)
+    return replace(tree, stage=replace(tree.stage, detector=limits))
+
+
+def decided(world: World, needed: int, kept: int) -> None:
+    """How many workers the autoscaler wants."""
+    standing = world.staffing.read(FLEET_POOL)
+    staff = Staff(needed=needed, kept=kept, at_ms=standing.now_ms)
+    assert world.staffing.settle(FLEET_POOL, standing, staff)
 
 
 async def at_once(function, *args, **kwargs):
@@ -205,6 +220,10 @@ def tracked(world: World, an_id: int, lane=DOCS):
 
 def state_of(world: World, an_id: int, lane=DOCS) -> State:
     return tracked(world, an_id, lane).state
+
+
+def states(world: World, ids: list[int], lane=DOCS) -> list[State]:
+    return [state_of(world, an_id, lane) for an_id in ids]
 
 
 def depth(world: World, lane=DOCS) -> tuple[int, int, int]:

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from msgspec.structs import replace
 
-from tests.kit.config import DetectorLimits, Tree
 from tests.kit.fakes import MemoryFetcher
 from tests.kit.fetching import NO_ERRAND
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import PARKED_BATCHES, State
 from tests.kit.worlds import worker as worlds
-from tests.kit.worlds.memory import DOCS, OTHER, World, make_tree
+from tests.kit.worlds.memory import DOCS, OTHER, World
+from tests.kit.worlds.worker import quick_tree, states
 from tests.waiting import eventually
 
 URLS = [f"https://example.org/{n}" for n in range(12)]
@@ -26,22 +25,12 @@ def _quick(world):
     world.pace(renew=0.002)
 
 
-def quick_tree(world: World, detached_seconds: float = 60.0, **fleet: object) -> Tree:
-    tree = make_tree(world.biz, **fleet)
-    limits = DetectorLimits(beat_seconds=0.002, detached_seconds=detached_seconds)
-    return replace(tree, stage=replace(tree.stage, detector=limits))
-
-
 def submitted(world: World, count: int, tenant: str = "default") -> list[int]:
     return worlds.submitted(world, *URLS[:count], tenant=tenant)
 
 
 def work(world: World, **changes: object):
     return worlds.work(world, PAGES, **changes)
-
-
-def states(world: World, ids: list[int]) -> list[int]:
-    return [world.store.get(DOCS, world.biz, one).state for one in ids]
 
 
 class Held:
@@ -206,33 +195,6 @@ def test_a_worker_that_thaws_begins_nothing_that_was_taken_from_it(world):
     assert fetcher.begun == 1
     assert report.lost == 12
     assert {world.store.get(DOCS, world.biz, one).worker for one in ids} == {"other"}
-
-
-def test_what_redis_forgot_is_not_listed_anew_by_one_that_was_frozen_meanwhile(world):
-    """Others may have done it all since the truth was asked: the lease would be nobody's."""
-    world.pace(true=0.0)
-    world.tree = quick_tree(world, concurrency=2, lease_seconds=0.01)
-    submitted(world, 2)
-    lost = []
-
-    def until_renewed() -> bool:
-        if not lost:
-            world.queue.flush()
-            lost.append(True)
-        return len(renewals) > 3
-
-    class Counting:
-        def renew(self, *args):
-            renewals.append(args)
-            return world.queue.renew(*args)
-
-        def __getattr__(self, name):
-            return getattr(world.queue, name)
-
-    renewals = []
-    work(world, queue=Counting(), fetcher=Held(world, until_renewed))
-
-    assert world.book.leases(DOCS) == []
 
 
 def test_nobody_passes_while_a_worker_that_thawed_looks_what_is_left(world):

@@ -1,7 +1,6 @@
 """What nobody foresaw: no exception of any part stops a worker, or is tried again for ever."""
 
 import asyncio
-import time
 from datetime import timedelta
 
 import pytest
@@ -12,7 +11,7 @@ from tests.kit.fetching import NO_ERRAND
 from tests.kit.kernel import NoProxyError, StoreUnavailableError, to_ms
 from tests.kit.requests import CUT_OFF, CUT_OFFS, Entry, State
 from tests.kit.worker import Worker
-from tests.kit.worlds.memory import DOCS, OTHER, START, Failing, Titles, make_tree
+from tests.kit.worlds.memory import DOCS, OTHER, START, Failing, Titles
 from tests.kit.worlds.worker import submitted, tracked, until, work
 from tests.waiting import eventually
 
@@ -207,41 +206,6 @@ def test_two_runs_of_one_invocation_do_not_share_leases(world):
         submitted(world, *URLS[2:4])
 
     assert len(tokens) == 2
-
-
-def test_pages_that_take_long_to_read_do_not_keep_leases_from_being_renewed(world):
-    world.pace(renew=0.001, spell=0.01)
-    world.tree = make_tree(world.biz, concurrency=20, batch=20, lease_seconds=0.003)
-    submitted(world, *URLS)
-    happened = []
-
-    class Fetcher:
-        all_there = None
-
-        async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
-            self.all_there = self.all_there or asyncio.Barrier(len(URLS))
-            await self.all_there.wait()
-            return await world.work(PAGES).fetcher.fetch(body, limits, passage, errand)
-
-    class Slow(Titles):
-        def harvest(self, rule, page, depth=0, meta=None):
-            spent = time.perf_counter() + 0.02
-            while time.perf_counter() < spent:
-                pass
-            happened.append("read")
-            return super().harvest(rule, page, depth, meta)
-
-    def renewed(*_):
-        happened.append("renewed")
-        return False
-
-    store = Raising(world.store, "renew", ValueError(), renewed)
-
-    report = work(world, PAGES, fetcher=Fetcher(), extractor=Slow(), store=store)
-
-    assert report.done == len(URLS)
-    first, last = happened.index("read"), len(happened) - happened[::-1].index("read")
-    assert happened[first:last].count("renewed") >= 3
 
 
 def test_a_worker_that_slept_through_its_lease_goes_on_with_the_page_it_was_at(world):

@@ -25,9 +25,10 @@ class Slow(MemoryFetcher):
     def __init__(self) -> None:
         super().__init__({})
         self.go = asyncio.Event()
-        self.under_way = self.stopped = 0
+        self.begun = self.under_way = self.stopped = 0
 
     async def fetch(self, body, *args):
+        self.begun += 1
         self.under_way += 1
         self.answers[body.url] = b"a page"
         try:
@@ -111,7 +112,7 @@ def test_nothing_of_it_is_begun_afterwards_though_it_is_not_swept_yet(world):
         await until(lambda: told.count == 1)
         ids.extend(submitted(world, 3, "june"))
         await until(lambda: leased_once(world, ids))
-        assert site.under_way == 0
+        assert site.begun == 0
 
     world.tree = make_tree(idle_seconds=0.2)
     report = work(world, during, cancelling=world.cancelling(cancellations=told))

@@ -90,6 +90,19 @@ def test_leases_that_the_index_has_lost_are_listed_anew(world):
     assert world.queue.depth(DOCS).leased == 1
 
 
+def test_leases_that_the_index_has_lost_are_not_listed_anew_by_one_that_was_frozen(world):
+    """Others may have done it all since the truth was asked: the lease would be nobody's."""
+    page = [Submission(url="https://example.org/")]
+    submit(world.submission(), world.tree, "default", "docs", page, world.now)
+    mine = Parts(world, pauses=Pauses(true=0.0)).leasing
+    held = mine.take().held
+    world.queue.flush()
+
+    assert mine.keep(held, never).gone == []
+
+    assert world.queue.depth(DOCS).leased == 0
+
+
 def test_bizs_take_turns_by_their_weight(world):
     heavy, light = replace(world.biz, weight=3), world.biz
     world.tree = replace(world.tree, bizs={"default": {"heavy": heavy, "idle": light, "z": light}})

@@ -9,7 +9,7 @@ import pytest
 from tests.kit.worker import Worker, WorkPorts
 from tests.kit.worlds import worker as worlds
 from tests.kit.worlds.memory import Failing, World, make_tree
-from tests.unit.flows.test_staffing import decided, submitted
+from tests.kit.worlds.worker import decided, submitted
 
 
 @pytest.fixture
@@ -81,7 +81,9 @@ def test_who_is_kept_works_when_there_is_something_to_do(world):
 
     def until() -> bool:
         if not pages:
-            pages.update(submitted(world, 3))
+            urls = [f"https://example.org/{n}" for n in range(3)]
+            submitted(world, *urls)
+            pages.update(dict.fromkeys(urls, b"<title>one</title>"))
         return world.queue.depth(next(iter(world.tree.lanes()))).queued == 0
 
     hands.run(1, until, lambda: world.work(pages, remaining=hands.left))

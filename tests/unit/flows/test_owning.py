@@ -9,8 +9,11 @@ from tests.kit.fakes import MemoryFetcher
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import State
 from tests.kit.worlds.memory import DOCS, World
-from tests.unit.flows.test_execution_cut_off import PAGES, quick_tree, states, submitted, work
+from tests.kit.worlds.worker import quick_tree, states, submitted, work
 from tests.waiting import eventually, in_time
+
+URLS = [f"https://example.org/{n}" for n in range(12)]
+PAGES = dict.fromkeys(URLS, b"Title")
 
 
 @pytest.fixture(autouse=True)
@@ -89,11 +92,11 @@ def taken_by_another(world: World) -> None:
 def test_a_look_that_got_no_answer_is_none_for_one_that_thaws(world):
     """It waits for one that tells, and asks for nothing that is another's by then."""
     world.tree = quick_tree(world, concurrency=3, batch=12)
-    ids = submitted(world, 12)
+    ids = submitted(world, *URLS)
     store = Away(world, 5)
     fetcher = Freezing(lambda: taken_by_another(world), world)
 
-    report = work(world, store=store, fetcher=fetcher)
+    report = work(world, PAGES, store=store, fetcher=fetcher)
 
     assert fetcher.asked == []
     assert store.asked > 5
@@ -105,9 +108,9 @@ def test_what_is_settled_while_it_looks_is_done_and_not_lost(world):
     """What is done is nobody's any more, and the truth says so to whoever looks then."""
     world.pace(renew=0.05)
     world.tree = quick_tree(world, concurrency=3, batch=12)
-    ids = submitted(world, 12)
+    ids = submitted(world, *URLS)
 
-    report = work(world, store=SlowToAnswer(world), fetcher=Freezing(lambda: None, world))
+    report = work(world, PAGES, store=SlowToAnswer(world), fetcher=Freezing(lambda: None, world))
 
     assert (report.done, report.lost, report.left) == (12, 0, 0)
     assert states(world, ids) == [State.DONE] * 12
@@ -115,10 +118,10 @@ def test_what_is_settled_while_it_looks_is_done_and_not_lost(world):
 
 def test_what_is_still_its_own_after_looks_in_vain_is_done(world):
     world.tree = quick_tree(world, concurrency=3, batch=12)
-    ids = submitted(world, 12)
+    ids = submitted(world, *URLS)
     fetcher = Freezing(lambda: None, world)
 
-    report = work(world, store=Away(world, 5), fetcher=fetcher)
+    report = work(world, PAGES, store=Away(world, 5), fetcher=fetcher)
 
     assert (report.done, report.lost, report.left) == (12, 0, 0)
     assert states(world, ids) == [State.DONE] * 12
@@ -127,11 +130,11 @@ def test_what_is_still_its_own_after_looks_in_vain_is_done(world):
 def test_waiting_for_a_look_ends_with_the_lease(world):
     """Whoever takes the requests when their leases are over finds them in the truth."""
     world.tree = quick_tree(world, concurrency=3, batch=12, lease_seconds=0.3)
-    ids = submitted(world, 12)
+    ids = submitted(world, *URLS)
     fetcher = Freezing(lambda: taken_by_another(world), world)
 
     with in_time(0.3, "it waits for longer than the lease"):
-        report = work(world, store=Away(world, float("inf")), fetcher=fetcher)
+        report = work(world, PAGES, store=Away(world, float("inf")), fetcher=fetcher)
 
     assert fetcher.asked == []
     assert (report.left, report.lost, report.retried) == (12, 0, 0)
@@ -142,7 +145,7 @@ def test_waiting_for_a_look_ends_with_the_lease(world):
 def test_a_lease_that_is_over_is_looked_up_before_its_page_is_asked_for(world):
     """Nobody took the worker for dead: its node was away for longer than its leases."""
     world.tree = quick_tree(world, concurrency=1, batch=3, lease_seconds=0.05)
-    submitted(world, 3)
+    submitted(world, *URLS[:3])
 
     class Slow(MemoryFetcher):
         async def fetch(self, body, limits, passage=None, errand=None):
@@ -153,7 +156,7 @@ def test_a_lease_that_is_over_is_looked_up_before_its_page_is_asked_for(world):
             return await super().fetch(body, limits, passage)
 
     fetcher = Slow(PAGES)
-    report = work(world, fetcher=fetcher)
+    report = work(world, PAGES, fetcher=fetcher)
 
     assert fetcher.asked == []
     assert report.lost == 3
@@ -162,10 +165,12 @@ def test_a_lease_that_is_over_is_looked_up_before_its_page_is_asked_for(world):
 def test_many_that_wait_for_the_same_node_do_not_ask_it_each(world):
     world.pace(owned=0.1)
     world.tree = quick_tree(world, concurrency=12, batch=12, lease_seconds=0.5)
-    submitted(world, 12)
+    submitted(world, *URLS)
     store = Away(world, float("inf"))
 
-    report = work(world, store=store, fetcher=Freezing(lambda: taken_by_another(world), world))
+    report = work(
+        world, PAGES, store=store, fetcher=Freezing(lambda: taken_by_another(world), world)
+    )
 
     assert report.left == 12
     assert store.asked < 30

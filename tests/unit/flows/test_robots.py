@@ -399,7 +399,7 @@ def test_two_tenants_are_told_the_same_of_a_site_that_is_asked_once(world):
 
 def test_what_one_biz_sends_along_does_not_decide_what_all_tenants_are_told(world):
     """The copy is the fleet's for a day: Range or If-None-Match would make it say nothing."""
-    site = Site(world, {ROBOTS: NOT_HERE}, agent="Fleet (+https://fleet.example)")
+    site = Site(world, {ROBOTS: NOT_HERE}, agent="fleet/1 (+https://fleet.example)")
     hasty = replace(
         world.biz.fetch,
         user_agent="Nobody",
@@ -413,5 +413,5 @@ def test_what_one_biz_sends_along_does_not_decide_what_all_tenants_are_told(worl
     site.check()
 
     [limits] = site.web.limits
-    assert (limits.user_agent, limits.headers) == ("Fleet (+https://fleet.example)", {})
+    assert (limits.user_agent, limits.headers) == ("fleet/1 (+https://fleet.example)", {})
     assert (limits.connect_seconds, limits.first_byte_seconds, limits.total_seconds) == (5, 10, 10)

@@ -5,18 +5,12 @@ from datetime import timedelta
 import pytest
 
 from tests.kit.fakes import MemoryFetcher
-from tests.kit.fleet import FLEET_POOL, FRESH_MS, Staff, muster, replace_missing
+from tests.kit.fleet import FRESH_MS, muster, replace_missing
 from tests.kit.fleet import decided as decision
 from tests.kit.worker import HAND_BACK
 from tests.kit.worlds import worker as worlds
 from tests.kit.worlds.memory import DOCS, Broken, World, make_tree
-from tests.kit.worlds.worker import Parts, until, work
-
-
-def decided(world: World, needed: int, kept: int) -> None:
-    standing = world.staffing.read(FLEET_POOL)
-    staff = Staff(needed=needed, kept=kept, at_ms=standing.now_ms)
-    assert world.staffing.settle(FLEET_POOL, standing, staff)
+from tests.kit.worlds.worker import Parts, decided, until, work
 
 
 def beat(world: World, *workers: str, seconds: int = 1) -> None:
@@ -106,7 +100,7 @@ def test_a_worker_whose_time_is_up_calls_for_one_in_its_place(world):
 def test_workers_of_one_start_end_one_after_the_other(world):
     """The next one of each finds room: another's place is free, as not all are taken till then."""
     ended = {}
-    for name in map(str, range(20)):
+    for name in map(str, range(6)):
         report = work(world, {}, name, remaining=lambda: HAND_BACK.total_seconds() + 2)
         ended[name] = report.stopped_because
 

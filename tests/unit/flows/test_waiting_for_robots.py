@@ -117,7 +117,7 @@ def test_a_page_that_cannot_be_put_aside_is_left_to_its_lease(world):
 
     assert (report.put_aside, report.retried, report.dead) == (0, 0, 0)
     assert state_of(world, an_id) is State.LEASED
-    assert any("could not be put aside" in warning for warning in world.warnings)
+    assert any("release: no answer" in warning for warning in world.warnings)
 
 
 def test_a_page_whose_turn_cannot_be_told_has_not_begun(world):
