@@ -1,38 +1,22 @@
 """A monitor that looks once a minute, over a book and a notifier that may fail."""
 
-import json
-from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.kit.config import AlarmLimits, Stage, Tenant, Tree
 from tests.kit.fakes import MemoryIncidentBook, MemoryNotifier
 from tests.kit.incidents import (
-    PATIENCE,
     ROOM,
     AlarmingPorts,
-    Bulletin,
-    Kind,
-    Letter,
-    Life,
     Memory,
     Room,
     Word,
     alarm,
-    list_incidents,
 )
 from tests.kit.kernel import (
-    ConfigError,
     Lane,
-    MessageRefusedError,
-    Problem,
     StoreUnavailableError,
-    metric_names,
 )
 from tests.kit.monitoring import HostSample, LaneSample, Sample, WorkersSample
 from tests.kit.queue import Depth, NodeHealth

@@ -19,6 +19,7 @@ from tests.kit.jobs import (
     start_job,
 )
 from tests.kit.spiders import SpiderPlan, Start
+from tests.kit.worlds.jobs import NoSpiders
 from tests.kit.worlds.memory import START, World
 
 URL = "https://example.org/1"
@@ -107,3 +108,16 @@ class Fleet:
     def standing(self):
         found = self.world.board.read(KEY)
         return None if found is None else found[0]
+
+
+def start(world: World, tenant: str, biz: str, count: int, *, board: bool = True) -> None:
+    ports = StartingPorts(
+        jobs=world.jobs,
+        spiders=NoSpiders(),  # type: ignore[arg-type]
+        rules=world.rules,
+        board=world.board if board else None,
+    )
+    for n in range(count):
+        pages = Start(urls=("https://example.org/",))
+        order = JobOrder(tenant=tenant, biz=biz, by="api", name=f"{biz}{n:02}", start=pages)
+        start_job(ports, world.tree, order, world.now)

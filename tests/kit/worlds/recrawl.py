@@ -3,41 +3,19 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-import pytest
-from msgspec.structs import replace
-
-from tests.kit.config import Biz, IntakeLimits, KeyRules, RecrawlPolicy, SeedPolicy
-from tests.kit.fakes import MemoryQueue, MemoryVisits
-from tests.kit.kernel import (
-    BacklogFullError,
-    InvalidRequestError,
-    NotFoundError,
-    StoreUnavailableError,
-    UnknownBizError,
-)
+from tests.kit.config import RecrawlPolicy
+from tests.kit.fakes import MemoryVisits
 from tests.kit.recrawl import (
-    GRACE,
-    Recollection,
     RecrawlPorts,
-    look_at,
-    prepare,
     resubmit,
     resubmit_due,
-    seen,
-    totals,
 )
 from tests.kit.requests import (
-    Body,
-    Claim,
-    Entry,
-    Inserted,
-    Page,
     Request,
     Validators,
     Visit,
-    VisitTotals,
 )
-from tests.kit.worlds.memory import DOCS, RULE, START, Broken, Failing, World, make_biz, make_tree
+from tests.kit.worlds.memory import DOCS, START, World, make_biz, make_tree
 
 POLICY = RecrawlPolicy(schedule=True)
 DAY = timedelta(days=1)

@@ -12,7 +12,7 @@ from tests.kit.cli import examining, knock
 from tests.kit.config import adopt, digest_of, unchecked
 from tests.kit.incidents import Kind, Place
 from tests.kit.sdk import Address
-from tests.unit.policy.test_telling import an_incident
+from tests.kit.worlds.incidents import an_incident
 from tests.unit.sdk.api_platform import biz, host
 from tests.unit.sdk.api_server import BIZ, KEY, ApiServer
 from tests.unit.sdk.api_wire import Fault

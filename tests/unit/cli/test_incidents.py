@@ -6,8 +6,7 @@ import pytest
 from tests.kit.api import incident_view
 from tests.kit.incidents import Incident, Kind, Life, Place, Telling, Word
 from tests.kit.sdk import Client
-from tests.kit.worlds.incidents import MINUTE, START
-from tests.unit.policy.test_telling import an_incident
+from tests.kit.worlds.incidents import MINUTE, START, an_incident
 
 HEARD = Telling(told=Word.OPENED, told_at=START)
 OVER = {"life": Life.OVER, "over_at": START + 9 * MINUTE, "returns": 2}

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from tests.kit.bidding import BoardingPorts, Offered, boarding, offer_missing
 from tests.kit.jobs import JobState
 from tests.kit.kernel import RejectedError, StoreUnavailableError
+from tests.kit.worlds.bidding import TERMS, start
 from tests.kit.worlds.memory import World
-from tests.unit.flows.test_boarding import TERMS, start
 
 
 class Board:

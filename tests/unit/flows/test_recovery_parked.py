@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.kit.worlds.memory import DOCS, Broken
-from tests.unit.flows.test_recovery import run, submitted
+from tests.kit.worlds.recovery import run, submitted
 
 HOST = "example.org"
 

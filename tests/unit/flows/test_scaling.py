@@ -6,20 +6,13 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.fleet import AT_ONCE, FLEET_POOL, SPARE, Scaled, Shown, Staff, replace_missing, scale
+from tests.kit.fleet import AT_ONCE, FLEET_POOL, SPARE, Shown, Staff, replace_missing
 from tests.kit.kernel import StoreUnavailableError, to_ms
 from tests.kit.requests import Entry
+from tests.kit.worlds.fleet import queued, scaled
 from tests.kit.worlds.memory import DOCS, START, Broken, Failing, World, make_tree
 
 MINUTE = timedelta(minutes=1)
-
-
-def scaled(world: World, **changes: object) -> Scaled:
-    return scale(world.scaling(**changes), world.tree, world.clock)
-
-
-def queued(world: World, count: int) -> None:
-    world.queue.enqueue(DOCS, [Entry(n, "docs", n) for n in range(count)], START)
 
 
 def drained(world: World) -> None:

@@ -27,8 +27,7 @@ from tests.kit.incidents import (
     step,
     tried,
 )
-from tests.kit.worlds.incidents import MINUTE, START, a_finding, a_look
-from tests.unit.policy.test_incidents import Story
+from tests.kit.worlds.incidents import MINUTE, START, Story, a_finding, a_look
 
 LIMITS = AlarmLimits()
 #: As the stage's room, a tenth of it.
