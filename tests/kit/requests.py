@@ -1,6 +1,6 @@
 """Names tests use of requests: models, outcomes, routing, ledger and their ports."""
 
-from crawlfleet.flows.holding import PARKED_BATCHES, Held, Holding
+from crawlfleet.flows.holding import PARKED_BATCHES, PARKED_BYTES, Held, Holding
 from crawlfleet.model.harvest import (
     Coverage,
     Harvest,

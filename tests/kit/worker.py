@@ -10,6 +10,7 @@ from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.placing import MOST_WORKERS, Placing
 from crawlfleet.flows.reading import LINK_BYTES, PART, SLICE, Pace, Reading
 from crawlfleet.flows.run_meter import FORGET_SECONDS, Idle, RunMeter, RunPorts, travelled
+from crawlfleet.flows.settling import Settler
 from crawlfleet.flows.sowing import Sower
 from crawlfleet.flows.tempo import LANES, Tempo
 from crawlfleet.flows.unanswered import Unanswered

@@ -153,12 +153,8 @@ def test_what_there_is_no_room_to_park_is_left_to_its_lease(world):
     world.tree = quick_tree(world, concurrency=4, batch=1, lease_seconds=600.0)
     ids = submitted(world, 12)
     submitted(world, 12, tenant="acme")
-    dropped = []
 
-    def until() -> bool:
-        return bool(dropped) or all_done(world, OTHER)
-
-    report = work(world, store=AwayFor(world, until))
+    report = work(world, store=AwayFor(world, lambda: all_done(world, OTHER)))
 
     assert report.left <= 12 - PARKED_BATCHES
     world.now += timedelta(seconds=601)
