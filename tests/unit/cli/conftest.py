@@ -3,8 +3,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli_program import program
+from tests.kit.api_server import KEY, ApiServer
 from tests.kit.sdk import transport
-from tests.unit.sdk.api_server import KEY, ApiServer
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.sdk.api_server import BIZ
+from tests.kit.api_server import BIZ
 
 
 @pytest.fixture

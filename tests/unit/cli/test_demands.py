@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.sdk.api_server import BIZ
+from tests.kit.api_server import BIZ
 
 NOTHING = {"average": 0.0, "maximum": 0.0}
 USAGE = {

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests.unit.sdk.api_server import BIZ, FIRST_ID, Fault, problem
+from tests.kit.api_server import BIZ, FIRST_ID, Fault, problem
 
 URL = "https://example.org/a"
 

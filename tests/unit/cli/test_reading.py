@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.unit.sdk.api_server import BIZ, FIRST_ID, KEY, Fault, record
+from tests.kit.api_server import BIZ, FIRST_ID, KEY, Fault, record
 
 URL = "https://example.org/a"
 

@@ -3,9 +3,8 @@ import sys
 
 import pytest
 
+from tests.kit.api_server import BIZ, SEGMENT, seed_id
 from tests.unit.cli.test_findings import Terminal
-from tests.unit.sdk.api_seeds import SEGMENT, seed_id
-from tests.unit.sdk.api_server import BIZ
 
 URL = "https://example.org/{}"
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.unit.sdk.api_server import BIZ
+from tests.kit.api_server import BIZ
 
 PUT = ("spider", "put", BIZ, "all", "--rule", "article", "--pattern", "https://a.example/{z}/{p}")
 

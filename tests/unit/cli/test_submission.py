@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.sdk.api_server import BIZ, FIRST_ID, KEY, Fault, problem
+from tests.kit.api_server import BIZ, FIRST_ID, KEY, Fault, problem
 
 URL = "https://example.org/a"
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.unit.sdk.api_server import BIZ, Fault
+from tests.kit.api_server import BIZ, Fault
 
 URL = "https://example.org/list"
 RULE = {"fields": {"name": {"css": "b"}}}

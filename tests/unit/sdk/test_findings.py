@@ -3,8 +3,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.kit.api_server import BIZ, FIRST_ID, Fault
 from tests.kit.kernel import ConflictError, InvalidRequestError, NotFoundError
-from tests.unit.sdk.api_server import BIZ, FIRST_ID, Fault
 
 URL = "https://example.org/a"
 

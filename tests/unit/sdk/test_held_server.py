@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.sdk.api_server import BIZ, ApiServer
+from tests.kit.api_server import BIZ, ApiServer
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from itertools import islice
 
 import pytest
 
+from tests.kit.api_server import BIZ, FIRST_ID, KEY, Fault, record
 from tests.kit.kernel import ConflictError, InvalidRequestError, NotFoundError
 from tests.kit.sdk import ApiError, Client, WaitTimeoutError
-from tests.unit.sdk.api_server import BIZ, FIRST_ID, KEY, Fault, record
 
 URL = "https://example.org/a"
 

@@ -2,8 +2,8 @@
 
 import msgspec
 
+from tests.kit.api_server import BIZ
 from tests.kit.sdk import Client, RecordsPage
-from tests.unit.sdk.api_server import BIZ
 
 KEY = "ab" * 20
 

@@ -3,9 +3,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.kit.api_server import BIZ, SEGMENT, Fault, seed_id
 from tests.kit.kernel import InvalidRequestError
-from tests.unit.sdk.api_seeds import SEGMENT, seed_id
-from tests.unit.sdk.api_server import BIZ, Fault
 
 URL = "https://example.org/{}"
 

@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+from tests.kit.api_server import BIZ, FIRST_ID, KEY, Fault, problem
 from tests.kit.kernel import (
     BacklogFullError,
     InvalidRequestError,
@@ -22,7 +23,6 @@ from tests.kit.sdk import (
     UncertainError,
     UnreachableError,
 )
-from tests.unit.sdk.api_server import BIZ, FIRST_ID, KEY, Fault, problem
 
 URL = "https://example.org/a"
 

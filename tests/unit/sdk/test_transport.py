@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.kit.api_server import BIZ, KEY, Fault, problem, record
 from tests.kit.kernel import (
     ConflictError,
     CrawlfleetError,
@@ -26,7 +27,6 @@ from tests.kit.sdk import (
     faults,
     sdk,
 )
-from tests.unit.sdk.api_server import BIZ, KEY, Fault, problem, record
 
 
 @pytest.mark.parametrize(

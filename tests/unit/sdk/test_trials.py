@@ -2,9 +2,9 @@ import base64
 
 import pytest
 
+from tests.kit.api_server import BIZ, Fault
 from tests.kit.config import Field, Rule
 from tests.kit.kernel import InvalidRequestError, Problem
-from tests.unit.sdk.api_server import BIZ, Fault
 
 URL = "https://example.org/list"
 RULE = {"fields": {"name": {"css": "b"}}}

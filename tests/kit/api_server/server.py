@@ -11,16 +11,16 @@ from typing import Any
 from urllib.parse import unquote
 
 from tests.kit.api import openapi
+from tests.kit.api_server.defaults import BIZ, COVERAGE, RECORD, REQUEST, WORKER
+from tests.kit.api_server.findings import Findings
+from tests.kit.api_server.jobs import JobDesk
+from tests.kit.api_server.platform import Platform
+from tests.kit.api_server.schedules import ScheduleDesk
+from tests.kit.api_server.seeds import SeedDesk
+from tests.kit.api_server.spiders import SpiderShelf
+from tests.kit.api_server.trials import Trials
+from tests.kit.api_server.wire import Call, Fault, Handler
 from tests.open_api import ApiDocument
-from tests.unit.sdk.api_defaults import BIZ, COVERAGE, RECORD, REQUEST, WORKER
-from tests.unit.sdk.api_findings import Findings
-from tests.unit.sdk.api_jobs import JobDesk
-from tests.unit.sdk.api_platform import Platform
-from tests.unit.sdk.api_schedules import ScheduleDesk
-from tests.unit.sdk.api_seeds import SeedDesk
-from tests.unit.sdk.api_spiders import SpiderShelf
-from tests.unit.sdk.api_trials import Trials
-from tests.unit.sdk.api_wire import Call, Fault, Handler
 
 KEY = "k-3f9a61c27d-secret"
 FIRST_ID = 400_000_000_000_000_000
