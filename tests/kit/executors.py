@@ -5,10 +5,9 @@ from crawlfleet.executors import (
     NoParameters,
     Registry,
     SpiderExecutors,
-    applying,
-    bounds,
     check_spider,
 )
+from crawlfleet.executors.bounds import SKIPPED_TOLD, PageBounds
 from crawlfleet.executors.chunks import BadRecords
 from crawlfleet.executors.csv_file import CsvParameters
 from crawlfleet.executors.json_file import JsonParameters
