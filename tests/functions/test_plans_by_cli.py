@@ -14,7 +14,6 @@ from tests.functions.runs import a_learnt_run
 from tests.functions.test_clock import tick
 from tests.functions.test_follow import a_web
 from tests.kit.jobs import MongoDemands
-from tests.kit.sdk import waiting
 from tests.kit.worlds.functions import World, default_bizs
 
 BIZ = "docs"
@@ -36,8 +35,6 @@ def crawlfleet(world: World, standing_door: Door, monkeypatch, capfdbinary):
     """Runs the program with the key of a tenant."""
     monkeypatch.setenv("CRAWLFLEET_API_URL", standing_door.url)
     monkeypatch.setenv("CRAWLFLEET_API_KEY", standing_door.keys["acme"])
-    monkeypatch.setattr(waiting, "_FIRST_PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(waiting, "_LAST_PAUSE_SECONDS", 0.2)
     called = program(capfdbinary)
 
     def call(*arguments: str) -> SimpleNamespace:

@@ -19,7 +19,7 @@ from tests.kit.kernel import (
     UnknownBizError,
     UnknownTenantError,
 )
-from tests.kit.sdk import Client, WaitTimeoutError, waiting
+from tests.kit.sdk import Client, WaitTimeoutError
 from tests.kit.worlds.functions import World, default_bizs
 from tests.waiting import eventually
 
@@ -37,8 +37,7 @@ def standing_door(standing_world: World, tmp_path_factory) -> Iterator[Door]:
 
 
 @pytest.fixture
-def fleet(world: World, standing_door: Door, monkeypatch) -> Iterator[Client]:
-    monkeypatch.setattr(waiting, "_FIRST_PAUSE_SECONDS", 0.01)
+def fleet(world: World, standing_door: Door) -> Iterator[Client]:
     with Client(standing_door.url, standing_door.keys["acme"]) as client:
         yield client
 
