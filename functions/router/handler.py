@@ -9,7 +9,8 @@ from typing import Any
 from crawlfleet.wiring.importing import all_of_it_stays
 
 with all_of_it_stays():
-    from crawlfleet.wiring.router import RestApi, router
+    from crawlfleet.edge.rest import RestApi
+    from crawlfleet.wiring.router import router
 
 
 def lambda_handler(
