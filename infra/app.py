@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +23,7 @@ if __name__ == "__main__":
 
 from crawlfleet import names
 from infra import bundle, bytecode
+from infra.bundle import Bundle
 from infra.bundle_report import SOURCE_ALONE
 from infra.places import ADVICE, is_out_of_place
 from infra.pools import compute_in, regions
@@ -93,8 +94,8 @@ def _refuse_a_far_loopback(stage: Stage, environ: Mapping[str, str]) -> None:
         )
 
 
-def add_stacks(scope: "App", stage: Stage) -> None:
-    """Composes one stage."""
+def add_stacks(scope: "App", stage: Stage, build: Callable[..., Bundle] = bundle.build) -> None:
+    """Composes one stage of what is built for its functions."""
     from aws_cdk import Tags
 
     from infra.stacks.api_stack import ApiStack
@@ -110,7 +111,7 @@ def add_stacks(scope: "App", stage: Stage) -> None:
     if stage.vpc is not None:
         network = NetworkStack(scope, f"{prefix}-network", stage=stage, vpc=stage.vpc).network
     state = StateStack(scope, f"{prefix}-state", stage=stage, network=network)
-    built = bundle.build(stage.architecture, spiders=spiders)
+    built = build(stage.architecture, spiders=spiders)
 
     def compute_stack(name: str, away: str = "") -> ComputeStack:
         return ComputeStack(

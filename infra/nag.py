@@ -2,7 +2,7 @@
 
 A finding that is not in ``ACCEPTED`` fails the tests, and so does an entry there that nothing needs
 any more. ``python -m infra.nag`` lists what the rules find in every stage. Rights are not judged
-here: ``tests/infra/rights_*.txt`` have all of them.
+here: ``tests/infra/rights_*.json`` have all of them.
 """
 
 import sys
@@ -129,7 +129,7 @@ ACCEPTED: Final = (
         at="compute*/Role/DefaultPolicy/Resource",
         reason="X-Ray has no resources to name, and the interfaces by which Lambda attaches a "
         "function to the VPC do not exist before; these the code itself is denied. "
-        "tests/infra/rights_aws-large.txt shows that there are no others.",
+        "tests/infra/rights_aws-large.json shows that there are no others.",
     ),
     Accepted(
         rule="IAM5",

@@ -17,6 +17,8 @@ from infra.pools import Home, PoolKind, compute_in, is_region, regions
 from infra.pools import mistakes as pool_mistakes
 from infra.spider_rules import SpiderRule, mistakes_of
 
+#: Zones of a network: what a stack without a fixed region may count on everywhere.
+ZONES: Final = 2
 #: Before that age S3 moves nothing into its cheaper class.
 _LEAST_DAYS: Final = 30
 _REDIS_SCHEMES: Final = ("redis://", "rediss://", "redis+cluster://", "rediss+cluster://")

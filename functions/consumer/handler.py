@@ -5,16 +5,21 @@ Whoever invokes it with a trial gets to know what a rule yields instead (SPEC.md
 Opens the config centre, MongoDB, Redis, and the web.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from crawlfleet.wiring.importing import all_of_it_stays
 
 with all_of_it_stays():
-    from crawlfleet.wiring.consumer import consumer
+    from crawlfleet.wiring.consumer import Consumer, consumer
 
 
-def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, object]:
+def lambda_handler(
+    event: dict[str, Any],
+    context: Any,
+    opened: Callable[[], Consumer] = consumer,
+) -> dict[str, object]:
     """Work, or try a rule; the invocation's id is the worker's."""
-    return consumer().answer(
+    return opened().answer(
         event, context.aws_request_id, lambda: context.get_remaining_time_in_millis() / 1000
     )

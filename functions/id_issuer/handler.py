@@ -4,14 +4,19 @@ Opens Redis for the lease of a worker number, and MongoDB where Redis does not a
 counts.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from crawlfleet.wiring.importing import all_of_it_stays
 
 with all_of_it_stays():
-    from crawlfleet.wiring.id_issuer import id_issuer
+    from crawlfleet.wiring.id_issuer import IdIssuer, id_issuer
 
 
-def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, object]:  # noqa: ARG001  Lambda's
+def lambda_handler(
+    event: dict[str, Any],
+    context: Any,  # noqa: ARG001  Lambda's
+    opened: Callable[[], IdIssuer] = id_issuer,
+) -> dict[str, object]:
     """Answer ``{kind, count, tenant, biz}`` with ``{runs, ids, expires_at}``."""
-    return id_issuer().issue(event)
+    return opened().issue(event)

@@ -3,14 +3,19 @@
 Opens the config centre, MongoDB and Redis; writes embedded-metric-format lines to its log.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from crawlfleet.wiring.importing import all_of_it_stays
 
 with all_of_it_stays():
-    from crawlfleet.wiring.monitor import monitor
+    from crawlfleet.wiring.monitor import Monitor, monitor
 
 
-def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, object]:  # noqa: ARG001  the tick says nothing
+def lambda_handler(
+    event: dict[str, Any],  # noqa: ARG001  the tick says nothing
+    context: Any,  # noqa: ARG001
+    opened: Callable[[], Monitor] = monitor,
+) -> dict[str, object]:
     """Look at everything once."""
-    return monitor().look()
+    return opened().look()

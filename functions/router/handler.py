@@ -3,14 +3,20 @@
 Opens the config centre, MongoDB and Redis; asks the id-issuer for ids, wakes a consumer.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from crawlfleet.wiring.importing import all_of_it_stays
 
 with all_of_it_stays():
+    from crawlfleet.edge.rest import RestApi
     from crawlfleet.wiring.router import router
 
 
-def lambda_handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+def lambda_handler(
+    event: dict[str, Any],
+    context: Any,
+    opened: Callable[[], RestApi] = router,
+) -> dict[str, Any]:
     """Answer one REST proxy event."""
-    return router().answer(event, context)
+    return opened().answer(event, context)

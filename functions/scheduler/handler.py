@@ -7,18 +7,22 @@ Opens the config centre, MongoDB and Redis; asks the id-issuer for ids, wakes co
 how many there may be.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from crawlfleet.wiring.importing import all_of_it_stays
 
 with all_of_it_stays():
-    from crawlfleet.wiring.scheduler import scheduler
+    from crawlfleet.wiring.scheduler import Scheduler, scheduler
 
 
-def lambda_handler(event: dict[str, Any], context: Any) -> Mapping[str, int | str]:
+def lambda_handler(
+    event: dict[str, Any],
+    context: Any,
+    opened: Callable[[], Scheduler] = scheduler,
+) -> Mapping[str, int | str]:
     """Do what is due now, however late or often this is called."""
-    return scheduler().answer(
+    return opened().answer(
         event,
         f"scheduler-{context.aws_request_id}",
         lambda: context.get_remaining_time_in_millis() / 1000,

@@ -14,11 +14,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from infra.components.nat_instance import user_data
-from infra.stages import Nat, Vpc
-
-#: Zones of the VPC: what a stack without a fixed region may count on everywhere.
-ZONES = 2
-
+from infra.stages import ZONES, Nat, Vpc
 
 #: What Amazon Linux 2023, the image of NAT instances, calls its disk.
 _ROOT_DEVICE = "/dev/xvda"

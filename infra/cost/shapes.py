@@ -9,15 +9,13 @@ from crawlfleet.finding_kinds import Kind
 from infra import alarm_names
 from infra.cost.inputs import Assumed
 from infra.fleet import FLEET
-from infra.stages import AWS_LARGE, AWS_SMALL, ElastiCache, Engine, Nat, Stage
+from infra.stages import AWS_LARGE, AWS_SMALL, ZONES, ElastiCache, Engine, Nat, Stage
 
 #: The stages that the page compares.
 COMPARED: Final = (AWS_SMALL, AWS_LARGE)
 
 #: Of each method of the API: calls, 4xx, 5xx, and both latencies.
 _API_SERIES: Final = 5
-#: What the network lies in: ``components.fleet_network.ZONES``, which cannot be had without CDK.
-_ZONES: Final = 2
 #: That of the topics.
 _KEYS: Final = 1
 
@@ -89,7 +87,7 @@ def shape_of(stage: Stage, assumed: Assumed, *, mongodb: Mapping[str, str] | Non
         redis_type=redis.node_type,
         valkey=redis.engine is Engine.VALKEY,
         nats=vpc.nat_count,
-        zones=_ZONES,
+        zones=ZONES,
         nat_type=vpc.nat_instance_type if vpc.nat is Nat.INSTANCE else None,
         ticks=len(ticking),
         series=len(metric_names.FLEET)

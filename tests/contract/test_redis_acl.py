@@ -1,9 +1,7 @@
-"""What a Redis user must be allowed, as docs/operating.md says it."""
+"""What a Redis user must be allowed, as docs/redis-users.toml says it."""
 
-import re
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,6 +10,7 @@ from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
 from tests.contract.cluster_cases import Move, client_of, slot_of
 from tests.contract.redis_calls import CALLS, LANE, NOW, WAY
+from tests.contract.redis_users import rules_of
 from tests.kit.bidding import Offer, RedisBoard, RedisProbes
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.mongo import MongoNodes
@@ -19,22 +18,15 @@ from tests.kit.monitoring import PartHealth
 from tests.kit.queue import RedisQueue, lane_keys
 from tests.kit.redis import RedisConnection, ServerClock
 
-RIGHTS = re.search(
-    r"`(~cf:\* [^`]+)`.*need `(\+cluster\|slots [^`]+)` too",
-    (Path(__file__).parents[2] / "docs" / "operating.md").read_text(),
-    re.DOTALL,
-)
 
-
-def rules(*groups: int) -> list[str]:
-    assert RIGHTS is not None
-    return ["reset", "on", ">secret", *(right for n in groups for right in RIGHTS[n].split())]
+def rules(*further: str) -> list[str]:
+    return ["reset", "on", ">secret", *rules_of("crawlfleet", *further)]
 
 
 @pytest.fixture(scope="module")
 def restricted() -> Iterator[RedisConnection]:
     with RedisServer(own=True) as server, RedisConnection(server.url) as administrator:
-        administrator.client.execute_command("ACL", "SETUSER", "crawlfleet", *rules(1))
+        administrator.client.execute_command("ACL", "SETUSER", "crawlfleet", *rules())
         url = server.url.replace("redis://", "redis://crawlfleet:secret@")
         with RedisConnection(url) as connection:
             yield connection
@@ -46,7 +38,7 @@ def restricted_on_all() -> Iterator[RedisConnection]:
     with RedisCluster() as cluster:
         for server in cluster.servers:
             with client_of(server) as client:
-                client.execute_command("ACL", "SETUSER", "crawlfleet", *rules(1, 2))
+                client.execute_command("ACL", "SETUSER", "crawlfleet", *rules("cluster"))
         url = cluster.url.replace("redis+cluster://", "redis+cluster://crawlfleet:secret@")
         with RedisConnection(url) as connection:
             slot = slot_of(LANE)

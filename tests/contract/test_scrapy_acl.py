@@ -2,15 +2,14 @@
 
 import json
 import pickle
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import redis
 from scrapy import Request
 
 from infra.local.redis_server import RedisServer
+from tests.contract.redis_users import rules_of
 from tests.kit.cli import run
 from tests.kit.redis import RedisConnection
 from tests.kit.scrapy import MAKES
@@ -22,19 +21,9 @@ TENANT = "acme"
 STARTS = "fed:start_urls"
 
 
-def rights(row: str, **names: str) -> list[str]:
-    """The rules of the first text in code of a table's row."""
-    page = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
-    [line] = [line for line in page.splitlines() if line.startswith(f"| {row}")]
-    rules = re.findall(r"`([~+][^`]*)`", line.replace("\\|", "\0"))[0].replace("\0", "|")
-    for name, value in names.items():
-        rules = rules.replace(name, value)
-    return rules.split()
-
-
-CRAWLING = rights("crawls, and puts items", TENANT=TENANT, BIZ="docs")
-STARTING = rights("also reads start URLs", START_URLS=STARTS)
-IMPORTING = rights("runs `crawlfleet import", SPIDER="old")
+CRAWLING = rules_of("scrapy", TENANT=TENANT, BIZ="docs")
+STARTING = rules_of("scrapy", "start_urls", START_URLS=STARTS)[-1:]
+IMPORTING = rules_of("importer", SPIDER="old")
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +167,7 @@ def test_a_user_of_the_importers_rights_deletes_nothing(everything, importing, c
 
 
 def test_with_unlink_the_importer_deletes_what_it_has_taken_over(server, everything, importing):
-    user(server, everything, "importer", *IMPORTING, "+unlink")
+    user(server, everything, "importer", *rules_of("importer", "delete", SPIDER="old"))
 
     assert run([*importing, "--delete"]) == 0
     assert everything.client.exists("old:requests", "old:dupefilter", "old:start_urls") == 0

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from botocore.client import BaseClient
 
-from tests.functions import world as world_module
-from tests.functions.world import World
+from tests.kit.worlds.functions import World
 
 #: An action and the name of what it is done to.
 Call = tuple[str, str]
@@ -62,8 +61,8 @@ def recorded(world: World) -> Iterator[Calls]:
         patch.setattr(BaseClient, "_make_api_call", note)
         for method, operation in _LAMBDA.items():
             patch.setattr(world.lambdas, method, _noting(world, calls, method, operation))
-        for name, handler in list(world_module.HANDLERS.items()):
-            patch.setitem(world_module.HANDLERS, name, _within(calls, name, handler))
+        for name, handler in list(world.handlers.items()):
+            patch.setitem(world.handlers, name, _within(calls, name, handler))
         yield calls
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from infra.local.redis_server import ENV_URL, RedisServer
-from tests.functions.world import World, a_world
+from tests.kit.worlds.functions import World, a_world
 
 
 @pytest.fixture(scope="module")

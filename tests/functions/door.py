@@ -21,8 +21,8 @@ from infra.local.lambda_service import Result
 from infra.local.parts import LOOPBACK
 from tests.functions.http import Answer
 from tests.functions.open_api import Document
-from tests.functions.world import KEYS, STAGE, World
 from tests.kit.kernel import names
+from tests.kit.worlds.functions import KEYS, STAGE, World
 
 
 class Functions:

@@ -6,8 +6,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from infra.local.proxy_event import Caller, HttpRequest, proxy_event
-from tests.functions.world import KEYS, World
 from tests.kit.kernel import names
+from tests.kit.worlds.functions import KEYS, World
 
 OPEN = {"/health", "/openapi.json"}
 

@@ -7,7 +7,7 @@ from threading import Thread
 from typing import Any
 
 from tests.functions.http import ask, submit
-from tests.functions.world import World
+from tests.kit.worlds.functions import World
 
 
 class Site:

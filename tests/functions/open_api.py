@@ -3,7 +3,7 @@
 from typing import Self
 
 from tests.functions.http import Answer, ask
-from tests.functions.world import World
+from tests.kit.worlds.functions import World
 from tests.open_api import ApiDocument
 
 

@@ -1,7 +1,7 @@
 """Seeds of a world, in states that only a worker brings about."""
 
 from tests.functions.http import ask
-from tests.functions.world import World
+from tests.kit.worlds.functions import World
 
 
 def failed_seed(world: World, url: str = "https://example.org/failed") -> tuple[str, str]:

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from infra.local.proxy_event import Caller, HttpRequest, proxy_event
 from tests.functions.http import OPEN, Answer
-from tests.functions.world import KEYS, World
 from tests.kit.kernel import names
+from tests.kit.worlds.functions import KEYS, World
 
 Start = Callable[[str, list[tuple[str, str]]], object]
 

@@ -10,17 +10,16 @@ from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.generation import GenerationMode
 
-from tests.contract.store_cases import nodes_at
 from tests.functions.http import ask, submit
 from tests.functions.letters import dead_letters
 from tests.functions.open_api import Document
 from tests.functions.runs import a_learnt_run
 from tests.functions.seeds import failed_seed
 from tests.functions.shim import wsgi
-from tests.functions.world import default_bizs
 from tests.kit.api import ROUTES
-from tests.kit.apps import router
 from tests.kit.jobs import MongoDemands
+from tests.kit.kernel import names
+from tests.kit.worlds.functions import default_bizs
 
 _NOT_CHECKED = [
     # A URL, a cron line or an id of a right shape may still be none: the schema cannot tell.
@@ -72,7 +71,7 @@ def test_every_route_is_documented_and_everything_documented_is_a_route(document
 
 def test_powertools_dispatches_the_same_routes(world, document):
     ask(world, "GET", "/health", key=None)
-    app = router()._app
+    app = world.application(names.ROUTER)._app
     dispatched = {
         (route.method, re.sub(r"<(\w+)>", r"{\1}", route.path))
         for route in [*app._static_routes, *app._dynamic_routes]
@@ -80,7 +79,7 @@ def test_powertools_dispatches_the_same_routes(world, document):
     assert dispatched == set(document.operations)
 
 
-def test_everything_documented_answers(world, document, mongo_uri):
+def test_everything_documented_answers(world, document):
     world.push(default_bizs(), stage={"operators": [world.tenants["acme"]]})
     schedule = {"cron": "0 3 * * *", "rule": "page", "urls": ["https://example.org/"]}
     assert ask(world, "PUT", "/v1/docs/schedules/nightly", schedule).status == 200
@@ -91,8 +90,7 @@ def test_everything_documented_answers(world, document, mongo_uri):
     [request_id] = submit(world, "https://example.org/")
     segment, key = failed_seed(world)
     values = {"biz": "docs", "id": request_id, "name": "nightly", "segment": segment, "key": key}
-    with nodes_at(mongo_uri) as nodes:
-        a_learnt_run(MongoDemands(nodes), world.tenants["acme"], "june", "all")
+    a_learnt_run(MongoDemands(world.own.nodes), world.tenants["acme"], "june", "all")
     values |= {"job": "june", "spider": "all"}
     bodies = {
         "putSpider": {**spider, "priority": 9},

@@ -9,11 +9,11 @@ import pytest
 from tests.functions.http import ask
 from tests.functions.test_clock import tick
 from tests.functions.test_follow import a_web
-from tests.functions.world import STAGE, World, thaw
-from tests.kit.apps import Parts, now
+from tests.kit.apps import now
 from tests.kit.jobs import JobState, MongoJobs
-from tests.kit.kernel import Lane, Need, Settings, names
+from tests.kit.kernel import Lane, names
 from tests.kit.mongo import MongoLedgers
+from tests.kit.worlds.functions import STAGE, World
 from tests.waiting import eventually
 
 FAR = names.function_name(STAGE, "consumer-far")
@@ -24,14 +24,11 @@ POOLS = json.dumps([{"name": "far", "function": FAR, "ceiling": 3}])
 def pooled(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """The stage with a pool more, of which every function is told."""
     monkeypatch.setenv(names.ENV_POOLS, POOLS)
-    # The limit of one function is looked after by others' tests.
-    monkeypatch.setattr(world.lambdas, "get_function_concurrency", lambda **_: {})
-    monkeypatch.setattr(world.lambdas, "put_function_concurrency", lambda **_: {})
-    thaw()
+    world.end_environments()
     world.fresh(stage={"pools": {"far": {"max_consumers": 2}}})
     yield world
     monkeypatch.undo()
-    thaw()
+    world.end_environments()
 
 
 def work_as(world: World, pool: str | None) -> Any:
@@ -39,12 +36,12 @@ def work_as(world: World, pool: str | None) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         if pool is not None:
             patch.setenv(names.ENV_POOL, pool)
-        thaw()
+        world.end_environments()
         try:
             return world.work()
         finally:
             patch.undo()
-            thaw()
+            world.end_environments()
 
 
 def start(world: World, web: Any, count: int = 6, pool: str | None = "far") -> Any:
@@ -58,7 +55,7 @@ def far_queued(world: World) -> int:
 
 
 def ledger(world: World) -> Any:
-    parts = Parts(Settings.from_environment(needs=(Need.NODES,)), "test")
+    parts = world.own
     tenant = world.tenants["acme"]
     biz = parts.config.current().bizs[tenant]["docs"]
     found = MongoLedgers(parts.nodes).audit(Lane(tenant, "docs", biz.queue), biz, now(), "june")
@@ -83,7 +80,7 @@ def test_a_job_of_a_pool_is_done_by_its_workers_and_by_nobody_else(pooled):
         assert {one["pool"] for one in shown} == {"far"}
         told = ask(pooled, "GET", f"/v1/docs/requests/{shown[0]['id']}/explain")
         assert told.status == 200, told.text
-        assert "workers of pool far alone may do it" in told.json["standing"]["sentence"]
+        assert "pool far" in told.json["standing"]["sentence"]
         assert ask(pooled, "GET", "/v1/docs/stats").json["queue"]["queued"] == 6
 
         assert work_as(pooled, "far")["done"] == 6
@@ -102,4 +99,6 @@ def test_a_pool_that_there_is_not_is_refused_by_its_field(pooled):
     with a_web() as web:
         answer = start(pooled, web, pool="near")
     assert answer.status == 400, answer.text
-    assert "there is no pool 'near'; there is: main, far" in answer.text
+    [error] = answer.json["errors"]
+    assert error["field"] == "pool"
+    assert "main, far" in error["message"]

@@ -12,11 +12,11 @@ import pytest
 from infra.local.parts import free_port
 from tests.contract.broken_servers import broken_server
 from tests.functions.http import ask, submit
-from tests.functions.world import environment_ends, throttled
-from tests.kit.apps import Parts, Scheduler, now
-from tests.kit.kernel import Lane, Need, Settings, names
+from tests.kit.apps import Scheduler, now
+from tests.kit.kernel import Lane, names
 from tests.kit.records import RedisDataQueue
 from tests.kit.recovery import RedisBizs
+from tests.kit.worlds.functions import throttled
 
 EVENTS = Path(__file__).parents[2] / "events"
 TICK = json.loads((EVENTS / "scheduler" / "tick.json").read_text())["event"]
@@ -39,9 +39,9 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch) -> Clock:
+def clock(world) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("crawlfleet.wiring.scheduler.now", clock)
+    world.clocks[names.SCHEDULER] = clock
     return clock
 
 
@@ -108,10 +108,7 @@ def test_before_its_time_and_while_disabled_a_schedule_does_not_fire(world, cloc
 def test_two_schedulers_at_the_same_moment_fire_once(world, clock, overlap, jobs, last, wait):
     first = put(world, overlap=overlap)
     clock.now = first + timedelta(minutes=2)
-    needs = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER)
-    schedulers = [
-        Scheduler(Parts(Settings.from_environment(needs=needs), "scheduler")) for _ in range(2)
-    ]
+    schedulers = world.environments(names.SCHEDULER)
     start = Barrier(2)
     done: list[dict[str, int]] = []
 
@@ -140,27 +137,9 @@ def test_two_schedulers_at_the_same_moment_fire_once(world, clock, overlap, jobs
     assert datetime.fromisoformat(found["fire_at"]) == first + timedelta(minutes=minutes)
 
 
-PARTS = ("run_due", "resubmit_due", "tend_seeds", "stand_watch", "scale_all")
-TOLD = {"fires", "recrawled", "seeded", "buried", "requeued", "started"}
-
-
-@pytest.mark.parametrize("broken", PARTS)
-def test_what_fails_in_a_way_nobody_foresaw_keeps_no_other_part_from_running(
-    world, monkeypatch, broken
-):
-    def fail(*_):
-        raise ZeroDivisionError("odd")
-
-    monkeypatch.setattr(f"crawlfleet.wiring.scheduler.{broken}", fail)
-
-    done = tick(world)
-
-    assert len(TOLD - done.keys()) == 1
-
-
 def test_an_id_issuer_that_fails_leaves_the_tasks_for_the_next_tick(world, clock):
     clock.now = put(world)
-    environment_ends(world)
+    world.end_environments()
     world.lambdas.faults[names.ID_ISSUER] = b'{"errorType": "X", "errorMessage": "y"}'
     assert (tick(world)["fires"], urls(world)) == (1, []), "the job stands"
 
@@ -184,7 +163,7 @@ def test_a_tick_starts_as_many_consumers_as_the_backlog_wants(world):
 def test_a_tick_without_mongodb_still_sees_to_the_consumers(world):
     submit(world, "https://example.org/")
     world.redis.delete("cf:{fleet}:wakes")
-    environment_ends(world)
+    world.end_environments()
     world.dead.add("secretsmanager")  # which holds the nodes' addresses
 
     done = tick(world)
@@ -293,12 +272,12 @@ def seconds(lines: list[dict[str, Any]], metric: str, **dimensions: str) -> dict
     }
 
 
-def test_rates_count_the_seconds_that_are_over(world, capsys, monkeypatch):
-    environment_ends(world)  # a monitor remembers which seconds it has told of
+def test_rates_count_the_seconds_that_are_over(world, capsys):
+    world.end_environments()  # a monitor remembers which seconds it has told of
     # Of the five seconds before that the first is over, and the four that come are room enough.
     soon = now() + timedelta(seconds=4)
     submit(world, *(f"https://example.org/{n}" for n in range(30)))
-    monkeypatch.setattr("crawlfleet.wiring.monitor.now", lambda: soon)
+    world.clocks[names.MONITOR] = lambda: soon
     here = {"tenant": world.tenants["acme"], "biz": "docs"}
 
     _, lines = look(world, capsys)
@@ -310,11 +289,11 @@ def test_rates_count_the_seconds_that_are_over(world, capsys, monkeypatch):
     assert seconds(lines, "Submitted") == seconds(lines, "Submitted", **here)
 
 
-def test_looking_twice_prints_each_second_once(world, capsys, monkeypatch):
-    environment_ends(world)
+def test_looking_twice_prints_each_second_once(world, capsys):
+    world.end_environments()
     submit(world, "https://example.org/")
     soon = now() + timedelta(seconds=4)
-    monkeypatch.setattr("crawlfleet.wiring.monitor.now", lambda: soon)
+    world.clocks[names.MONITOR] = lambda: soon
 
     first, second = (seconds(look(world, capsys)[1], "Submitted") for _ in range(2))
 
@@ -323,7 +302,7 @@ def test_looking_twice_prints_each_second_once(world, capsys, monkeypatch):
 
 
 def test_a_dead_redis_is_a_metric_and_no_error(world, capsys, monkeypatch):
-    environment_ends(world)
+    world.end_environments()
     monkeypatch.setenv(names.ENV_REDIS_URL, f"redis://127.0.0.1:{free_port()}/0")
 
     answer, lines = look(world, capsys)
@@ -335,17 +314,15 @@ def test_a_dead_redis_is_a_metric_and_no_error(world, capsys, monkeypatch):
     assert answer["unread"] == ["workers", "queues", "strays", "ticks"]
     assert value(lines, "LedgerDifference") == 0, "MongoDB is well, so its ledgers are read"
     assert value(lines, "Unread") == 4
-    environment_ends(world)
+    world.end_environments()
 
 
-def test_a_dead_node_is_a_metric_and_no_error(world, capsys, monkeypatch):
+def test_a_dead_node_is_a_metric_and_no_error(world, capsys):
     submit(world, "https://example.org/")
-    environment_ends(world)
-    dead = f"mongodb://127.0.0.1:{free_port()}/?directConnection=true"
-    monkeypatch.setattr("crawlfleet.adapters.secrets.Secrets.read", lambda *_: dead)
     here = {"tenant": world.tenants["acme"], "biz": "docs"}
 
-    answer, lines = look(world, capsys)
+    with world.node_at(f"mongodb://127.0.0.1:{free_port()}/?directConnection=true"):
+        answer, lines = look(world, capsys)
 
     assert value(lines, "NodeUp", part="mongodb", node="main") == 0
     assert value(lines, "NodeUp", part="redis", node="redis") == 1
@@ -355,7 +332,7 @@ def test_a_dead_node_is_a_metric_and_no_error(world, capsys, monkeypatch):
 
 
 def test_without_the_secret_store_the_monitor_says_that_it_is_blind(world, capsys):
-    environment_ends(world)
+    world.end_environments()
     world.dead.add("secretsmanager")
 
     answer, lines = look(world, capsys)
@@ -369,7 +346,7 @@ def test_without_the_secret_store_the_monitor_says_that_it_is_blind(world, capsy
 def test_a_password_of_redis_that_cannot_be_read_leaves_a_look_that_says_so(
     world, capsys, monkeypatch
 ):
-    environment_ends(world)
+    world.end_environments()
     monkeypatch.setenv(names.ENV_REDIS_SECRET, "nowhere")
     world.dead.add("secretsmanager")
 
@@ -378,31 +355,30 @@ def test_a_password_of_redis_that_cannot_be_read_leaves_a_look_that_says_so(
     assert (value(lines, "Looks"), value(lines, "Unread")) == (1, 1)
     assert value(lines, "NodeUp", part="redis", node="redis") == 0
     assert answer["unread"] == ["everything"]
-    environment_ends(world)
+    world.end_environments()
 
 
 @pytest.mark.usefixtures("product_patience")
 def test_servers_that_hang_cost_a_look_no_more_than_its_time(world, capsys, monkeypatch):
-    environment_ends(world)
+    world.end_environments()
     with broken_server(None) as redis, broken_server(None) as node:
         monkeypatch.setenv(names.ENV_REDIS_URL, f"redis://{redis}/0")
-        silent = f"mongodb://{node}/?directConnection=true"
-        monkeypatch.setattr("crawlfleet.adapters.secrets.Secrets.read", lambda *_: silent)
-        began = time.monotonic()
+        with world.node_at(f"mongodb://{node}/?directConnection=true"):
+            began = time.monotonic()
 
-        answer, lines = look(world, capsys)
+            answer, lines = look(world, capsys)
 
-        took = time.monotonic() - began
+            took = time.monotonic() - began
     assert took < 60, "that is what the monitor has"
     assert value(lines, "NodeUp", part="redis", node="redis") == 0
     assert value(lines, "NodeUp", part="mongodb", node="main") == 0
     assert value(lines, "LookSeconds") < 30
     assert {"workers", "queues", "strays", "ticks"} < set(answer["unread"])
-    environment_ends(world)
+    world.end_environments()
 
 
 def test_without_any_configuration_redis_is_looked_at_all_the_same(world, capsys):
-    environment_ends(world)
+    world.end_environments()
     world.dead.add("ssm")
 
     answer, lines = look(world, capsys)
@@ -415,15 +391,14 @@ def test_without_any_configuration_redis_is_looked_at_all_the_same(world, capsys
 def test_items_for_a_biz_that_there_is_not_are_told_of_by_every_tick(world, capsys, caplog):
     tenant = next(iter(world.tenants.values()))
     lane = Lane(tenant, "nobiz", "main")
-    redis = Parts(Settings.from_environment(needs=(Need.REDIS,)), "test").redis
-    with redis:
-        assert RedisBizs(redis).ask(lane) == (None, [])
-        RedisDataQueue(redis).put(lane, [b"{}", b"{}"])
-        for _ in range(2):
-            assert tick(world)["strays"] == 2
-            assert '"StrayItems":[2.0]' in capsys.readouterr().out
-            assert f"{tenant}/nobiz: 2 items" in caplog.text
-            caplog.clear()
-        assert RedisDataQueue(redis).waiting([lane]) == [2]
-        there, others = RedisBizs(redis).ask(lane)
+    redis = world.own.redis
+    assert RedisBizs(redis).ask(lane) == (None, [])
+    RedisDataQueue(redis).put(lane, [b"{}", b"{}"])
+    for _ in range(2):
+        assert tick(world)["strays"] == 2
+        assert '"StrayItems":[2.0]' in capsys.readouterr().out
+        assert f"{tenant}/nobiz: 2 " in caplog.text
+        caplog.clear()
+    assert RedisDataQueue(redis).waiting([lane]) == [2]
+    there, others = RedisBizs(redis).ask(lane)
     assert (there, "docs" in others) == (False, True)

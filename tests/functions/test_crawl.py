@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.functions.http import ask, submit
-from tests.functions.world import Context, biz
 from tests.kit.kernel import names
+from tests.kit.worlds.functions import Context, biz
 from tests.waiting import eventually
 
 WAKE_UP = json.loads(

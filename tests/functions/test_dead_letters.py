@@ -4,7 +4,7 @@ import pytest
 
 from tests.functions.http import ask, submit
 from tests.functions.letters import a_site, dead_letters
-from tests.functions.world import biz, default_bizs
+from tests.kit.worlds.functions import biz, default_bizs
 
 LETTERS = "/v1/docs/dead-letters"
 

@@ -1,30 +1,27 @@
 """Parts that die while the router is at work, and what clients see of it."""
 
 import pytest
-from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
+from botocore.exceptions import ReadTimeoutError
 
 from tests.functions.http import ask, submit
 from tests.functions.open_api import Document
 from tests.functions.refusals import refused_for_now
-from tests.functions.world import environment_ends, throttled
 from tests.kit.kernel import names
+from tests.kit.worlds.functions import throttled
 
 PAGE = {"url": "https://example.org/"}
 
 
+#: One that the client tells and one that the function told; tests of the adapter have the rest.
 FAULTS = {
-    "throttled": throttled(),
-    "gone": EndpointConnectionError(endpoint_url="https://lambda.test"),
     "slow": ReadTimeoutError(endpoint_url="https://lambda.test"),
     "failed": b'{"errorType": "StoreUnavailableError", "errorMessage": "redis://10.0.0.7 refuses"}',
-    "timed out": b'{"errorMessage": "2026-03-01 Task timed out after 10.00 seconds"}',
-    "nonsense": b"<html>",
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_an_id_issuer_that_issues_nothing_means_503_and_nothing_stored(world, fault):
-    environment_ends(world)
+    world.end_environments()
     world.lambdas.faults[names.ID_ISSUER] = fault
 
     refused_for_now(ask(world, "POST", "/v1/docs/requests", PAGE))
@@ -43,7 +40,7 @@ def test_a_consumer_that_cannot_be_woken_does_not_fail_the_submission(world):
 
 
 def test_ssm_dead_at_a_cold_start_means_503_until_it_answers(world):
-    environment_ends(world)
+    world.end_environments()
     world.dead.add("ssm")
 
     refused_for_now(ask(world, "POST", "/v1/docs/requests", PAGE))
@@ -65,7 +62,7 @@ def test_ssm_dead_when_warm_leaves_the_last_good_configuration_in_force(world):
 
 
 def test_secrets_manager_dead_at_a_cold_start_means_503_until_it_answers(world):
-    environment_ends(world)
+    world.end_environments()
     world.dead.add("secretsmanager")
 
     refused_for_now(ask(world, "POST", "/v1/docs/requests", PAGE))
@@ -76,7 +73,7 @@ def test_secrets_manager_dead_at_a_cold_start_means_503_until_it_answers(world):
 
 
 def test_an_environment_that_lacks_a_variable_says_503_and_logs_which(world, monkeypatch, caplog):
-    environment_ends(world)
+    world.end_environments()
     monkeypatch.delenv(names.ENV_REDIS_URL)
 
     answer = ask(world, "GET", "/health", key=None)
@@ -87,13 +84,11 @@ def test_an_environment_that_lacks_a_variable_says_503_and_logs_which(world, mon
     Document.of(world).check("GET", "/health", answer)
 
 
-def test_a_fault_nobody_foresaw_is_a_500_that_shows_nothing(world, monkeypatch, caplog):
-    def explode(*_: object) -> None:
-        raise RuntimeError("the inner secret")
+def test_a_fault_nobody_foresaw_is_a_500_that_shows_nothing(world, caplog):
+    world.end_environments()
+    world.lambdas.faults[names.ID_ISSUER] = RuntimeError("the inner secret")
 
-    monkeypatch.setattr("crawlfleet.wiring.router.RouterOperations.stats", explode)
-
-    answer = ask(world, "GET", "/v1/docs/stats")
+    answer = ask(world, "POST", "/v1/docs/requests", PAGE)
 
     assert (answer.status, answer.json["title"]) == (500, "Internal error")
     assert "inner secret" not in answer.text

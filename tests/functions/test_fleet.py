@@ -1,25 +1,23 @@
 """The platform: its health to anybody, the fleet to operators, hosts to whose biz is there."""
 
-import time
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
 import pytest
 
 from infra.local.parts import free_port
 from tests.functions.http import ask, submit
-from tests.functions.world import default_bizs, environment_ends
-from tests.kit.api import fleet_operations
+from tests.kit.api import VITALS_SECONDS
 from tests.kit.fleet import Card, RedisWatch, RedisWorkers
 from tests.kit.kernel import VERSION, Lane, names
 from tests.kit.politeness import HostReport, RedisHosts
+from tests.kit.worlds.functions import default_bizs
 
 
 @pytest.fixture(autouse=True)
 def _cold(world):
     """What an environment has opened or kept in one test is not there in the next."""
     yield
-    environment_ends(world)
+    world.end_environments()
 
 
 @pytest.fixture
@@ -37,7 +35,7 @@ def revision(world) -> str:
 
 def deep(world):
     """Health, anew: it is kept for some seconds."""
-    environment_ends(world)
+    world.end_environments()
     return ask(world, "GET", "/health", key=None, query={"deep": "1"})
 
 
@@ -76,35 +74,24 @@ def test_a_deep_check_gives_nothing_away(world):
     assert [one for one in secrets if one in told] == []
 
 
-def at_one_moment(monkeypatch) -> list[float]:
-    """The clock by which looks are remembered stands, until a test moves it."""
-    clock = [time.time()]
-    monkeypatch.setattr(fleet_operations, "time", SimpleNamespace(time=lambda: clock[0]))
-    return clock
+def test_deep_checks_are_answered_from_one_look_for_some_seconds(world):
+    world.end_environments()
+    found = datetime.now(UTC)
 
+    def looked_at(seconds: float) -> datetime:
+        world.clocks[names.ROUTER] = lambda: found + timedelta(seconds=seconds)
+        answer = ask(world, "GET", "/health", key=None, query={"deep": "1"})
+        return datetime.fromisoformat(answer.json["deep"]["at"])
 
-def test_deep_checks_are_answered_from_one_look_for_some_seconds(world, monkeypatch):
-    environment_ends(world)
-    clock = at_one_moment(monkeypatch)
-    looks = []
-    real = fleet_operations.RouterFleet._find_vitals
-    monkeypatch.setattr(
-        fleet_operations.RouterFleet, "_find_vitals", lambda it: looks.append(1) or real(it)
-    )
+    seen = {looked_at(seconds) for seconds in (0, 1, VITALS_SECONDS - 1)}
+    later = looked_at(VITALS_SECONDS)
 
-    answers = [
-        ask(world, "GET", "/health", key=None, query={"deep": "1"}).json["deep"]["at"]
-        for _ in range(5)
-    ]
-
-    assert (len(looks), len(set(answers))) == (1, 1)
-    clock[0] += fleet_operations.VITALS_SECONDS
-    ask(world, "GET", "/health", key=None, query={"deep": "1"})
-    assert len(looks) == 2
+    assert len(seen) == 1
+    assert later - seen.pop() == timedelta(seconds=VITALS_SECONDS)
 
 
 def test_a_deep_check_without_redis_says_so_and_knows_no_workers(world, monkeypatch):
-    environment_ends(world)
+    world.end_environments()
     monkeypatch.setenv(names.ENV_REDIS_URL, f"redis://127.0.0.1:{free_port()}/0")
 
     answer = deep(world)
@@ -112,11 +99,11 @@ def test_a_deep_check_without_redis_says_so_and_knows_no_workers(world, monkeypa
     assert (answer.status, answer.json["status"]) == (200, "degraded")
     assert answer.json["parts"]["redis"] == "does not answer"
     assert answer.json["deep"]["workers"] is None
-    environment_ends(world)
+    world.end_environments()
 
 
 def test_a_deep_check_without_configuration_is_a_503_with_what_is_known(world):
-    environment_ends(world)
+    world.end_environments()
     world.dead.add("ssm")
 
     answer = deep(world)
@@ -170,13 +157,10 @@ def test_the_fleet_is_nobodys_without_a_key(world):
     assert ask(world, "GET", "/v1/fleet", key=None).status == 403
 
 
-def test_a_dead_node_does_not_hide_the_rest_of_the_fleet(world, operator, monkeypatch):
+def test_a_dead_node_does_not_hide_the_rest_of_the_fleet(world, operator):
     submit(world, "https://example.org/")
-    environment_ends(world)
-    dead = f"mongodb://127.0.0.1:{free_port()}/?directConnection=true"
-    monkeypatch.setattr("crawlfleet.adapters.secrets.Secrets.read", lambda *_: dead)
-
-    found = ask(world, "GET", "/v1/fleet").json
+    with world.node_at(f"mongodb://127.0.0.1:{free_port()}/?directConnection=true"):
+        found = ask(world, "GET", "/v1/fleet").json
 
     assert found["totals"]["queued"] == 1
     [node] = [one for one in found["parts"] if one["part"] == "mongodb"]
@@ -200,8 +184,9 @@ def report(world, host: str, **seen) -> None:
 
 
 def test_workers_are_read_once_in_some_seconds_however_many_tenants_ask(world, monkeypatch):
-    environment_ends(world)
-    at_one_moment(monkeypatch)
+    world.end_environments()
+    moment = datetime.now(UTC)
+    world.clocks[names.ROUTER] = lambda: moment
     submit(world, "https://example.org/")
     hosts = {key: f"busy.{world.tenants[key]}.example" for key in ("acme", "rival")}
     for key, host in hosts.items():

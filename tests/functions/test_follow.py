@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.functions.http import ask, submit
-from tests.functions.world import biz
 from tests.kit.kernel import names
 from tests.kit.mongo import MongoSettlement
+from tests.kit.worlds.functions import biz
 
 TICK = json.loads((Path(__file__).parents[2] / "events/scheduler/tick.json").read_text())["event"]
 PAGES = 40
@@ -123,7 +123,7 @@ def test_a_url_of_the_crawl_is_explained_by_whatever_form_of_it(world):
     facts = read["standing"]["facts"]
     assert (facts["seed"], facts["request_id"]) == (seed["id"], seed["request_id"])
     assert (facts["request_state"], facts["robots_allow"]) == ("done", True)
-    assert "is a duplicate: known in segment" in read["standing"]["sentence"]
+    assert "duplicate" in read["standing"]["sentence"]
     assert [step["kind"] for step in read["steps"]].count("seed") == 3
     assert f"request {seed['found_by']}" in {step["by"] for step in read["steps"]}
     assert "Disallow: /13" in denied["standing"]["sentence"]

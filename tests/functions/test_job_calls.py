@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.functions.http import ask, submit
-from tests.functions.world import Context, World, default_bizs
 from tests.kit.kernel import names
+from tests.kit.worlds.functions import Context, World, default_bizs
 from tests.steady import SteadyClock
 from tests.waiting import eventually
 

@@ -5,9 +5,9 @@ from typing import Any
 from tests.functions.http import ask
 from tests.functions.test_clock import tick
 from tests.functions.test_follow import PAGES, a_web, following
-from tests.kit.apps import Parts, now
+from tests.kit.apps import now
 from tests.kit.jobs import Job, JobOrder, JobState, MongoJobs, StartingPorts, start_job
-from tests.kit.kernel import Lane, Need, Settings
+from tests.kit.kernel import Lane
 from tests.kit.mongo import MongoLedgers, MongoRules
 from tests.kit.requests import Ledger
 from tests.kit.spiders import Range, Start
@@ -25,8 +25,7 @@ class Office:
     """Where jobs are started, and looked at."""
 
     def __init__(self, world: Any) -> None:
-        settings = Settings.from_environment(needs=(Need.NODES,))
-        self.parts = Parts(settings, "test")
+        self.parts = world.own
         self.tenant = world.tenants["acme"]
         self.jobs = MongoJobs(self.parts.nodes)
 

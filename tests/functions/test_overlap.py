@@ -10,9 +10,8 @@ import pytest
 
 from tests.functions.http import ask
 from tests.functions.test_twice import at_once
-from tests.kit.apps import _operations, scheduler
 from tests.kit.jobs import MongoJobs
-from tests.kit.kernel import ConflictError
+from tests.kit.kernel import ConflictError, names
 
 PLAN = {"cron": "* * * * *", "rule": "page", "urls": ["https://a.example/"]}
 
@@ -39,37 +38,36 @@ def all_count_first(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 @pytest.mark.parametrize("overlap", ["skip", "queue", "replace"])
 def test_a_fire_and_two_runs_by_hand_at_once_come_one_after_the_other(
     world: Any,
-    monkeypatch: pytest.MonkeyPatch,
     all_count_first: Callable[[int], None],
     overlap: str,
 ) -> None:
     """Below the edge: the framework keeps the event of a call for the whole process."""
     answer = ask(world, "PUT", "/v1/docs/schedules/minutely", PLAN | {"overlap": overlap})
     soon = datetime.fromisoformat(answer.json["next_at"])
-    monkeypatch.setattr("crawlfleet.wiring.scheduler.now", lambda: soon)
+    world.clocks[names.SCHEDULER] = lambda: soon
     tenant = world.tenants["acme"]
     all_count_first(3)
 
     def by_hand(key: str) -> str:
         try:
-            return _operations().run_schedule(tenant, "docs", "minutely", key).name
+            return world.operations().run_schedule(tenant, "docs", "minutely", key).name
         except ConflictError as error:
             return str(error)
 
     ticked, *runs = at_once(
-        partial(scheduler().tick, "a-tick", lambda: 120.0),
+        partial(world.application(names.SCHEDULER).tick, "a-tick", lambda: 120.0),
         partial(by_hand, "a"),
         partial(by_hand, "b"),
     )
 
     jobs = ask(world, "GET", "/v1/docs/jobs").json["jobs"]
-    names = {job["name"] for job in jobs}
+    started_as = {job["name"] for job in jobs}
     last = ask(world, "GET", "/v1/docs/schedules/minutely").json["last_outcome"]
     if overlap == "replace":
         going = [job for job in jobs if job["state"] not in {"cancelling", "cancelled"}]
-        assert (len(going), names) == (1, {*runs, last["job"]})
+        assert (len(going), started_as) == (1, {*runs, last["job"]})
         return
-    [started] = names
+    [started] = started_as
     by_hand = [said for said in runs if said == started]
     refused = [said for said in runs if said != started]
     if last["outcome"] == "started":

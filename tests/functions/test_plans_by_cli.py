@@ -9,14 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cli_program import program
-from tests.contract.store_cases import nodes_at
 from tests.functions.door import Door, a_door
 from tests.functions.runs import a_learnt_run
 from tests.functions.test_clock import tick
 from tests.functions.test_follow import a_web
-from tests.functions.world import World, default_bizs
 from tests.kit.jobs import MongoDemands
-from tests.kit.sdk import waiting
+from tests.kit.worlds.functions import World, default_bizs
 
 BIZ = "docs"
 SPIDER = ("spider", "put", BIZ, "shop", "--rule", "page")
@@ -37,8 +35,6 @@ def crawlfleet(world: World, standing_door: Door, monkeypatch, capfdbinary):
     """Runs the program with the key of a tenant."""
     monkeypatch.setenv("CRAWLFLEET_API_URL", standing_door.url)
     monkeypatch.setenv("CRAWLFLEET_API_KEY", standing_door.keys["acme"])
-    monkeypatch.setattr(waiting, "_FIRST_PAUSE_SECONDS", 0.01)
-    monkeypatch.setattr(waiting, "_LAST_PAUSE_SECONDS", 0.2)
     called = program(capfdbinary)
 
     def call(*arguments: str) -> SimpleNamespace:
@@ -183,9 +179,7 @@ def test_a_wrong_cron_line_is_named_with_its_field(crawlfleet):
     assert crawlfleet("schedule", "list", BIZ, "--json").json() == {"schedules": []}
 
 
-def test_a_job_is_started_and_waited_for_and_what_failed_is_retried(
-    crawlfleet, crew, world, mongo_uri
-):
+def test_a_job_is_started_and_waited_for_and_what_failed_is_retried(crawlfleet, crew, world):
     with a_web() as web:
         of = ("--rule", "page", "--pattern", f"{web.url}/{{page}}", "--values", "page=10..15")
         crawlfleet("spider", "put", BIZ, "shop", *of)
@@ -213,8 +207,7 @@ def test_a_job_is_started_and_waited_for_and_what_failed_is_retried(
     took = crawlfleet("demands", BIZ, "--job", "june")
     assert (took.code, "downloaded" in took.out) == (0, True), took.err
     assert crawlfleet("demands", BIZ, "--job", "may", "--json").json()["records"] == 1
-    with nodes_at(mongo_uri) as nodes:
-        a_learnt_run(MongoDemands(nodes), world.tenants["acme"], "april", "shop")
+    a_learnt_run(MongoDemands(world.own.nodes), world.tenants["acme"], "april", "shop")
     assert [row["spider"] for row in crawlfleet("demands", BIZ, "--json").rows()] == ["shop"]
     assert "0.10 / 0.10 kB/s" in crawlfleet("demands", BIZ, "shop").out
     refused(crawlfleet("demands", BIZ, "never"), 4, "'never'", "crawlfleet demands BIZ")

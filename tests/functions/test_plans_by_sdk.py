@@ -5,12 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.contract.store_cases import nodes_at
 from tests.functions.door import Door, a_door
 from tests.functions.runs import a_learnt_run
 from tests.functions.test_clock import tick
 from tests.functions.test_follow import a_web
-from tests.functions.world import World, default_bizs
 from tests.kit.jobs import MongoDemands
 from tests.kit.kernel import (
     ConflictError,
@@ -21,7 +19,8 @@ from tests.kit.kernel import (
     UnknownBizError,
     UnknownTenantError,
 )
-from tests.kit.sdk import Client, WaitTimeoutError, waiting
+from tests.kit.sdk import Client, WaitTimeoutError
+from tests.kit.worlds.functions import World, default_bizs
 from tests.waiting import eventually
 
 BIZ = "docs"
@@ -38,8 +37,7 @@ def standing_door(standing_world: World, tmp_path_factory) -> Iterator[Door]:
 
 
 @pytest.fixture
-def fleet(world: World, standing_door: Door, monkeypatch) -> Iterator[Client]:
-    monkeypatch.setattr(waiting, "_FIRST_PAUSE_SECONDS", 0.01)
+def fleet(world: World, standing_door: Door) -> Iterator[Client]:
     with Client(standing_door.url, standing_door.keys["acme"]) as client:
         yield client
 
@@ -214,7 +212,7 @@ def test_what_is_no_schedule_is_refused_by_each_of_its_fields_and_nothing_is_kep
 # ---- jobs ----------------------------------------------------------------------------------------
 
 
-def test_a_job_of_a_spider_is_run_waited_for_and_its_run_is_shown(fleet, world, mongo_uri):
+def test_a_job_of_a_spider_is_run_waited_for_and_its_run_is_shown(fleet, world):
     seen = []
     with a_web() as web:
         fleet.put_spider(
@@ -234,8 +232,7 @@ def test_a_job_of_a_spider_is_run_waited_for_and_its_run_is_shown(fleet, world, 
     assert [each.name for each in fleet.jobs(BIZ, spider="shop")] == ["june"]
     run = fleet.run(BIZ, "june")
     assert (run.records, run.workers, run.counts["done"]) == (5, 1, 5)
-    with nodes_at(mongo_uri) as nodes:
-        a_learnt_run(MongoDemands(nodes), world.tenants["acme"], "may", "shop")
+    a_learnt_run(MongoDemands(world.own.nodes), world.tenants["acme"], "may", "shop")
     [demand] = fleet.demands(BIZ)
     assert demand == fleet.demand(BIZ, "shop")
     assert (demand.runs, demand.usage.bandwidth.average) == (1, 100.0)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.functions.http import ask
-from tests.functions.world import a_world, biz, default_bizs
+from tests.kit.worlds.functions import a_world, biz, default_bizs
 from tests.steady import SteadyClock
 from tests.waiting import eventually
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.functions.http import ask, submit
-from tests.functions.world import biz, default_bizs
 from tests.kit.frontier import seed_key, seed_keys
 from tests.kit.kernel import names
+from tests.kit.worlds.functions import biz, default_bizs
 
 TICK = json.loads((Path(__file__).parents[2] / "events/scheduler/tick.json").read_text())["event"]
 

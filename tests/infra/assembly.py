@@ -4,13 +4,18 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from infra.bundle import ROOT
+from infra.app import add_stacks
+from infra.bundle import ROOT, Bundle
+from infra.stages import Stage
 from tests.kit.kernel import names
+
+if TYPE_CHECKING:
+    from aws_cdk import App
 
 #: The stage with everything on; what holds of the others alone is in tests of their own.
 STAGE = "aws-large"
@@ -97,3 +102,17 @@ def synthesise(folder: Path, stage: str = STAGE, **context: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def compose(stage: Stage, folder: Path, build: Callable[..., Bundle]) -> "App":
+    """Compose a stage in this process; it is not synthesised yet.
+
+    The CDK is imported here, as by all tests that need it: that starts Node, and most tests read
+    what a process of its own has synthesised.
+    """
+    from aws_cdk import App
+
+    settings = json.loads((ROOT / "infra" / "cdk.json").read_text())
+    app = App(context=settings["context"], outdir=str(folder))
+    add_stacks(app, stage, build)
+    return app

@@ -1,20 +1,23 @@
-"""One synthesis a stage and session, by the command that people run, without account or network."""
+"""One synthesis a stage and session, without account or network.
+
+That of the stage that has everything is by the command that people run, with what is deployed then.
+The others are composed here round functions that are empty, as are a test's own.
+"""
 
 import fcntl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from infra import bundle
 from infra.bundle import Bundle, Size
 from infra.fleet import FLEET
-from infra.stages import STAGES
-from tests.infra.assembly import STAGE, Assembly, synthesise
+from infra.stages import STAGES, Stage
+from tests.infra.assembly import STAGE, Assembly, compose, synthesise
 
 
 @pytest.fixture(scope="session")
 def assembled(
-    tmp_path_factory: pytest.TempPathFactory, worker_id: str
+    empty_bundle: Bundle, tmp_path_factory: pytest.TempPathFactory, worker_id: str
 ) -> Callable[[str], Assembly]:
     """A stage by its name, synthesised once however many processes run the tests."""
     own = tmp_path_factory.getbasetemp()
@@ -25,7 +28,10 @@ def assembled(
         with (shared / "cdk.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not (folder / "manifest.json").exists():
-                synthesise(folder, stage)
+                if stage == STAGE:
+                    synthesise(folder, stage)
+                else:
+                    compose(STAGES[stage], folder, lambda *_, **__: empty_bundle).synth()
         return Assembly(folder, stage)
 
     return assemble
@@ -48,17 +54,34 @@ def localstack(assembled: Callable[[str], Assembly]) -> Assembly:
     return assembled("localstack")
 
 
-@pytest.fixture(scope="module")
-def empty_bundle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+@pytest.fixture(scope="session")
+def empty_bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """Folders with nothing in them to deploy, for tests that ask what is round the functions."""
     folder = tmp_path_factory.mktemp("nothing")
     (folder / "empty.txt").touch()
-    made = Bundle(
+    return Bundle(
         package_layer=folder,
         vendor_layers={group.name: folder for group in FLEET.vendor_groups},
         functions={spec.name: folder for spec in FLEET.functions},
         sizes={folder: Size(unpacked=0, zipped=0)},
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bundle, "build", lambda *_, **__: made)
-        yield
+
+
+@pytest.fixture(scope="session")
+def composed(
+    empty_bundle: Bundle, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Stage], Assembly]:
+    """A stage of a test's own, round functions that are empty; each is synthesised once."""
+
+    # By what it says: a stage holds mappings.
+    made: dict[str, Assembly] = {}
+
+    def synthesised(stage: Stage) -> Assembly:
+        key = repr(stage)
+        if key not in made:
+            folder = tmp_path_factory.mktemp(stage.name)
+            compose(stage, folder, lambda *_, **__: empty_bundle).synth()
+            made[key] = Assembly(folder, stage.name)
+        return made[key]
+
+    return synthesised

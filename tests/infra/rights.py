@@ -1,11 +1,19 @@
-"""All that anybody may do in a stage, as text: one paragraph a role, one line an action.
+"""All that anybody may do in a stage, as data: by who holds it, one right for each action.
 
-Names stand where templates have references, ``STAGE`` where they have the stage's name, and an ARN
-is told by its service and resource alone, since account, region and partition are the stack's own.
+Names stand where templates have references, ``STAGE`` where they have the stage's name. An ARN is
+told by its kind, such as ``lambda function``, and its name, since account, region and partition are
+the stack's own. The lists beside this module have a right a line:
+
+    {"allow": "ssm:GetParameter", "kind": "ssm parameter", "on": "/crawlfleet/STAGE/revision"}
+
+``deny`` stands in the place of ``allow`` in what is refused, ``by`` names others who may, and
+``if`` the condition. ``role`` is what a role has: who takes it on, or a policy of AWS's own.
 """
 
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from tests.infra.assembly import Assembly
@@ -18,6 +26,11 @@ _NAMED = {
     "AWS::SecretsManager::Secret": "Name",
     "AWS::ApiGateway::Stage": "StageName",
 }
+
+
+#: What one holder may do, to what: its fields are those of the lists.
+Right = dict[str, str]
+_ARN = re.compile(r"arn:aws:(?P<service>[a-z0-9-]+):[^:]*:[^:]*:(?P<resource>.*)")
 
 
 class Rights:
@@ -33,51 +46,52 @@ class Rights:
             if "Export" in output
         }
 
-    def text(self) -> str:
+    def held(self) -> dict[str, list[Right]]:
         """What roles may do, and then what resources let others do."""
-        paragraphs = [*self._of_roles(), *self._of_resources()]
-        return "\n\n".join(paragraphs).replace(self._stage, "STAGE") + "\n"
+        found: dict[str, list[Right]] = {}
+        for holder, right in [*self._of_roles(), *self._of_resources()]:
+            rights = found.setdefault(holder.replace(self._stage, "STAGE"), [])
+            told = {key: value.replace(self._stage, "STAGE") for key, value in right.items()}
+            if told not in rights:
+                rights.append(told)
+        return {holder: sorted(found[holder], key=json.dumps) for holder in sorted(found)}
 
-    def _of_roles(self) -> Iterator[str]:
-        found: dict[str, set[str]] = {}
+    def _of_roles(self) -> Iterator[tuple[str, Right]]:
         for stack, template in self._templates.items():
             for key, resource in template["Resources"].items():
                 if resource["Type"] == "AWS::IAM::Role":
-                    found[self._holder(stack, key)] = set(self._of_role(stack, key, resource))
-        for holder in sorted(found):
-            yield "\n".join([holder, *sorted(found[holder])])
+                    holder = self._holder(stack, key)
+                    for right in self._of_role(stack, key, resource):
+                        yield holder, right
 
-    def _of_role(self, stack: str, key: str, role: dict[str, Any]) -> Iterator[str]:
+    def _of_role(self, stack: str, key: str, role: dict[str, Any]) -> Iterator[Right]:
         properties = role["Properties"]
         for statement in properties["AssumeRolePolicyDocument"]["Statement"]:
-            yield f"  is taken on by {self._who(stack, statement['Principal'])}"
+            yield {"role": "taken on", "by": self._who(stack, statement["Principal"])}
         for managed in properties.get("ManagedPolicyArns", []):
-            yield f"  has the policy {self._say(stack, managed)}"
+            yield {"role": "has the policy"} | self._on(stack, managed)
         for policy in properties.get("Policies", []):
-            yield from self._lines(stack, policy["PolicyDocument"])
+            yield from self._rights(stack, policy["PolicyDocument"])
         for resource in self._templates[stack]["Resources"].values():
             about = resource["Properties"] if resource["Type"] == "AWS::IAM::Policy" else {}
             if {"Ref": key} in about.get("Roles", []):
-                yield from self._lines(stack, about["PolicyDocument"])
+                yield from self._rights(stack, about["PolicyDocument"])
 
-    def _of_resources(self) -> Iterator[str]:
-        found: dict[str, set[str]] = {}
+    def _of_resources(self) -> Iterator[tuple[str, Right]]:
         for stack, template in self._templates.items():
             for key, resource in template["Resources"].items():
                 properties = resource.get("Properties", {})
                 if resource["Type"] == "AWS::Lambda::Permission":
-                    at = self._say(stack, properties["FunctionName"])
                     source = self._say(stack, properties["SourceArn"])
-                    line = f"  {properties['Action']} by {properties['Principal']} from {source}"
-                    found.setdefault(f"at {at}", set()).add(line)
+                    by = {"by": properties["Principal"], "if": f"from {source}"}
+                    at = self._say(stack, properties["FunctionName"])
+                    yield f"at {at}", {"allow": properties["Action"]} | by
                 elif "KeyPolicy" in properties:
-                    lines = self._lines(stack, properties["KeyPolicy"])
-                    found.setdefault(f"at {self._name(stack, key)}", set()).update(lines)
+                    for right in self._rights(stack, properties["KeyPolicy"]):
+                        yield f"at {self._name(stack, key)}", right
                 elif "PolicyDocument" in properties and "Roles" not in properties:
-                    lines = self._lines(stack, properties["PolicyDocument"])
-                    found.setdefault(f"at {self._held(stack, properties)}", set()).update(lines)
-        for place in sorted(found):
-            yield "\n".join([place, *sorted(found[place])])
+                    for right in self._rights(stack, properties["PolicyDocument"]):
+                        yield f"at {self._held(stack, properties)}", right
 
     def _held(self, stack: str, properties: dict[str, Any]) -> str:
         (references,) = (
@@ -85,22 +99,30 @@ class Rights:
         )
         return ", ".join(sorted(self._say(stack, one) for one in _listed(references)))
 
-    def _lines(self, stack: str, document: dict[str, Any]) -> Iterator[str]:
+    def _rights(self, stack: str, document: dict[str, Any]) -> Iterator[Right]:
         for statement in document["Statement"]:
-            word = {"Allow": "", "Deny": "NOT "}[statement["Effect"]]
-            who = (
-                f" by {self._who(stack, statement['Principal'])}"
-                if "Principal" in statement
-                else ""
-            )
-            condition = "".join(
-                f" if {test} {key} {self._say(stack, value)}"
+            further = {}
+            if "Principal" in statement:
+                further["by"] = self._who(stack, statement["Principal"])
+            conditions = [
+                f"{test} {key} {self._say(stack, value)}"
                 for test, pairs in statement.get("Condition", {}).items()
                 for key, value in pairs.items()
-            )
+            ]
+            if conditions:
+                further["if"] = ", ".join(conditions)
             for action in _listed(statement["Action"]):
                 for resource in _listed(statement["Resource"]):
-                    yield f"  {word}{action} on {self._say(stack, resource)}{who}{condition}"
+                    right = {statement["Effect"].lower(): action}
+                    yield right | self._on(stack, resource) | further
+
+    def _on(self, stack: str, resource: Any) -> Right:
+        """What a right is about: a name, and of an ARN its kind."""
+        told = self._resolve(stack, resource)
+        if not (arn := _ARN.fullmatch(told)):
+            return {"on": told}
+        kind, name = kind_and_name(arn["resource"])
+        return {"kind": " ".join(filter(None, (arn["service"], kind))), "on": name}
 
     def _who(self, stack: str, principal: Any) -> str:
         if isinstance(principal, str):
@@ -120,7 +142,7 @@ class Rights:
         return ", ".join(functions) or f"{stack}: {_bare(key)}"
 
     def _say(self, stack: str, value: Any) -> str:
-        return re.sub(r"arn:aws:([a-z0-9-]+):[^:]*:[^:]*:", r"\1 ", self._resolve(stack, value))
+        return _ARN.sub(r"\g<service> \g<resource>", self._resolve(stack, value))
 
     def _resolve(self, stack: str, value: Any) -> str:
         match value:
@@ -144,6 +166,37 @@ class Rights:
         if named is None:
             return f"<{_bare(key)}>"
         return self._resolve(stack, resource["Properties"][named])
+
+
+def kind_and_name(resource: str) -> tuple[str, str]:
+    """A function or a secret by its name, a parameter by its path, anything else as it is.
+
+    >>> kind_and_name("function:a"), kind_and_name("parameter/a/b"), kind_and_name("b:c")
+    (('function', 'a'), ('parameter', '/a/b'), ('', 'b:c'))
+    """
+    for kind in ("function:", "secret:", "parameter"):
+        if resource.startswith(kind):
+            return kind.rstrip(":"), resource.removeprefix(kind)
+    return "", resource
+
+
+def read(stage: str) -> dict[str, list[Right]]:
+    """The list of a stage."""
+    found: dict[str, list[Right]] = json.loads(_path(stage).read_text())
+    return found
+
+
+def written(held: dict[str, list[Right]]) -> str:
+    """A list as it stands in its file: a right a line, for people to read a change of it."""
+    paragraphs = [
+        f"{json.dumps(holder)}: [\n" + ",\n".join(f"  {json.dumps(one)}" for one in rights) + "\n]"
+        for holder, rights in held.items()
+    ]
+    return "{\n" + ",\n\n".join(paragraphs) + "\n}\n"
+
+
+def _path(stage: str) -> Path:
+    return Path(__file__).with_name(f"rights_{stage}.json")
 
 
 def _listed(value: Any) -> list[Any]:

@@ -45,14 +45,14 @@ def test_an_unknown_stage_is_refused_with_the_known_ones(command, capsys):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_without_credentials_one_is_told_to_set_them(command, capsys):
     assert COMMANDS[command](["--stage", "aws-large"]) == 1
-    assert "Set AWS_PROFILE, or AWS_DEFAULT_REGION and credentials." in told(capsys)
+    assert "AWS_PROFILE" in told(capsys)
 
 
 @pytest.mark.parametrize("command", ["deploy", "smoke", "destroy"])
 def test_a_stage_of_this_machine_wants_a_localstack(command, capsys):
     assert COMMANDS[command](["--stage", "localstack"]) == 1
     said = told(capsys)
-    assert "Set AWS_ENDPOINT_URL to a LocalStack" in said
+    assert "AWS_ENDPOINT_URL" in said
     assert "`make localstack`" in said
     assert "AWS_PROFILE" not in said
 
@@ -60,10 +60,9 @@ def test_a_stage_of_this_machine_wants_a_localstack(command, capsys):
 @pytest.mark.parametrize("stage", ["aws-small", "localstack"])
 def test_a_stage_that_keeps_nothing_is_not_adopted(stage, capsys):
     assert COMMANDS["adopt"](["--stage", stage]) == 1
-    assert told(capsys) == (
-        f"{stage} keeps nothing (keep_state is off in infra/stages.py),"
-        " so there is nothing to adopt\n"
-    )
+    said = told(capsys)
+    assert said.startswith(f"{stage} ")
+    assert "keep_state" in said
 
 
 def test_whoever_has_an_account_deploys_with_whatever_else_cdk_is_told(monkeypatch, capsys):
@@ -83,10 +82,8 @@ def test_a_stage_that_says_where_it_stands_is_deployed_from_there_alone(monkeypa
 
     with mock_aws():
         assert account.main([]) == 1
-        assert "the stage stands in ap-southeast-1, and the environment is of" in (
-            said := told(capsys)
-        )
-        assert "Set AWS_DEFAULT_REGION=ap-southeast-1" in said
+        assert "ap-southeast-1" in (said := told(capsys))
+        assert "AWS_DEFAULT_REGION=ap-southeast-1" in said
         monkeypatch.setenv("AWS_DEFAULT_REGION", "ap-southeast-1")
         assert account.main([]) == 0
 

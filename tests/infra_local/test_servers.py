@@ -67,44 +67,34 @@ def test_a_replica_set_keeps_its_data_over_a_restart_on_another_port(tmp_path, m
     assert not _listens(second)
 
 
-def test_three_members_are_all_well_from_the_start():
-    with MongoServer(members=3, cache_gb=0.25) as server, pymongo.MongoClient(server.uri) as client:
-        states = [m["stateStr"] for m in client.admin.command("replSetGetStatus")["members"]]
-
-    assert sorted(states) == ["PRIMARY", "SECONDARY", "SECONDARY"]
+def states(client) -> list[str]:
+    members = client.admin.command("replSetGetStatus")["members"]
+    return sorted(member["stateStr"] for member in members)
 
 
-def test_a_member_that_has_ended_is_told_until_it_is_back():
-    with MongoServer(members=3, cache_gb=0.25) as server:
-        gone = next(port for port in server.members if port != server.primary())
-        server.members[gone].kill()
-
-        with pytest.raises(PartError) as told:
-            server.wait_until_whole(seconds=1)
-
-        assert f"on port {gone}: it has ended" in str(told.value)
-        assert "it says {" in str(told.value)
-        server.restart_member(gone)
-        server.wait_until_whole()
-        with pymongo.MongoClient(server.uri) as client:
-            states = [m["stateStr"] for m in client.admin.command("replSetGetStatus")["members"]]
-        assert sorted(states) == ["PRIMARY", "SECONDARY", "SECONDARY"]
-
-
-def test_three_members_choose_another_primary_when_the_first_is_killed():
+def test_three_members_are_well_tell_of_one_that_has_ended_and_choose_another_primary():
     with (
         MongoServer(members=3, cache_gb=0.25) as server,
         pymongo.MongoClient(server.uri, serverSelectionTimeoutMS=30_000) as client,
     ):
+        assert states(client) == ["PRIMARY", "SECONDARY", "SECONDARY"]
+
+        gone = next(port for port in server.members if port != server.primary())
+        server.members[gone].kill()
+        with pytest.raises(PartError) as told:
+            server.wait_until_whole(seconds=1)
+        assert f"on port {gone}: " in str(told.value)
+        server.restart_member(gone)
+        server.wait_until_whole()
+        assert states(client) == ["PRIMARY", "SECONDARY", "SECONDARY"]
+
         things = client.shop.get_collection(
             "things", write_concern=pymongo.WriteConcern("majority")
         )
         things.insert_one({"_id": 1})
         primary = client.primary
         assert primary is not None
-
         server.members[primary[1]].stop()
-
         things.insert_one({"_id": 2})
         assert things.count_documents({}) == 2
         assert client.primary != primary
@@ -166,9 +156,7 @@ def test_a_server_that_cannot_start_says_why(tmp_path):
 
     with (
         GuardedProcess("disk", command, tmp_path / "log") as server,
-        pytest.raises(
-            PartError, match=r"disk ended while starting \(status 1\)(.|\n)*no such disk"
-        ),
+        pytest.raises(PartError, match=r"disk .*\(status 1\)(.|\n)*no such disk"),
     ):
         server.wait_until(lambda: False)
 
@@ -178,7 +166,7 @@ def test_a_server_that_never_answers_is_given_up(tmp_path):
 
     with (
         GuardedProcess("mute", command, tmp_path / "log") as server,
-        pytest.raises(PartError, match=r"mute did not answer within 0 s"),
+        pytest.raises(PartError, match=r"mute .*0 s"),
     ):
         server.wait_until(lambda: False, seconds=0.2)
 
@@ -186,7 +174,7 @@ def test_a_server_that_never_answers_is_given_up(tmp_path):
 
 
 def test_a_missing_program_is_refused_with_the_remedy():
-    with pytest.raises(PartError, match=r"there is no crawlfleet-nonesuch .* Install it"):
+    with pytest.raises(PartError, match=r"crawlfleet-nonesuch .*Install it"):
         find_program("crawlfleet-nonesuch", [("nonesuch.package", "bin/x")], "Install it.")
 
 

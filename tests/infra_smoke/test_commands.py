@@ -16,7 +16,7 @@ def command(tmp_path, script):
 
 
 def test_a_command_that_fails_is_quoted(tmp_path):
-    with pytest.raises(StepError, match=r"(?s)it ended with 3; .*log ends with:\nthe reason") as it:
+    with pytest.raises(StepError, match=r"(?s) 3; .*\nthe reason") as it:
         command(tmp_path, "echo the reason >&2; exit 3").wait(60, "mend it")
 
     assert it.value.do == "mend it"
@@ -51,7 +51,7 @@ def test_a_command_that_takes_too_long_ends_with_its_children(tmp_path):
     eventually(lambda: one.last_line().isdecimal())
     pid = int(one.last_line())
 
-    with pytest.raises(StepError, match="it took more than 0 s"):
+    with pytest.raises(StepError, match="0 s"):
         one.wait(0, "wait longer")
 
     eventually(lambda: _gone(pid))

@@ -90,7 +90,7 @@ def test_a_layer_of_somebody_else_cannot_be_carried(assembly):
     path = assembly / "compute.template.json"
     path.write_text(path.read_text().replace('{"Ref": "Vendor"}', '"arn:aws:lambda:layer"'))
 
-    with pytest.raises(ValueError, match="no layer of the function's own stack"):
+    with pytest.raises(ValueError, match="layer"):
         fold_layers(assembly)
 
 

@@ -114,9 +114,9 @@ def test_a_docker_that_fails_is_told(tmp_path, environ):
     one._environ["DOCKER_ENDS_WITH"] = "1"
 
     assert not docker_answers(environ)
-    with pytest.raises(StepError, match="docker pull ended with 1"):
+    with pytest.raises(StepError, match=r"docker pull .*1"):
         one.prepare()
-    with pytest.raises(StepError, match="at which address containers see this machine") as caught:
+    with pytest.raises(StepError, match="address") as caught:
         Ordinary(tmp_path, environ)
     assert "LOCALSTACK_SEES_ME_AT" in caught.value.do
 

@@ -69,5 +69,5 @@ def test_what_was_deployed_first_stays_as_it_is(assembly, tmp_path):
 def test_an_assembly_without_our_package_is_refused(tmp_path):
     (tmp_path / "cdk.out").mkdir()
 
-    with pytest.raises(ValueError, match="no asset holds our package"):
+    with pytest.raises(ValueError, match="asset"):
         next_release(tmp_path / "cdk.out", tmp_path / "next", "2")

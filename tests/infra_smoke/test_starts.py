@@ -155,7 +155,7 @@ def test_an_event_that_comes_twice_is_one_job(cloud, starts, step):
 
     assert len(cloud.started) == 1
     assert cloud.kept["on-event"]["pattern"] == "http://site.example/{package}.{module}.html"
-    assert step.seen == ["one job of an event that came twice, 4 done by its ledger"]
+    assert ["4 done" in one for one in step.seen] == [True]
 
 
 @pytest.mark.parametrize(
@@ -197,5 +197,5 @@ def test_a_clock_that_does_not_fire_is_told(cloud, starts, step):
     starts.enable_clock(step)
     cloud.state = "DISABLED"
 
-    with pytest.raises(StepError, match="start-every-minute starts by-clock: not within 90 s"):
+    with pytest.raises(StepError, match=r"start-every-minute .*by-clock: .*90 s"):
         starts.by_clock(step)

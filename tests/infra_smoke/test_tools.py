@@ -44,7 +44,7 @@ def test_the_folder_that_is_named_is_taken(folder):
 
 
 def test_a_named_folder_without_the_scripts_is_refused(tmp_path):
-    with pytest.raises(StepError, match=r"not all of setup\.sh"):
+    with pytest.raises(StepError, match=r"setup\.sh"):
         find_tools({ENV_TOOLS: str(tmp_path)})
 
 
@@ -77,7 +77,7 @@ def test_two_runs_take_turns(tools, folder, tmp_path):
     second = Tools(folder, tmp_path, tools._environ, patience_seconds=0)
     tools.start()
 
-    with pytest.raises(StepError, match=r"another run with .*home ends: not within 0 s"):
+    with pytest.raises(StepError, match=r"home .*0 s"):
         second.start()
     tools.stop()
     second.start()
@@ -104,7 +104,7 @@ def test_the_environment_is_what_the_script_makes_of_it(tools):
 def test_a_script_that_fails_is_quoted(tools, folder):
     (folder / "start.sh").write_text("echo no room; exit 1")
 
-    with pytest.raises(StepError, match=r"(?s)start\.sh ended with 1.*no room"):
+    with pytest.raises(StepError, match=r"(?s)start\.sh .*1.*no room"):
         tools.start()
 
 

@@ -107,11 +107,7 @@ def client(cloud):
 
 @pytest.fixture(scope="module", autouse=True)
 def spiders(client, site):
-    """Kept spiders, and jobs of three of them whose ends take their time while others are tested.
-
-    What a run takes is learnt half a minute after its end, and what no worker suits is given up
-    after seven waits.
-    """
+    """Kept spiders, and a job of one of them that no worker suits: all pools look at it."""
     link = {"test_url": f"{site.url}/link"}
     for name, pages, asked in (
         ("near", 3, NEAR),
@@ -133,11 +129,18 @@ def spiders(client, site):
     client.put_spider(
         BIZ, "gone", rule="page", urls=f"http://localhost:{closed_port()}/", link=NEAR
     )
+    start(client, "nowhere", "nowhere")
 
+
+@pytest.fixture(scope="module")
+def under_way(client):
+    """Jobs whose ends take their time while others are tested.
+
+    What a run takes is learnt half a minute after its end, and a site that is away is waited for.
+    """
     client.start_job(
         BIZ, spider="heavy", values={"bytes": str(HEAVY_BYTES)}, name="heavy-0", pool="main"
     )
-    start(client, "nowhere", "nowhere")
     client.start_job(BIZ, spider="gone", name="gone")
 
 
@@ -211,7 +214,7 @@ def command(cloud, *words):
     return told.stdout
 
 
-@pytest.mark.long
+@pytest.mark.early
 def test_no_job_that_is_bound_by_latency_is_placed_behind_the_slow_network(cloud, client, site):
     called = [f"near-{number}" for number in range(10)]
     for name in called[:5]:
@@ -240,6 +243,7 @@ def test_no_job_that_is_bound_by_latency_is_placed_behind_the_slow_network(cloud
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("under_way")
 def test_a_job_that_is_not_bound_by_latency_is_won_by_the_slow_network(client, site):
     def is_placed_there():
         name = f"any-{next(NUMBERS)}"
@@ -251,7 +255,8 @@ def test_a_job_that_is_not_bound_by_latency_is_won_by_the_slow_network(client, s
     eventually(is_placed_there, what="the most memory does not win")
 
 
-@pytest.mark.early
+@pytest.mark.long
+@pytest.mark.usefixtures("under_way")
 def test_a_job_whose_winner_is_killed_is_finished_by_another_and_its_ledger_is_exact(
     cloud, client, site
 ):
@@ -304,6 +309,8 @@ def test_a_job_whose_winner_is_killed_is_finished_by_another_and_its_ledger_is_e
     assert winner not in cloud.status()["functions"][function]["running"]
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("under_way")
 def test_jobs_whose_spider_has_taken_much_memory_are_placed_where_there_is_as_much(cloud, client):
     [first] = ended(client, ["heavy-0"])
     assert (first.state, first.pool, first.worker) == ("done", None, None), "it was pinned"
@@ -330,6 +337,7 @@ def test_jobs_whose_spider_has_taken_much_memory_are_placed_where_there_is_as_mu
     assert places(jobs)["slow"] > 0, "most of the memory is there"
 
 
+@pytest.mark.long
 def test_a_job_that_no_worker_suits_is_given_up_and_people_are_told_why(cloud, client):
     [job] = ended(client, ["nowhere"])
 
@@ -352,6 +360,7 @@ def test_a_job_that_no_worker_suits_is_given_up_and_people_are_told_why(cloud, c
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("under_way")
 def test_a_site_that_is_not_there_keeps_no_job_waiting_for_ever(client):
     [job] = ended(client, ["gone"])
 

@@ -1,6 +1,5 @@
 """Names tests use of workers: registry, failure detector, autoscaler, forecast."""
 
-from crawlfleet.adapters import lambda_concurrency
 from crawlfleet.adapters.lambda_concurrency import LambdaConcurrency
 from crawlfleet.adapters.lambda_functions import WAKING, LambdaIds, LambdaTrials, LambdaWaker
 from crawlfleet.adapters.machine_files import MachineFiles

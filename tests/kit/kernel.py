@@ -59,7 +59,7 @@ from crawlfleet.model.pool import MAIN_POOL, MOST_POOLS, TAKEN_NAMES, Pool
 from crawlfleet.model.priority import Ageing
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.model.words import Words
-from crawlfleet.names import PRODUCT
+from crawlfleet.names import CONTROL_DATABASE, PRODUCT
 from crawlfleet.policy.address import is_public
 from crawlfleet.policy.ageing import LEVELS
 from crawlfleet.policy.cursor import SETTLING, encode, resume_from

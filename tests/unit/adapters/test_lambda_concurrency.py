@@ -5,7 +5,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 from botocore.stub import Stubber
 
-from tests.kit.fleet import LambdaConcurrency, lambda_concurrency
+from tests.kit.fleet import LambdaConcurrency
 from tests.kit.kernel import LimitRefusedError, StoreError, StoreUnavailableError
 
 UNRESERVED = (
@@ -117,15 +117,14 @@ def test_nothing_beyond_the_ceiling_and_no_standstill_is_ever_asked_for(count):
     assert api.calls == []
 
 
-def test_its_client_waits_for_seconds_and_tries_twice(monkeypatch):
+def test_its_client_waits_for_seconds_and_tries_twice():
     made = []
 
     def client(*arguments, **options):
         made.append((arguments, options))
         return Lambda(4)
 
-    monkeypatch.setattr(lambda_concurrency, "lambda_client", client)
-    limit = LambdaConcurrency("consumer", 10)
+    limit = LambdaConcurrency("consumer", 10, connect=client)
 
     assert limit.current() == limit.current() == 4
     assert made == [(("consumer",), {})], "one client, with the time-outs of all of them"

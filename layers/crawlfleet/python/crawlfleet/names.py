@@ -18,6 +18,9 @@ FUNCTIONS: Final = (ID_ISSUER, ROUTER, CONSUMER, SCHEDULER, MONITOR)
 #: The tenant of an API key that no tenant document names.
 DEFAULT_TENANT: Final = "default"
 
+#: The database for what belongs to no biz's shards, on the stage's home node.
+CONTROL_DATABASE: Final = "cf_control"
+
 #: CloudWatch namespace of every metric, and the dimensions that a metric of a biz carries.
 METRIC_NAMESPACE: Final = "Crawlfleet"
 METRIC_DIMENSIONS: Final = ("stage", "tenant", "biz")

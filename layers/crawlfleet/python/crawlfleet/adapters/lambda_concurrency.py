@@ -4,6 +4,7 @@ Of an account's concurrency 100 must stay unreserved, so Lambda refuses what wou
 what was reserved then still is. Both calls may be repeated.
 """
 
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from crawlfleet.adapters.aws import lambda_client
@@ -33,12 +34,21 @@ class LambdaConcurrency:
         function: Name or ARN of the workers' function.
         ceiling: The most that the stage gives it.
         client: boto3's; one with short time-outs and few tries where none is given.
+        connect: Makes that one of the function's name, when it is first needed.
     """
 
-    def __init__(self, function: str, ceiling: int, client: ConcurrencyApi | None = None) -> None:
+    def __init__(
+        self,
+        function: str,
+        ceiling: int,
+        client: ConcurrencyApi | None = None,
+        *,
+        connect: Callable[[str], ConcurrencyApi] = lambda_client,
+    ) -> None:
         self._function = function
         self._ceiling = ceiling
         self._client = client
+        self._connect = connect
 
     @property
     def ceiling(self) -> int:
@@ -72,7 +82,7 @@ class LambdaConcurrency:
 
     def _api(self) -> ConcurrencyApi:
         if self._client is None:
-            self._client = lambda_client(self._function)
+            self._client = self._connect(self._function)
         return self._client
 
 

@@ -46,9 +46,16 @@ class LambdaApi(Protocol):
 class LambdaWaker:
     """ports.Waker: asynchronous invocations of the consumer."""
 
-    def __init__(self, function: str, client: LambdaApi | None = None) -> None:
+    def __init__(
+        self,
+        function: str,
+        client: LambdaApi | None = None,
+        *,
+        connect: Callable[..., LambdaApi] = lambda_client,
+    ) -> None:
         self._function = function
         self._client = client
+        self._connect = connect
 
     def wake(self, count: int) -> None:
         """See ports.Waker.wake. Some calls at once: each takes as long as many a start may.
@@ -57,7 +64,7 @@ class LambdaWaker:
         """
         with _border():
             if self._client is None:
-                self._client = lambda_client(self._function)
+                self._client = self._connect(self._function)
             if count == 1:
                 self._call(self._client)
                 return
@@ -80,10 +87,12 @@ class LambdaIds:
         client: LambdaApi | None = None,
         *,
         block_size: int = BLOCK_SIZE,
+        connect: Callable[..., LambdaApi] = lambda_client,
     ) -> None:
         self._function = function
         self._clock = clock
         self._client = client
+        self._connect = connect
         self._block_size = block_size
         self._stock: dict[tuple[str, ...], _Stock] = {}
         self._lock = threading.Lock()
@@ -107,7 +116,7 @@ class LambdaIds:
         question = {"kind": kind.value, "count": count, "tenant": lane.tenant, "biz": lane.biz}
         with _border():
             if self._client is None:
-                self._client = lambda_client(self._function, timeout_seconds=ISSUER_SECONDS)
+                self._client = self._connect(self._function, timeout_seconds=ISSUER_SECONDS)
             answer = self._client.invoke(
                 FunctionName=self._function,
                 InvocationType="RequestResponse",
@@ -128,16 +137,23 @@ class LambdaIds:
 class LambdaTrials:
     """ports.Trials: a consumer, asked by name; it is no worker for as long as it answers."""
 
-    def __init__(self, function: str, client: LambdaApi | None = None) -> None:
+    def __init__(
+        self,
+        function: str,
+        client: LambdaApi | None = None,
+        *,
+        connect: Callable[..., LambdaApi] = lambda_client,
+    ) -> None:
         self._function = function
         self._client = client
+        self._connect = connect
 
     def ask(self, question: Question) -> Tried:
         """See ports.Trials.ask."""
         with _border(), _busy():
             if self._client is None:
                 # Once: a second try would find that whoever waits has gone.
-                self._client = lambda_client(
+                self._client = self._connect(
                     self._function, timeout_seconds=TRIAL_SECONDS, attempts=1
                 )
             answer = self._client.invoke(

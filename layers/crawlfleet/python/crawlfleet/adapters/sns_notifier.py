@@ -17,7 +17,7 @@ caller sends again: a message may come twice, never not at all.
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
@@ -60,6 +60,7 @@ class SnsNotifier:
         machines: ARN of the topic for machines; None where there is none.
         phones: ARN of the topic for phones; None where there is none.
         client: SNS; opened at the first message, as most looks have none.
+        connect: Opens it, by the name of the service.
     """
 
     def __init__(
@@ -68,11 +69,14 @@ class SnsNotifier:
         machines: str | None,
         phones: str | None = None,
         client: SnsApi | None = None,
+        *,
+        connect: Callable[[str], SnsApi] = aws_client,
     ) -> None:
         self._people = people
         self._machines = machines
         self._phones = phones
         self._client = client
+        self._connect = connect
 
     def tell_people(self, letter: Letter) -> None:
         """See ports.Notifier.tell_people."""
@@ -114,7 +118,7 @@ class SnsNotifier:
     def _publish(self, **arguments: Any) -> None:
         with _border():
             if self._client is None:
-                self._client = aws_client("sns")
+                self._client = self._connect("sns")
             self._client.publish(**arguments)
 
 

@@ -9,7 +9,7 @@ from crawlfleet.model.biz import Stage, Tree
 from crawlfleet.model.sample import Sample
 from crawlfleet.policy.unseen import hosts_to_watch
 from crawlfleet.ports import MetricSink
-from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.parts import Parts
 
 #: Before there has ever been a right configuration: the defaults' thresholds, and nobody's bizs.
 _NOTHING = Tree(revision="", stage=Stage(), tenants={}, bizs={})
@@ -23,10 +23,13 @@ class Alarms:
         self._ports = AlarmingPorts(
             book=MongoIncidentBook(parts.nodes),
             notifier=SnsNotifier(
-                settings.people_topic, settings.machines_topic, settings.phones_topic
+                settings.people_topic,
+                settings.machines_topic,
+                settings.phones_topic,
+                connect=parts.outside.client,
             ),
             metrics=metrics,
-            clock=now,
+            clock=parts.now,
             stage=settings.stage,
             warn=parts.warn,
         )

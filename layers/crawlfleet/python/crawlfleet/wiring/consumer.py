@@ -190,12 +190,12 @@ class Consumer:
 
 
 @lru_cache(maxsize=1)
-def consumer() -> Consumer:
+def consumer(open_parts: Callable[..., Parts] = Parts) -> Consumer:
     """The consumer of this environment."""
     settings = Settings.from_environment(
         needs=(Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER)
     )
     carry_spiders(settings.scrapy_packages)
-    made = Consumer(Parts(settings, "consumer", check_reader))
+    made = Consumer(open_parts(settings, "consumer", check_reader))
     keep_memory()
     return made

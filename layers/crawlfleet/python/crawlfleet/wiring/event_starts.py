@@ -12,7 +12,7 @@ from crawlfleet.flows.starting import StartingPorts, start_job, wake_for
 from crawlfleet.flows.ticking import TickPorts, tell_fault
 from crawlfleet.model.tick import TickPart
 from crawlfleet.ports import RuleStore
-from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.parts import Parts
 
 #: Characters of a refusal that are told.
 _LONGEST: Final = 2_000
@@ -50,7 +50,7 @@ class EventStarts:
         """
         try:
             order = order_in(event)
-            job = start_job(self._ports, self._parts.config.current(), order, now())
+            job = start_job(self._ports, self._parts.config.current(), order, self._parts.now())
         except QuotaExceededError:
             raise
         except (RejectedError, NoConfigurationError) as error:
@@ -69,5 +69,5 @@ class EventStarts:
             "an event starts nothing",
             extra={**said, "error": type(error).__name__, "reason": why},
         )
-        tell_fault(self._telling, TickPart.STARTS, what_failed(event), now())
+        tell_fault(self._telling, TickPart.STARTS, what_failed(event), self._parts.now())
         return {"refused": why}

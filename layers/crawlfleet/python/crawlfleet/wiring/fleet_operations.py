@@ -11,7 +11,7 @@ from crawlfleet.adapters.part_health import PartHealth
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.sample import HostSample, PoolState, Sample, WorkersSample
 from crawlfleet.model.vitals import Vitals
-from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.parts import Parts
 
 if TYPE_CHECKING:
     from crawlfleet.flows.overseeing import AtWork, HostPorts
@@ -32,22 +32,25 @@ class Remembered(Generic[T]):
     Args:
         find: Finds it.
         seconds: How long it is good for.
+        clock: The wall clock: the monotonic one may stand still while a Lambda is frozen.
     """
 
-    def __init__(self, find: Callable[[], T], seconds: float) -> None:
+    def __init__(
+        self, find: Callable[[], T], seconds: float, clock: Callable[[], float] = time.time
+    ) -> None:
         self._find = find
         self._seconds = seconds
+        self._clock = clock
         self._found: tuple[float, T] | None = None
         self._lock = Lock()
 
     def __call__(self) -> T:
         """As it was found some seconds ago at most."""
         with self._lock:
-            # By the wall clock: the monotonic one may stand still while a Lambda is frozen.
-            if self._found is None or not 0 <= time.time() - self._found[0] < self._seconds:
+            if self._found is None or not 0 <= self._clock() - self._found[0] < self._seconds:
                 self._found = None
                 found = self._find()
-                self._found = time.time(), found
+                self._found = self._clock(), found
             return self._found[1]
 
 
@@ -65,8 +68,11 @@ class RouterFleet:
         self._health = PartHealth(
             parts.redis, parts.nodes, lambda: parts.config.current().stage.nodes
         )
-        self._vitals = Remembered(self._find_vitals, VITALS_SECONDS)
-        self._at_work = Remembered(self._find_at_work, AT_WORK_SECONDS)
+        self._vitals = Remembered(self._find_vitals, VITALS_SECONDS, self._seconds)
+        self._at_work = Remembered(self._find_at_work, AT_WORK_SECONDS, self._seconds)
+
+    def _seconds(self) -> float:
+        return self._parts.now().timestamp()
 
     def health(self) -> dict[str, str]:
         """The parts the router needs; the configuration comes first, as it names the nodes."""
@@ -93,7 +99,7 @@ class RouterFleet:
             workers = self._headcount()
         ticked = self._ticked()
         return Vitals(
-            at=now(),
+            at=parts.now(),
             version=__version__,
             stage=parts.settings.stage,
             revision=revision,
@@ -142,7 +148,7 @@ class RouterFleet:
         from crawlfleet.wiring.sampling import refusal
 
         tree = self._parts.config.current()
-        return oversee(self._sampling, tree, tenant, now(), refusal(self._parts))
+        return oversee(self._sampling, tree, tenant, self._parts.now(), refusal(self._parts))
 
     @cached_property
     def _host_ports(self) -> "HostPorts":

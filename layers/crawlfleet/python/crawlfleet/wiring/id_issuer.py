@@ -80,9 +80,9 @@ def _end(moment: datetime) -> datetime:
 
 
 @lru_cache(maxsize=1)
-def id_issuer() -> IdIssuer:
+def id_issuer(open_parts: Callable[..., Parts] = Parts) -> IdIssuer:
     """The id-issuer of this environment."""
-    parts = Parts(Settings.from_environment(needs=(Need.REDIS, Need.NODES)), "id-issuer")
+    parts = open_parts(Settings.from_environment(needs=(Need.REDIS, Need.NODES)), "id-issuer")
     authorities = (
         RedisWorkerNumbers(parts.redis, numbers=range(FIRST_NUMBER)),
         MongoWorkerNumbers(parts.nodes),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from crawlfleet.flows.submission import SubmissionPorts
 from crawlfleet.model.job import Job, JobOrder, JobState
-from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.parts import Parts
 
 if TYPE_CHECKING:
     from crawlfleet.flows.cancelling import CancellingPorts
@@ -65,7 +65,7 @@ class RouterJobs:
         """flows.jobs."""
         from crawlfleet.flows.jobs import start
 
-        return start(self._jobs, self._parts.config.current(), order, key, now())
+        return start(self._jobs, self._parts.config.current(), order, key, self._parts.now())
 
     def list_jobs(
         self,
@@ -97,7 +97,9 @@ class RouterJobs:
         """flows.jobs."""
         from crawlfleet.flows.jobs import look
 
-        return look(self._jobs, self._parts.config.current(), (tenant, biz, name), now())
+        return look(
+            self._jobs, self._parts.config.current(), (tenant, biz, name), self._parts.now()
+        )
 
     def cancel_job(self, tenant: str, biz: str, name: str) -> "Seen":
         """flows.cancelling."""
@@ -107,7 +109,9 @@ class RouterJobs:
         from crawlfleet.model.ledger import Ledger
 
         tree = self._parts.config.current()
-        job = cancel_job(self._cancelling, tree, (tenant, biz, name), f"api:{tenant}", now)
+        job = cancel_job(
+            self._cancelling, tree, (tenant, biz, name), f"api:{tenant}", self._parts.now
+        )
         try:
             return self.get_job(tenant, biz, name)
         except UnknownBizError:
@@ -127,9 +131,9 @@ class RouterJobs:
             (tenant, biz, name),
             current_rule=current_rule,
             by=f"api:{tenant}",
-            now=now(),
+            now=self._parts.now(),
         )
 
     def moment(self) -> datetime:
         """Now."""
-        return now()
+        return self._parts.now()

@@ -1,5 +1,6 @@
 """The monitor: one look at everything, as a sample and as metrics."""
 
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 
 from crawlfleet.adapters.emf import EmfMetrics
@@ -11,7 +12,7 @@ from crawlfleet.model.sample import Sample, Unread
 from crawlfleet.model.totals import NodeHealth
 from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.alarms import Alarms
-from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.parts import Parts
 from crawlfleet.wiring.sampling import configuration, sampling_ports
 
 
@@ -39,7 +40,7 @@ class Monitor:
             seen = sample(
                 ports,
                 tree,
-                now(),
+                self._parts.now(),
                 config_refused=refused,
                 watched=self._alarms.watched(),
                 before=self._alarms.before(),
@@ -52,7 +53,7 @@ class Monitor:
         """Without so much as the address or password of Redis, which the secret store has."""
         self._parts.warn("nothing could be looked at", error)
         return Sample(
-            at=now(),
+            at=self._parts.now(),
             parts=(NodeHealth(part="redis", name="redis", up=False, error=str(error)),),
             config_refused=refused,
             unread=(Unread(what="everything", why=str(error)),),
@@ -69,6 +70,7 @@ class Monitor:
 
 
 @lru_cache(maxsize=1)
-def monitor() -> Monitor:
+def monitor(open_parts: Callable[..., Parts] = Parts) -> Monitor:
     """The monitor of this environment."""
-    return Monitor(Parts(Settings.from_environment(needs=(Need.REDIS, Need.NODES)), "monitor"))
+    settings = Settings.from_environment(needs=(Need.REDIS, Need.NODES))
+    return Monitor(open_parts(settings, "monitor"))

@@ -1,21 +1,23 @@
 """The parts of the world, opened from the settings at first use."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger
 
-from crawlfleet.adapters.aws import client
+from crawlfleet.adapters.aws import client, lambda_client
 from crawlfleet.adapters.secrets import Secrets
-from crawlfleet.adapters.ssm_config import SsmConfig
+from crawlfleet.adapters.ssm_config import POLL_SECONDS, SsmConfig
 from crawlfleet.model.pool import MAIN_POOL
-from crawlfleet.names import PRODUCT
+from crawlfleet.names import CONTROL_DATABASE, PRODUCT
 from crawlfleet.policy.document_checks import ReaderCheck, unchecked
 from crawlfleet.settings import Settings
 
 if TYPE_CHECKING:
-    from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
+    from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaTrials, LambdaWaker
     from crawlfleet.adapters.mongo.connection import MongoNodes
     from crawlfleet.adapters.mongo.ledgers import MongoLedgers
     from crawlfleet.adapters.mongo.store import MongoRequestStore
@@ -31,6 +33,25 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """The outside of an environment, as far as no setting names it.
+
+    Attributes:
+        clock: The time by which things are due.
+        client: Makes a client of AWS (adapters.aws.client).
+        lambda_client: Makes one that reaches a function (adapters.aws.lambda_client).
+        poll_seconds: Time between two looks at the configuration's revision.
+        control_database: The name of the control database.
+    """
+
+    clock: Callable[[], datetime] = now
+    client: Callable[..., Any] = client
+    lambda_client: Callable[..., Any] = lambda_client
+    poll_seconds: float = POLL_SECONDS
+    control_database: str = CONTROL_DATABASE
+
+
 class Parts:
     """Adapters over one environment's settings.
 
@@ -39,9 +60,15 @@ class Parts:
     """
 
     def __init__(
-        self, settings: Settings, service: str, check_reader: ReaderCheck = unchecked
+        self,
+        settings: Settings,
+        service: str,
+        check_reader: ReaderCheck = unchecked,
+        outside: Outside = Outside(),
     ) -> None:
         self.settings = settings
+        self.outside = outside
+        self.now = outside.clock
         self._check_reader = check_reader
         self.log = Logger(service=service, level=settings.log_level)
         # What adapters log comes under the package's name; without a formatter of ours Lambda would
@@ -55,15 +82,16 @@ class Parts:
     @cached_property
     def secrets(self) -> "SecretStore":
         """Secrets Manager."""
-        return Secrets(client("secretsmanager", region=self.settings.home_region))
+        return Secrets(self.outside.client("secretsmanager", region=self.settings.home_region))
 
     @cached_property
     def config(self) -> SsmConfig:
         """The config centre."""
         return SsmConfig(
-            client("ssm", region=self.settings.home_region),
+            self.outside.client("ssm", region=self.settings.home_region),
             self.settings.stage,
             check_reader=self._check_reader,
+            poll_seconds=self.outside.poll_seconds,
             pools=[pool.name for pool in self.settings.pools],
         )
 
@@ -124,6 +152,7 @@ class Parts:
             lambda node: self.secrets.read(template.format(node=node)),
             lambda: self.config.current().stage.home_node,
             renew,
+            control_database=self.outside.control_database,
         )
 
     @cached_property
@@ -145,7 +174,17 @@ class Parts:
         """Ids from the id-issuer."""
         from crawlfleet.adapters.lambda_functions import LambdaIds
 
-        return LambdaIds(self.settings.id_issuer_function, now)
+        # Blocks end by the id-issuer's clock, which is the machines' own.
+        connect = self.outside.lambda_client
+        return LambdaIds(self.settings.id_issuer_function, now, connect=connect)
+
+    @cached_property
+    def trials(self) -> "LambdaTrials":
+        """Has consumers of the usual pool try rules."""
+        from crawlfleet.adapters.lambda_functions import LambdaTrials
+
+        connect = self.outside.lambda_client
+        return LambdaTrials(self.settings.consumer_function, connect=connect)
 
     @cached_property
     def waker(self) -> "LambdaWaker":
@@ -156,7 +195,7 @@ class Parts:
         """Starts consumers of the pool whose function that is."""
         from crawlfleet.adapters.lambda_functions import LambdaWaker
 
-        return LambdaWaker(function)
+        return LambdaWaker(function, connect=self.outside.lambda_client)
 
     @cached_property
     def limit(self) -> "ConcurrencyLimit":
@@ -168,4 +207,4 @@ class Parts:
         """How many consumers there may be of the pool whose function that is."""
         from crawlfleet.adapters.lambda_concurrency import LambdaConcurrency
 
-        return LambdaConcurrency(function, ceiling)
+        return LambdaConcurrency(function, ceiling, connect=self.outside.lambda_client)

@@ -25,7 +25,7 @@ from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.demand_operations import RouterDemands
 from crawlfleet.wiring.fleet_operations import RouterFleet
 from crawlfleet.wiring.job_operations import RouterJobs
-from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.parts import Parts
 from crawlfleet.wiring.schedule_operations import RouterSchedules
 from crawlfleet.wiring.seed_operations import RouterSeeds
 from crawlfleet.wiring.spider_operations import RouterSpiders
@@ -79,7 +79,14 @@ class RouterOperations(
         """flows.submission."""
         tree = self._parts.config.current()
         return submit(
-            self._submission, tree, tenant, biz, submissions, now(), single=single, key=key
+            self._submission,
+            tree,
+            tenant,
+            biz,
+            submissions,
+            self._parts.now(),
+            single=single,
+            key=key,
         )
 
     def look_up(self, tenant: str, biz: str, request_id: str) -> Tracked:
@@ -90,7 +97,7 @@ class RouterOperations(
     def cancel(self, tenant: str, biz: str, request_id: str) -> Tracked:
         """flows.tracking."""
         tree = self._parts.config.current()
-        return tracking.cancel(self._tracking, tree, tenant, biz, request_id, now())
+        return tracking.cancel(self._tracking, tree, tenant, biz, request_id, self._parts.now())
 
     def list_requests(
         self,
@@ -112,7 +119,7 @@ class RouterOperations(
             since=since,
             cursor=cursor,
             limit=limit,
-            now=now(),
+            now=self._parts.now(),
         )
 
     def list_records(
@@ -127,17 +134,19 @@ class RouterOperations(
             request=request,
             cursor=cursor,
             limit=limit,
-            now=now(),
+            now=self._parts.now(),
         )
 
     def stats(self, tenant: str, biz: str) -> Stats:
         """flows.tracking."""
-        return tracking.stats(self._tracking, self._parts.config.current(), tenant, biz, now())
+        return tracking.stats(
+            self._tracking, self._parts.config.current(), tenant, biz, self._parts.now()
+        )
 
     def ledger(self, tenant: str, biz: str, job: str | None) -> Ledger:
         """flows.tracking."""
         tree = self._parts.config.current()
-        return tracking.audit(self._tracking, tree, tenant, biz, job, now())
+        return tracking.audit(self._tracking, tree, tenant, biz, job, self._parts.now())
 
     @cached_property
     def _watch(self) -> "RedisWatch":
@@ -170,14 +179,13 @@ class RouterOperations(
         """flows.recrawling."""
         from crawlfleet.flows.recrawling import totals
 
-        return totals(self._visits, self._parts.config.current(), tenant, biz, now())
+        return totals(self._visits, self._parts.config.current(), tenant, biz, self._parts.now())
 
     @cached_property
     def _trying(self) -> "TryingPorts":
-        from crawlfleet.adapters.lambda_functions import LambdaTrials
         from crawlfleet.flows.trying import TryingPorts
 
-        return TryingPorts(trials=LambdaTrials(self._parts.settings.consumer_function))
+        return TryingPorts(trials=self._parts.trials)
 
     def try_rule(self, tenant: str, biz: str, wanted: "TrialWanted") -> "Tried":
         """flows.trying."""
@@ -211,7 +219,7 @@ class RouterOperations(
         from crawlfleet.flows.explaining import explain
 
         tree = self._parts.config.current()
-        return explain(self._explaining, tree, tenant, biz, request_id, now())
+        return explain(self._explaining, tree, tenant, biz, request_id, self._parts.now())
 
     @cached_property
     def _explaining_urls(self) -> "UrlPorts":
@@ -232,7 +240,7 @@ class RouterOperations(
         from crawlfleet.flows.explaining_urls import explain_url
 
         tree = self._parts.config.current()
-        return explain_url(self._explaining_urls, tree, tenant, biz, url, rule, now())
+        return explain_url(self._explaining_urls, tree, tenant, biz, url, rule, self._parts.now())
 
     @cached_property
     def _letters(self) -> "DeadLetterPorts":
@@ -260,7 +268,14 @@ class RouterOperations(
 
         tree = self._parts.config.current()
         return dead_letters.list_letters(
-            self._letters, tree, tenant, biz, letters, cursor=cursor, limit=limit, now=now()
+            self._letters,
+            tree,
+            tenant,
+            biz,
+            letters,
+            cursor=cursor,
+            limit=limit,
+            now=self._parts.now(),
         )
 
     def get_letter(self, tenant: str, biz: str, request_id: str) -> Tracked:
@@ -284,7 +299,7 @@ class RouterOperations(
             request_id,
             current_rule=current_rule,
             by=_by(tenant),
-            now=now(),
+            now=self._parts.now(),
         )
 
     def purge_letter(self, tenant: str, biz: str, request_id: str) -> None:
@@ -293,7 +308,7 @@ class RouterOperations(
 
         tree = self._parts.config.current()
         dead_letters.purge_one(
-            self._letters, tree, tenant, biz, request_id, by=_by(tenant), now=now()
+            self._letters, tree, tenant, biz, request_id, by=_by(tenant), now=self._parts.now()
         )
 
     def replay_letters(
@@ -318,7 +333,7 @@ class RouterOperations(
             current_rule=current_rule,
             by=_by(tenant),
             limit=limit,
-            now=now(),
+            now=self._parts.now(),
             cursor=cursor,
         )
 
@@ -336,7 +351,7 @@ class RouterOperations(
             letters,
             by=_by(tenant),
             limit=limit,
-            now=now(),
+            now=self._parts.now(),
             cursor=cursor,
         )
 
@@ -369,12 +384,12 @@ def _by(tenant: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def router() -> RestApi:
+def router(open_parts: Callable[..., Parts] = Parts) -> RestApi:
     """The API of this environment."""
     log = Logger(service="router")
-    return RestApi(_operations, lambda error: log.error("a call failed", exc_info=error))
 
+    def operations() -> RouterOperations:
+        needs = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER)
+        return RouterOperations(open_parts(Settings.from_environment(needs=needs), "router"))
 
-def _operations() -> RouterOperations:
-    needs = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER)
-    return RouterOperations(Parts(Settings.from_environment(needs=needs), "router"))
+    return RestApi(operations, lambda error: log.error("a call failed", exc_info=error))

@@ -3,7 +3,7 @@
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.parts import Parts
 
 if TYPE_CHECKING:
     from crawlfleet.adapters.mongo.schedules import MongoSchedules
@@ -51,7 +51,7 @@ class RouterSchedules:
         from crawlfleet.flows import planning
 
         tree = self._parts.config.current()
-        return planning.put_schedule(self._planning, tree, schedule, now())
+        return planning.put_schedule(self._planning, tree, schedule, self._parts.now())
 
     def get_schedule(self, tenant: str, biz: str, name: str) -> "Schedule":
         """flows.planning."""
@@ -86,13 +86,15 @@ class RouterSchedules:
         from crawlfleet.flows import planning
 
         tree = self._parts.config.current()
-        return planning.set_enabled(self._planning, tree, tenant, biz, name, now(), enabled=enabled)
+        return planning.set_enabled(
+            self._planning, tree, tenant, biz, name, self._parts.now(), enabled=enabled
+        )
 
     def preview_schedule(self, schedule: "Schedule", count: int) -> "list[Run]":
         """flows.planning."""
         from crawlfleet.flows import planning
 
-        return planning.preview(self._parts.config.current(), schedule, count, now())
+        return planning.preview(self._parts.config.current(), schedule, count, self._parts.now())
 
     def run_schedule(self, tenant: str, biz: str, name: str, key: str | None) -> "Job":
         """flows.firing."""
@@ -112,6 +114,6 @@ class RouterSchedules:
             board=RedisBoard(self._parts.redis),
         )
         ports = FiringPorts(schedules=self._schedules, starting=starting)
-        job = run_now(ports, tree, schedule, key, now())
+        job = run_now(ports, tree, schedule, key, self._parts.now())
         wake_for(job, self._parts.workers, self._parts.waker, self._parts.warn)
         return job

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from crawlfleet.flows.cancelling import ROUND_SECONDS, cancel_jobs
 from crawlfleet.flows.firing import FiringPorts
 from crawlfleet.flows.learning import LearningPorts, learn_due
 from crawlfleet.flows.outlooking import OutlookPorts
-from crawlfleet.flows.recovery import recover
+from crawlfleet.flows.recovery import Recovered, recover
 from crawlfleet.flows.recrawling import RecrawlPorts, resubmit_due
 from crawlfleet.flows.rehoming import RehomingPorts, rehome
 from crawlfleet.flows.scaling import PoolPorts, Scaled, ScalingPorts, scale_all
@@ -49,7 +49,7 @@ from crawlfleet.settings import Need, Settings
 from crawlfleet.wiring.cancelling import cancelling_ports
 from crawlfleet.wiring.event_starts import EventStarts
 from crawlfleet.wiring.jobs import advancing_ports
-from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.parts import Parts
 from crawlfleet.wiring.recoveries import recovery_ports, watch_ports
 from crawlfleet.wiring.seeding import seeding_ports
 from crawlfleet.wiring.submissions import submission_ports
@@ -76,11 +76,25 @@ _CHANGES: Final = [
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verbs:
+    """The verbs of a tick, as far as one that fails is told of by its part."""
+
+    run_due: Callable[..., int] = run_due
+    resubmit_due: Callable[..., int] = resubmit_due
+    tend_seeds: Callable[..., int] = tend_seeds
+    tell_bizs: Callable[..., int] = tell_bizs
+    stand_watch: Callable[..., Sequence[str]] = stand_watch
+    recover: Callable[..., Recovered] = recover
+    scale_all: Callable[..., Mapping[str, Scaled]] = scale_all
+
+
 class Scheduler:
     """One tick's work."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, verbs: Verbs = Verbs()) -> None:
         self._parts = parts
+        self._verbs = verbs
         # What is warned of in a tick is a fault of it, for whoever looks.
         self._faults = Faults(parts.warn)
         warn = self._faults.warn
@@ -186,7 +200,7 @@ class Scheduler:
         tree = self._parts.config.current()
         if unknown := sorted(tree.stage.pools.keys() - self._scaling.pools.keys()):
             self._parts.log.warning("pools that are not deployed", extra={"pools": unknown})
-        return scale_all(self._scaling, tree, self._clock)
+        return self._verbs.scale_all(self._scaling, tree, self._clock)
 
     def tick(self, name: str, time_left: Callable[[], float]) -> dict[str, int]:
         """Do all of it, and tell of it; a part that fails does not keep the others from running.
@@ -205,7 +219,9 @@ class Scheduler:
         self._clock.sync()
         self._staff(done)
         with faults.within(TickPart.SCHEDULES, "schedules could not be run"):
-            done["fires"] = run_due(self._firing, tree, now(), time_left, faults.warn)
+            done["fires"] = self._verbs.run_due(
+                self._firing, tree, self._parts.now(), time_left, faults.warn
+            )
         with faults.within(TickPart.CANCELLING, "jobs could not be cancelled"):
             done["cancelled"] = self._cancel(tree, name, time_left)
         with faults.within(TickPart.JOBS, "jobs that wait could not be given to workers"):
@@ -217,27 +233,31 @@ class Scheduler:
             def left() -> float:
                 return min(until - time.monotonic(), time_left() - JOBS_MARGIN_SECONDS)
 
-            advanced = advance(self._advancing, tree, name, now, left)
+            advanced = advance(self._advancing, tree, name, self._parts.now, left)
             done |= {"tasks": advanced.tasks, "jobs_ended": advanced.ended}
         with faults.within(TickPart.PAGES, "due pages could not be submitted"):
-            done["recrawled"] = resubmit_due(self._recrawl, tree, now(), time_left)
+            done["recrawled"] = self._verbs.resubmit_due(
+                self._recrawl, tree, self._parts.now(), time_left
+            )
         with faults.within(TickPart.SEEDS, "seeds could not be handed out"):
-            done["seeded"] = tend_seeds(self._seeding, tree, now(), time_left)
+            done["seeded"] = self._verbs.tend_seeds(
+                self._seeding, tree, self._parts.now(), time_left
+            )
         with faults.within(TickPart.BIZS, "it could not be told which bizs there are"):
-            done["strays"] = tell_bizs(self._strays, tree, now())
+            done["strays"] = self._verbs.tell_bizs(self._strays, tree, self._parts.now())
         self._clock.sync()
         with faults.within(TickPart.WATCH, "the workers could not be watched"):
             watching = watch_ports(self._recovery, self._hosts)
-            dead = stand_watch(watching, tree, name, self._clock, time.sleep)
+            dead = self._verbs.stand_watch(watching, tree, name, self._clock, time.sleep)
             done["buried"] = len(dead)
         with faults.within(TickPart.RECOVERY, "nothing could be recovered"):
-            recovered = recover(self._recovery, tree, name, self._clock(), time_left)
+            recovered = self._verbs.recover(self._recovery, tree, name, self._clock(), time_left)
             done |= {"requeued": recovered.requeued, "expired": recovered.expired}
             done |= {"orphans": recovered.orphans, "corrected": recovered.corrected}
         with faults.within(TickPart.RECOVERY, "what pools that are gone have left is still theirs"):
             done["given_over"] = rehome(self._rehoming, tree, name, self._clock(), time_left)
         with faults.within(TickPart.RECOVERY, "what runs have taken could not be learnt"):
-            done["learnt"] = learn_due(self._learning, now(), time_left)
+            done["learnt"] = learn_due(self._learning, self._parts.now(), time_left)
         if any(done.get(what) for what in _CHANGES) and time_left() > SCALING_SECONDS:
             self._staff(done)
         done["faults"] = faults.counts.total()
@@ -252,7 +272,7 @@ class Scheduler:
             return min(time_left(), ends_at - time.monotonic())
 
         watch = self._recovery.watch
-        return cancel_jobs(self._cancelling, watch, tree, name, now(), left)
+        return cancel_jobs(self._cancelling, watch, tree, name, self._parts.now(), left)
 
     def _award(
         self, tree: Tree, name: str, time_left: Callable[[], float], done: dict[str, int]
@@ -275,7 +295,7 @@ class Scheduler:
                 done[key] += before.get(key, 0)
 
     def _tell(self, began: float) -> None:
-        tell_tick(self._telling, self._faults.counts, time.monotonic() - began, now())
+        tell_tick(self._telling, self._faults.counts, time.monotonic() - began, self._parts.now())
 
 
 def _told(found: Mapping[str, Scaled]) -> dict[str, int]:
@@ -292,7 +312,7 @@ def _told(found: Mapping[str, Scaled]) -> dict[str, int]:
 
 
 @lru_cache(maxsize=1)
-def scheduler() -> Scheduler:
+def scheduler(open_parts: Callable[..., Parts] = Parts) -> Scheduler:
     """The scheduler of this environment."""
     needs = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER, Need.CEILING)
-    return Scheduler(Parts(Settings.from_environment(needs=needs), "scheduler"))
+    return Scheduler(open_parts(Settings.from_environment(needs=needs), "scheduler"))

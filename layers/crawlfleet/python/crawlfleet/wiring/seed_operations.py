@@ -9,7 +9,7 @@ from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.submission import SubmissionPorts
 from crawlfleet.flows.tracking import Listing
 from crawlfleet.model.seed import Offer, Offered, Seed, SeedsMeant, SeedTotals
-from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.parts import Parts
 
 if TYPE_CHECKING:
     from crawlfleet.flows.seeding import SeedingPorts
@@ -44,12 +44,12 @@ class RouterSeeds:
         from crawlfleet.flows.seeds import offer_seeds
 
         tree = self._parts.config.current()
-        answers = offer_seeds(self._seeding, tree, tenant, biz, offers, now())
+        answers = offer_seeds(self._seeding, tree, tenant, biz, offers, self._parts.now())
         accepted = sum(isinstance(one, Offered) and one.accepted for one in answers)
         if accepted:
             lane, found = biz_of(tree, tenant, biz)
             try:
-                hand_out(self._seeding, tree, lane, found, now(), most=accepted)
+                hand_out(self._seeding, tree, lane, found, self._parts.now(), most=accepted)
             except CrawlfleetError as error:
                 self._parts.warn("seeds are stored, and handed out by the next tick", error)
         return answers
@@ -67,21 +67,23 @@ class RouterSeeds:
         """flows.seeds."""
         from crawlfleet.flows.seeds import seed_totals
 
-        return seed_totals(self._seeding, self._parts.config.current(), tenant, biz, now())
+        return seed_totals(
+            self._seeding, self._parts.config.current(), tenant, biz, self._parts.now()
+        )
 
     def release_seed(self, tenant: str, biz: str, seed: str) -> Seed:
         """flows.seeds."""
         from crawlfleet.flows.seeds import release_seed
 
         tree, by = self._parts.config.current(), f"api:{tenant}"
-        return release_seed(self._seeding, tree, tenant, biz, seed, by, now())
+        return release_seed(self._seeding, tree, tenant, biz, seed, by, self._parts.now())
 
     def release_seeds(self, tenant: str, biz: str, seeds: Sequence[str]) -> "SeedsChanged":
         """flows.seeds."""
         from crawlfleet.flows.seeds import release_seeds
 
         tree, by = self._parts.config.current(), f"api:{tenant}"
-        return release_seeds(self._seeding, tree, tenant, biz, seeds, by, now())
+        return release_seeds(self._seeding, tree, tenant, biz, seeds, by, self._parts.now())
 
     def release_those(
         self, tenant: str, biz: str, meant: SeedsMeant, *, cursor: str | None, limit: int
@@ -91,7 +93,15 @@ class RouterSeeds:
 
         tree, by = self._parts.config.current(), f"api:{tenant}"
         return release_those(
-            self._seeding, tree, tenant, biz, meant, by, now(), cursor=cursor, limit=limit
+            self._seeding,
+            tree,
+            tenant,
+            biz,
+            meant,
+            by,
+            self._parts.now(),
+            cursor=cursor,
+            limit=limit,
         )
 
     def forget_seed(self, tenant: str, biz: str, seed: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from crawlfleet.flows.tracking import Listing
 from crawlfleet.model.plan import ConfiguredSpider, KeptSpider, SpiderPlan
 from crawlfleet.model.pool import MAIN_POOL
-from crawlfleet.wiring.parts import Parts, now
+from crawlfleet.wiring.parts import Parts
 
 if TYPE_CHECKING:
     from crawlfleet.flows.spiders import SpiderPorts
@@ -38,7 +38,7 @@ class RouterSpiders:
         tree = self._parts.config.current()
         others = getattr(self._parts.settings, "pools", ())
         pools = {MAIN_POOL, *(pool.name for pool in others)}
-        return put_spider(self._keeping, tree, tenant, biz, name, plan, pools, now())
+        return put_spider(self._keeping, tree, tenant, biz, name, plan, pools, self._parts.now())
 
     def get_spider(
         self, tenant: str, biz: str, name: str, version: int | None
@@ -68,4 +68,6 @@ class RouterSpiders:
         """flows.spiders."""
         from crawlfleet.flows.spiders import delete_spider
 
-        delete_spider(self._keeping, self._parts.config.current(), tenant, biz, name, now())
+        delete_spider(
+            self._keeping, self._parts.config.current(), tenant, biz, name, self._parts.now()
+        )

@@ -25,6 +25,7 @@ from pymongo.write_concern import WriteConcern
 
 from crawlfleet.adapters.mongo.refusals import REFUSALS, Pace, is_refused, refusal_of
 from crawlfleet.errors import CrawlfleetError, StoreError, StoreUnavailableError
+from crawlfleet.names import CONTROL_DATABASE
 
 log = logging.getLogger(__name__)
 
@@ -71,9 +72,6 @@ NEVER_TAKEN: Final = frozenset({15, 22, 52, 56, 57, 388, 10334, 17280})
 
 #: How the driver calls a replica set that it knows the primary of.
 _WITH_PRIMARY: Final = "ReplicaSetWithPrimary"
-
-#: The database for what belongs to no biz's shards, on the stage's home node.
-CONTROL_DATABASE: Final = "cf_control"
 
 
 def database_name(tenant: str, database: str) -> str:
@@ -159,6 +157,7 @@ class MongoNodes:
         uri_of: Gives the URI of a node by name; asked at first use.
         home: The node that keeps the control database.
         renew: Gives it as it is now, and not as it was remembered. Without one it is ``uri_of``.
+        control_database: The name of the control database.
     """
 
     def __init__(
@@ -166,7 +165,10 @@ class MongoNodes:
         uri_of: Callable[[str], str],
         home: Callable[[], str],
         renew: Callable[[str], str] | None = None,
+        *,
+        control_database: str = CONTROL_DATABASE,
     ) -> None:
+        self._control_database = control_database
         self._uri_of = uri_of
         self._home = home
         self._renew = renew or uri_of
@@ -328,7 +330,7 @@ class MongoNodes:
         """A collection of the control database on the home node."""
         return (
             self._ready(self._home())
-            .get_database(CONTROL_DATABASE, write_concern=MAJORITY)
+            .get_database(self._control_database, write_concern=MAJORITY)
             .get_collection(collection)
         )
 

@@ -1,7 +1,16 @@
 """The five functions in one process: real handlers on real Redis and MongoDB, AWS in memory.
 
-boto3's Lambda client is replaced at the one seam that ``adapters.lambda_functions`` has: what one
-function asks of another goes to that one's handler, as bytes, the way Lambda carries it.
+``a_world`` makes a :class:`World` on servers that a test names: a stage with two tenants (``acme``
+and ``rival``), a tree of configuration in an SSM of moto's, and the five functions' handlers as
+Lambda would load them. What an environment takes from outside is handed in: the clock of each
+function (``world.clocks``), boto3's clients (``world.stand_ins``; Lambda's is ``world.lambdas``:
+what one function asks of another goes to that one's handler, as bytes), and a control database of
+the world's own.
+
+    world.call(names.ROUTER, event)          # a handler, JSON in and JSON out
+    world.clocks[names.SCHEDULER] = clock    # until the next ``fresh``
+    world.end_environments()                 # the next call of each function is a cold start
+    world.own.nodes                          # the stage's stores, for what a test looks after
 """
 
 import io
@@ -9,6 +18,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -28,30 +38,36 @@ import functions.router.handler
 import functions.scheduler.handler
 from infra.local.aws_server import CREDENTIALS
 from tests.config_documents import texts
-from tests.kit.apps import Parts, id_issuer
-from tests.kit.apps import consumer_app as consumer
-from tests.kit.apps import monitor_app as monitor
-from tests.kit.apps import router_app as router
-from tests.kit.apps import scheduler_app as scheduler
-from tests.kit.config import SsmConfig, write_tree
-from tests.kit.kernel import names
-from tests.kit.mongo import connection
+from tests.kit.apps import (
+    Outside,
+    Parts,
+    RouterOperations,
+    consumer,
+    id_issuer,
+    monitor,
+    now,
+    router,
+    scheduler,
+)
+from tests.kit.config import write_tree
+from tests.kit.kernel import CONTROL_DATABASE, Need, Settings, names
 from tests.kit.redis import RedisConnection
 
-HANDLERS: dict[str, Callable[[Any, Any], Any]] = {
+_HANDLERS: dict[str, Callable[..., Any]] = {
     names.ID_ISSUER: functions.id_issuer.handler.lambda_handler,
     names.ROUTER: functions.router.handler.lambda_handler,
     names.CONSUMER: functions.consumer.handler.lambda_handler,
     names.SCHEDULER: functions.scheduler.handler.lambda_handler,
     names.MONITOR: functions.monitor.handler.lambda_handler,
 }
-_CACHES = (
-    id_issuer.id_issuer,
-    router.router,
-    consumer.consumer,
-    scheduler.scheduler,
-    monitor.monitor,
-)
+#: What an environment of each function keeps; each is opened once, until it is forgotten.
+_APPLICATIONS: dict[str, Any] = {
+    names.ID_ISSUER: id_issuer,
+    names.ROUTER: router,
+    names.CONSUMER: consumer,
+    names.SCHEDULER: scheduler,
+    names.MONITOR: monitor,
+}
 STAGE = "test"
 CEILING = 6
 
@@ -102,9 +118,14 @@ def default_bizs() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 class LambdaService:
-    """boto3's Lambda client, as far as ours use it; asynchronous invocations wait in ``woken``."""
+    """boto3's Lambda client, as far as ours use it; asynchronous invocations wait in ``woken``.
 
-    def __init__(self) -> None:
+    Args:
+        call: Has a function answer an event.
+    """
+
+    def __init__(self, call: Callable[[str, Any], Any]) -> None:
+        self._call = call
         self.woken: list[str] = []
         self.calls: list[str] = []
         #: What happens instead of an invocation, by function.
@@ -148,7 +169,7 @@ class LambdaService:
             self.woken.append(name)
             return {"StatusCode": 202, "Payload": io.BytesIO()}
         try:
-            answer = HANDLERS[name](json.loads(Payload), Context())
+            answer = self._call(name, json.loads(Payload))
         except Exception as error:  # noqa: BLE001  Lambda reports any
             document = {"errorType": type(error).__name__, "errorMessage": str(error)}
             payload = io.BytesIO(json.dumps(document).encode())
@@ -189,8 +210,20 @@ class AwsClient:
 class World:
     """One stage. ``fresh`` empties Redis and gives every tenant a name that nobody had before."""
 
-    def __init__(self, redis_url: str, mongo_uri: str) -> None:
-        self.lambdas = LambdaService()
+    def __init__(self, redis_url: str, mongo_uri: str, poll_seconds: float = 0.0) -> None:
+        #: Handlers by function, as Lambda calls them.
+        self.handlers: dict[str, Callable[[Any, Any], Any]] = {
+            name: partial(handler, opened=partial(self.application, name))
+            for name, handler in _HANDLERS.items()
+        }
+        #: The clock of a function where it has one of its own.
+        self.clocks: dict[str, Callable[[], datetime]] = {}
+        #: Clients of AWS in the place of moto's, by service.
+        self.stand_ins: dict[str, Any] = {}
+        self.lambdas = LambdaService(lambda name, event: self.handlers[name](event, Context()))
+        self._poll_seconds = poll_seconds
+        # Other worlds on the same MongoDB would make tasks of this one's jobs, or try to.
+        self._control_database = f"{CONTROL_DATABASE}_{uuid.uuid4().hex[:10]}"
         self.ssm = boto3.client("ssm")
         self.secrets = boto3.client("secretsmanager")
         is_cluster = "+cluster" in redis_url
@@ -217,6 +250,8 @@ class World:
         self.lambdas.faults.clear()
         self.lambdas.reserved = self.lambdas.refusal = None
         self.dead.clear()
+        self.clocks.clear()
+        self.stand_ins.clear()
         self.tenants = {first: f"{first}-{uuid.uuid4().hex[:10]}" for first in KEYS}
         self.push(default_bizs() if bizs is None else bizs, stage=stage)
 
@@ -245,12 +280,82 @@ class World:
 
     def call(self, function: str, event: Any, context: Context | None = None) -> Any:
         """Call a handler as Lambda does: JSON in, JSON out."""
-        answer = HANDLERS[function](json.loads(json.dumps(event)), context or Context())
+        answer = self.handlers[function](json.loads(json.dumps(event)), context or Context())
         return json.loads(json.dumps(answer))
 
     def work(self) -> Any:
         """Run a consumer as its wake-up does."""
         return self.call(names.CONSUMER, {})
+
+    # ---- environments --------------------------------------------------------------------------
+
+    def open(self, settings: Settings, service: str, *check_reader: Any) -> Parts:
+        """Open parts as an environment of the function does; ``end_environments`` closes them."""
+
+        def clock() -> datetime:
+            return self.clocks.get(service, now)()
+
+        outside = Outside(
+            clock=clock,
+            client=self._client,
+            lambda_client=lambda *_, **__: self.lambdas,
+            poll_seconds=self._poll_seconds,
+            control_database=self._control_database,
+        )
+        parts = Parts(settings, service, *check_reader, outside=outside)
+        self.parts.append(parts)
+        return parts
+
+    def _client(self, service: str, *, region: str | None = None) -> Any:
+        if service in self.stand_ins:
+            return self.stand_ins[service]
+        return AwsClient(self, service, boto3.client(service, region_name=region))
+
+    @property
+    def own(self) -> Parts:
+        """Parts of the test's own, for what it stores and looks after below the functions."""
+        return self.open(Settings.from_environment(needs=(Need.REDIS, Need.NODES)), "test")
+
+    def operations(self) -> RouterOperations:
+        """The router's operations, below the HTTP of which there is one event a process."""
+        needs = (Need.REDIS, Need.NODES, Need.CONSUMER, Need.ID_ISSUER)
+        return RouterOperations(self.open(Settings.from_environment(needs=needs), names.ROUTER))
+
+    def application(self, function: str) -> Any:
+        """The function's warm environment, or a new one where there is none."""
+        return _APPLICATIONS[function](self.open)
+
+    def environments(self, function: str, number: int = 2) -> list[Any]:
+        """Cold environments of one function."""
+        made = []
+        for _ in range(number):
+            _APPLICATIONS[function].cache_clear()
+            made.append(self.application(function))
+        return made
+
+    def end_environments(self) -> None:
+        """Close what is open, and forget it: the next call of each function is a cold start."""
+        for parts in self.parts:
+            opened = vars(parts)
+            for name in ("redis", "nodes"):
+                if name in opened:
+                    opened[name].close()
+        self.parts.clear()
+        for application in _APPLICATIONS.values():
+            application.cache_clear()
+
+    @contextmanager
+    def node_at(self, uri: str) -> Iterator[None]:
+        """Have new environments find the node elsewhere."""
+        secret = names.node_secret(STAGE, "main")
+        before = self.secrets.get_secret_value(SecretId=secret)["SecretString"]
+        self.secrets.put_secret_value(SecretId=secret, SecretString=uri)
+        self.end_environments()
+        try:
+            yield
+        finally:
+            self.secrets.put_secret_value(SecretId=secret, SecretString=before)
+            self.end_environments()
 
     # ---- what is stored ------------------------------------------------------------------------
 
@@ -271,7 +376,7 @@ class World:
     @property
     def control(self) -> pymongo.database.Database[Any]:
         """The control database, this world's own."""
-        return self.mongo[connection.CONTROL_DATABASE]
+        return self.mongo[self._control_database]
 
     def queued(self, first: str = "acme", biz_name: str = "docs") -> int:
         """Entries in the queue of a biz."""
@@ -291,12 +396,6 @@ class World:
                 self.mongo.drop_database(name)
         for name in (*_KEPT, "spider_versions"):
             self.control[name].delete_many({"tenant": {"$in": list(self.tenants.values())}})
-
-
-def thaw() -> None:
-    """Forget every environment: the next call of each function is a cold start."""
-    for cache in _CACHES:
-        cache.cache_clear()
 
 
 @contextmanager
@@ -320,56 +419,15 @@ def a_world(
         }.items():
             patch.setenv(name, value)
         stack.enter_context(mock_aws())
-        # Other worlds on the same MongoDB would make tasks of this one's jobs, or try to.
-        control = f"{connection.CONTROL_DATABASE}_{uuid.uuid4().hex[:10]}"
-        patch.setattr(connection, "CONTROL_DATABASE", control)
-        world = World(redis_url, mongo_uri)
+        world = World(redis_url, mongo_uri, poll_seconds)
         stack.callback(world.mongo.close)
         stack.callback(world.redis.close)
         world.secrets.create_secret(Name=names.node_secret(STAGE, "main"), SecretString=mongo_uri)
-        for module in ("lambda_functions", "lambda_concurrency"):
-            patch.setattr(
-                f"crawlfleet.adapters.{module}.lambda_client", lambda *_, **__: world.lambdas
-            )
-        patch.setattr(
-            "crawlfleet.wiring.parts.client",
-            lambda service, region: AwsClient(
-                world, service, boto3.client(service, region_name=region)
-            ),
-        )
-        patch.setattr(
-            "crawlfleet.wiring.parts.SsmConfig", partial(SsmConfig, poll_seconds=poll_seconds)
-        )
-        made = Parts.__init__
-
-        def remember(self: Parts, *arguments: Any) -> None:
-            made(self, *arguments)
-            world.parts.append(self)
-
-        patch.setattr(Parts, "__init__", remember)
         for function in names.FUNCTIONS:
             Logger(service=function)  # here, so that it does not keep the output of a single test
-        thaw()
-        stack.callback(thaw)
-        stack.callback(close, world)
+        stack.callback(world.end_environments)
         if not own_mongo:
-            stack.callback(world.mongo.drop_database, control)
+            stack.callback(lambda: world.mongo.drop_database(world.control.name))
             stack.callback(world.drop)
         world.fresh()
         yield world
-
-
-def close(world: World) -> None:
-    """Close what the functions have opened so far."""
-    for parts in world.parts:
-        opened = vars(parts)
-        for name in ("redis", "nodes"):
-            if name in opened:
-                opened[name].close()
-    world.parts.clear()
-
-
-def environment_ends(world: World) -> None:
-    """Every environment ends; the next call of each function is a cold start."""
-    close(world)
-    thaw()
