@@ -1,0 +1,182 @@
+"""Break the product in one place after the other, and see which tests notice.
+
+    python -m tests.breaks [--only NAME ...] [--tests PATH ...] [--all-tests] [--list]
+
+The tracked files, as they are now, are copied to a temporary folder; each break is applied there by
+itself, and its own tests run on it until the first one fails. Where none does, ``--all-tests`` has
+the whole suite look. A test that fails on the whole product as well has found nothing.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pymongo
+import redis
+
+from infra.local.mongo_server import ENV_URI, MongoServer
+from infra.local.redis_server import ENV_URL, RedisServer
+from tests.breaks.catalogue import ROOT, Break, breaks
+
+#: What the tests of one break may take, and the whole suite: a test that hangs has noticed, too.
+NARROW_SECONDS: Final = 300.0
+WHOLE_SECONDS: Final = 3_600.0
+_CODE: Final = "layers/crawlfleet/python"
+_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_OF_MONGO: Final = frozenset({"admin", "config", "local"})
+#: pytest's exit codes that say something of the product.
+_PASSED, _TESTS_FAILED, _INTERRUPTED = 0, 1, 2
+
+
+class Found(NamedTuple):
+    """The result of one break: the test that noticed it, None where none did, and the seconds."""
+
+    by: str | None
+    seconds: float
+
+
+class Workshop:
+    """A copy of the product in which things are broken, and the servers that its tests share."""
+
+    def __init__(self, folder: Path, redis_url: str, mongo_uri: str) -> None:
+        self._folder = folder
+        self._redis_url = redis_url
+        self._mongo_uri = mongo_uri
+        code = os.pathsep.join((str(folder / _CODE), str(folder)))
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+            **{"PYTHONPATH": code, ENV_URL: redis_url, ENV_URI: mongo_uri},
+        }
+
+    @contextmanager
+    def broken(self, one: Break) -> Iterator[None]:
+        """Apply a break, and mend it at the end."""
+        path = self._folder / one.file
+        text = path.read_text(encoding="utf-8")
+        path.write_text(one.applied(text), encoding="utf-8")
+        try:
+            yield
+        finally:
+            path.write_text(text, encoding="utf-8")
+
+    def paths(self, one: Break) -> list[str]:
+        """Find the tests of a break."""
+        return one.paths(self._folder)
+
+    def first_failure(self, tests: Sequence[str], seconds: float) -> str | None:
+        """Run tests until one fails; None where all pass."""
+        failed = self.failures(tests, seconds, "-x")
+        return failed[0] if failed else None
+
+    def failures(self, tests: Sequence[str], seconds: float, *options: str) -> list[str]:
+        """Run tests; those that fail.
+
+        Raises:
+            RuntimeError: pytest could not run them.
+        """
+        self._clear()
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rfE"]
+        process = subprocess.Popen(
+            [*command, "--tb=short", *options, *tests],
+            cwd=self._folder,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            said, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            # Its servers end themselves with it (infra.local.guard).
+            os.killpg(process.pid, 9)
+            process.communicate()
+            return [f"a test that does not end in {seconds:.0f} s"]
+        if process.returncode == _PASSED:
+            return []
+        found = _FAILED.findall(said)
+        if process.returncode not in (_TESTS_FAILED, _INTERRUPTED) or not found:
+            raise RuntimeError(f"pytest ended with {process.returncode}:\n{said[-4_000:]}")
+        return found
+
+    def _clear(self) -> None:
+        """Empty the servers: what one break's tests have left costs the next ones' time."""
+        with redis.Redis.from_url(self._redis_url) as client:
+            client.flushall()
+        with pymongo.MongoClient[Mapping[str, object]](self._mongo_uri) as nodes:
+            for name in set(nodes.list_database_names()) - _OF_MONGO:
+                nodes.drop_database(name)
+
+
+@contextmanager
+def workshop() -> Iterator[Workshop]:
+    """Copy the product and start the servers."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="crawlfleet-breaks-")))
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        for name in filter(None, listed.stdout.split("\0")):
+            if (ROOT / name).is_file():  # one that is deleted and not yet committed is not
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, folder / name)
+        mongo = MongoServer(parameters={"ttlMonitorSleepSecs": 1}, cache_gb=0.25, own=True)
+        servers = stack.enter_context(RedisServer(own=True)), stack.enter_context(mongo)
+        yield Workshop(folder, servers[0].url, servers[1].uri)
+
+
+def examine(shop: Workshop, one: Break, tests: Sequence[str], *, whole: bool) -> Found:
+    """Break the product in one place, and find the test that notices."""
+    began = time.monotonic()
+    with shop.broken(one):
+        by = shop.first_failure(tests or shop.paths(one), NARROW_SECONDS)
+        if by is None and whole:
+            by = shop.first_failure((), WHOLE_SECONDS)
+    return Found(by, time.monotonic() - began)
+
+
+def main() -> int:
+    """Examine the breaks that are asked for; the exit code is 1 where one is not found."""
+    parser = argparse.ArgumentParser(prog="python -m tests.breaks", description=__doc__)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these breaks alone")
+    parser.add_argument("--tests", nargs="+", default=(), metavar="PATH", help="instead of theirs")
+    parser.add_argument("--all-tests", action="store_true", help="then the whole suite")
+    parser.add_argument("--list", action="store_true", help="print the list and run nothing")
+    asked = parser.parse_args()
+    chosen = [one for one in breaks() if not asked.only or one.name in asked.only]
+    if missing := set(asked.only or ()) - {one.name for one in chosen}:
+        parser.error(f"there is no break called {', '.join(sorted(missing))}")
+    if asked.list:
+        print("\n".join(f"{one.capability:12} {one.name}: {one.why}" for one in chosen))
+        return 0
+    results: dict[str, Found] = {}
+    with workshop() as shop:
+        for one in chosen:
+            found = examine(shop, one, asked.tests, whole=asked.all_tests)
+            results[one.name] = found
+            said = "NOT FOUND" if found.by is None else f"found by {found.by}"
+            print(f"{found.seconds:5.0f} s  {one.name}: {said}", flush=True)
+        named = sorted({found.by for found in results.values() if found.by and "::" in found.by})
+        sick = shop.failures(named, WHOLE_SECONDS) if named else []
+    for name in sick:
+        print(f"fails on the whole product as well, so has found nothing: {name}")
+    count = sum(found.by is not None and found.by not in sick for found in results.values())
+    print(f"found {count} of {len(results)}")
+    return int(count < len(results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
