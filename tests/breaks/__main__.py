@@ -15,24 +15,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import pymongo
-import redis
-
-from infra.local.mongo_server import ENV_URI, MongoServer
-from infra.local.redis_server import ENV_URL, RedisServer
 from tests.breaks.catalogue import ROOT, Break, breaks
 
 #: What the tests of one break may take, and the whole suite: a test that hangs has noticed, too.
 NARROW_SECONDS: Final = 300.0
 WHOLE_SECONDS: Final = 3_600.0
 _CODE: Final = "layers/crawlfleet/python"
-_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
-_OF_MONGO: Final = frozenset({"admin", "config", "local"})
+#: A line of pytest's summary; a line of a captured log has more blanks behind its level.
+_FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 #: pytest's exit codes that say something of the product.
 _PASSED, _TESTS_FAILED, _INTERRUPTED = 0, 1, 2
 
@@ -45,19 +40,12 @@ class Found(NamedTuple):
 
 
 class Workshop:
-    """A copy of the product in which things are broken, and the servers that its tests share."""
+    """A copy of the product in which things are broken; its tests start servers of their own."""
 
-    def __init__(self, folder: Path, redis_url: str, mongo_uri: str) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._redis_url = redis_url
-        self._mongo_uri = mongo_uri
         code = os.pathsep.join((str(folder / _CODE), str(folder)))
-        self._environment = {
-            **os.environ,
-            "PYTHONPATH": code,
-            ENV_URL: redis_url,
-            ENV_URI: mongo_uri,
-        }
+        self._environment = {**os.environ, "PYTHONPATH": code}
 
     @contextmanager
     def broken(self, one: Break) -> Iterator[None]:
@@ -85,7 +73,6 @@ class Workshop:
         Raises:
             RuntimeError: pytest could not run them.
         """
-        self._clear()
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rfE"]
         process = subprocess.Popen(
             [*command, "--tb=short", *options, *tests],
@@ -110,20 +97,12 @@ class Workshop:
             raise RuntimeError(f"pytest ended with {process.returncode}:\n{said[-4_000:]}")
         return found
 
-    def _clear(self) -> None:
-        """Empty the servers: what one break's tests have left costs the next ones' time."""
-        with redis.Redis.from_url(self._redis_url) as client:
-            client.flushall()
-        with pymongo.MongoClient[Mapping[str, object]](self._mongo_uri) as nodes:
-            for name in set(nodes.list_database_names()) - _OF_MONGO:
-                nodes.drop_database(name)
-
 
 @contextmanager
 def workshop() -> Iterator[Workshop]:
-    """Copy the product and start the servers."""
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="crawlfleet-breaks-")))
+    """Copy the product."""
+    with tempfile.TemporaryDirectory(prefix="crawlfleet-breaks-") as name:
+        folder = Path(name)
         listed = subprocess.run(
             ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
             cwd=ROOT,
@@ -131,13 +110,11 @@ def workshop() -> Iterator[Workshop]:
             check=True,
             text=True,
         )
-        for name in filter(None, listed.stdout.split("\0")):
-            if (ROOT / name).is_file():  # one that is deleted and not yet committed is not
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, folder / name)
-        mongo = MongoServer(parameters={"ttlMonitorSleepSecs": 1}, cache_gb=0.25, own=True)
-        servers = stack.enter_context(RedisServer(own=True)), stack.enter_context(mongo)
-        yield Workshop(folder, servers[0].url, servers[1].uri)
+        for file in filter(None, listed.stdout.split("\0")):
+            if (ROOT / file).is_file():  # one that is deleted and not yet committed is not
+                (folder / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / file, folder / file)
+        yield Workshop(folder)
 
 
 def examine(shop: Workshop, one: Break, tests: Sequence[str], *, whole: bool) -> Found:
