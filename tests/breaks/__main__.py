@@ -121,7 +121,8 @@ def examine(shop: Workshop, one: Break, tests: Sequence[str], *, whole: bool) ->
     """Break the product in one place, and find the test that notices."""
     began = time.monotonic()
     with shop.broken(one):
-        by = shop.first_failure(tests or shop.paths(one), NARROW_SECONDS)
+        seconds = WHOLE_SECONDS if tests else NARROW_SECONDS
+        by = shop.first_failure(tests or shop.paths(one), seconds)
         if by is None and whole:
             by = shop.first_failure(("-n", "2", "--dist", "loadfile"), WHOLE_SECONDS)
     return Found(by, time.monotonic() - began)
