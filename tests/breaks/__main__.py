@@ -11,6 +11,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -86,10 +87,11 @@ class Workshop:
         try:
             said, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            # Its servers end themselves with it (infra.local.guard).
-            os.killpg(process.pid, 9)
-            process.communicate()
             return [f"a test that does not end in {seconds:.0f} s"]
+        finally:
+            if process.poll() is None:  # its servers end themselves with it (infra.local.guard)
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
         if process.returncode == _PASSED:
             return []
         found = _FAILED.findall(said)
@@ -142,6 +144,8 @@ def main() -> int:
     if asked.list:
         print("\n".join(f"{one.capability:12} {one.name}: {one.why}" for one in chosen))
         return 0
+    # Whoever ends us by SIGTERM ends the tests, too, and leaves no copy behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     results: dict[str, Found] = {}
     with workshop() as shop:
         for one in chosen:
