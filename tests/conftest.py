@@ -100,7 +100,7 @@ def _address(config: pytest.Config, part: str) -> str:
         elif part == "redis cluster":
             addresses[part] = servers.enter_context(RedisCluster()).url
         else:
-            mongo = MongoServer(parameters=_MONGO_PARAMETERS, cache_gb=0.25)
+            mongo = MongoServer(parameters=_MONGO_PARAMETERS, cache_gb=0.25, volatile=True)
             addresses[part] = servers.enter_context(mongo).uri
     return addresses[part]
 

@@ -74,7 +74,7 @@ def test_every_look_balances_while_many_write(mongo_uri: str, tenant: str) -> No
 @pytest.fixture(scope="module")
 def own_uri() -> Iterator[str]:
     """A replica set whose primary may step down without disturbing other tests."""
-    with MongoServer(parameters={"enableTestCommands": 1}, cache_gb=0.25) as server:
+    with MongoServer(parameters={"enableTestCommands": 1}, cache_gb=0.25, volatile=True) as server:
         yield server.uri
 
 

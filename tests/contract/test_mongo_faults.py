@@ -236,7 +236,7 @@ def test_a_node_that_answers_garbage_is_an_error(proxied: tuple[Proxy, Fleet]) -
 @pytest.fixture(scope="module")
 def own_uri() -> Iterator[str]:
     """A replica set whose primary may step down without disturbing other tests."""
-    with MongoServer(cache_gb=0.25) as server:
+    with MongoServer(cache_gb=0.25, volatile=True) as server:
         yield server.uri
 
 

@@ -120,7 +120,7 @@ def test_a_node_alone_has_no_replicas_and_that_is_nothing_unread():
 
 
 def test_a_lost_member_and_a_lost_primary_are_seen():
-    with MongoServer(members=3, cache_gb=0.25, own=True) as server:
+    with MongoServer(members=3, cache_gb=0.25, own=True, volatile=True) as server:
         seen = look_at(server.uri)
         assert (seen.figures[names.MEMBERS], seen.figures[names.MEMBERS_UNWELL]) == (3, 0)
         assert seen.figures[names.LAG_SECONDS] < 60

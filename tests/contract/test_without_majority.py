@@ -23,7 +23,7 @@ ONE = a_generation(nodes=("east",), databases=("one",), shards=1)
 @pytest.fixture(scope="module")
 def own_uri() -> Iterator[str]:
     """A server that can be told to say that it has no majority."""
-    with MongoServer(parameters={"enableTestCommands": 1}, cache_gb=0.25) as server:
+    with MongoServer(parameters={"enableTestCommands": 1}, cache_gb=0.25, volatile=True) as server:
         yield server.uri
 
 

@@ -52,7 +52,7 @@ class Stage:
 @pytest.fixture(scope="module")
 def standing_world(own_redis: str) -> Iterator[World]:
     with (
-        MongoServer(cache_gb=0.25, own=True) as server,
+        MongoServer(cache_gb=0.25, own=True, volatile=True) as server,
         a_world(own_redis, server.uri, own_mongo=True) as world,
     ):
         yield world

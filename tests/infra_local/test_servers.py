@@ -68,14 +68,17 @@ def test_a_replica_set_keeps_its_data_over_a_restart_on_another_port(tmp_path, m
 
 
 def test_three_members_are_all_well_from_the_start():
-    with MongoServer(members=3, cache_gb=0.25) as server, pymongo.MongoClient(server.uri) as client:
+    with (
+        MongoServer(members=3, cache_gb=0.25, volatile=True) as server,
+        pymongo.MongoClient(server.uri) as client,
+    ):
         states = [m["stateStr"] for m in client.admin.command("replSetGetStatus")["members"]]
 
     assert sorted(states) == ["PRIMARY", "SECONDARY", "SECONDARY"]
 
 
 def test_a_member_that_has_ended_is_told_until_it_is_back():
-    with MongoServer(members=3, cache_gb=0.25) as server:
+    with MongoServer(members=3, cache_gb=0.25, volatile=True) as server:
         gone = next(port for port in server.members if port != server.primary())
         server.members[gone].kill()
 
@@ -93,7 +96,7 @@ def test_a_member_that_has_ended_is_told_until_it_is_back():
 
 def test_three_members_choose_another_primary_when_the_first_is_killed():
     with (
-        MongoServer(members=3, cache_gb=0.25) as server,
+        MongoServer(members=3, cache_gb=0.25, volatile=True) as server,
         pymongo.MongoClient(server.uri, serverSelectionTimeoutMS=30_000) as client,
     ):
         things = client.shop.get_collection(
