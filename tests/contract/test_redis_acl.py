@@ -10,7 +10,6 @@ import pytest
 
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
-from tests.contract.cluster_cases import Move, client_of, slot_of
 from tests.contract.redis_calls import CALLS, LANE, NOW, WAY
 from tests.kit.bidding import Offer, RedisBoard, RedisProbes
 from tests.kit.kernel import StoreUnavailableError
@@ -18,6 +17,7 @@ from tests.kit.mongo import MongoNodes
 from tests.kit.monitoring import PartHealth
 from tests.kit.queue import RedisQueue, lane_keys
 from tests.kit.redis import RedisConnection, ServerClock
+from tests.kit.redis_slots import Move, client_of, slot_of
 
 RIGHTS = re.search(
     r"`(~cf:\* [^`]+)`.*need `(\+cluster\|slots [^`]+)` too",

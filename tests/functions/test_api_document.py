@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.generation import GenerationMode
 
-from tests.contract.store_cases import nodes_at
 from tests.functions.http import ask, submit
 from tests.functions.letters import dead_letters
 from tests.functions.open_api import Document
@@ -21,6 +20,7 @@ from tests.functions.world import default_bizs
 from tests.kit.api import ROUTES
 from tests.kit.apps import router
 from tests.kit.jobs import MongoDemands
+from tests.kit.mongo_nodes import nodes_at
 
 _NOT_CHECKED = [
     # A URL, a cron line or an id of a right shape may still be none: the schema cannot tell.

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from infra.local.parts import free_port
-from tests.contract.broken_servers import broken_server
 from tests.functions.http import ask, submit
 from tests.functions.world import environment_ends, throttled
 from tests.kit.apps import Parts, Scheduler, now
+from tests.kit.broken_servers import broken_server
 from tests.kit.kernel import Lane, Need, Settings, names
 from tests.kit.records import RedisDataQueue
 from tests.kit.recovery import RedisBizs

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from infra.local.mongo_server import MongoServer
-from tests.contract.test_notifier import Refusing, Topic
 from tests.functions.http import ask, submit
 from tests.functions.world import STAGE, World, a_world, biz, default_bizs, environment_ends
 from tests.kit.incidents import sns_notifier
 from tests.kit.jobs import MongoJobs
 from tests.kit.kernel import names
+from tests.kit.topics import Refusing, Topic
 from tests.waiting import eventually
 
 TICK = {"source": "aws.events", "detail-type": "Scheduled Event"}

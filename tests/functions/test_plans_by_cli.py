@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cli_program import program
-from tests.contract.store_cases import nodes_at
 from tests.functions.door import Door, a_door
 from tests.functions.runs import a_learnt_run
 from tests.functions.test_clock import tick
 from tests.functions.test_follow import a_web
 from tests.functions.world import World, default_bizs
 from tests.kit.jobs import MongoDemands
+from tests.kit.mongo_nodes import nodes_at
 from tests.kit.sdk import waiting
 
 BIZ = "docs"

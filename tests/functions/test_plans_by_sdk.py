@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.contract.store_cases import nodes_at
 from tests.functions.door import Door, a_door
 from tests.functions.runs import a_learnt_run
 from tests.functions.test_clock import tick
@@ -21,6 +20,7 @@ from tests.kit.kernel import (
     UnknownBizError,
     UnknownTenantError,
 )
+from tests.kit.mongo_nodes import nodes_at
 from tests.kit.sdk import Client, WaitTimeoutError, waiting
 from tests.waiting import eventually
 

@@ -11,7 +11,6 @@ from threading import Thread
 
 import pymongo
 
-from tests.contract.store_cases import nodes_at
 from tests.functions.http import ask, submit
 from tests.functions.test_recrawl import an_edition
 from tests.functions.world import biz
@@ -26,6 +25,7 @@ from tests.kit.jobs import (
 )
 from tests.kit.kernel import names
 from tests.kit.mongo import connection
+from tests.kit.mongo_nodes import nodes_at
 from tests.kit.spiders import Start
 
 TICK = json.loads((Path(__file__).parents[2] / "events/scheduler/tick.json").read_text())["event"]

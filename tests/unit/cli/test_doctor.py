@@ -5,13 +5,13 @@ import msgspec
 import pytest
 
 from tests.config_documents import texts
-from tests.contract.broken_servers import broken_server, closed_port
-from tests.contract.tls_end import Authority
 from tests.kit.api import incident_view
+from tests.kit.broken_servers import broken_server, closed_port
 from tests.kit.cli import examining, knock
 from tests.kit.config import adopt, digest_of, unchecked
 from tests.kit.incidents import Kind, Place
 from tests.kit.sdk import Address
+from tests.kit.tls import Authority
 from tests.unit.policy.test_telling import an_incident
 from tests.unit.sdk.api_platform import biz, host
 from tests.unit.sdk.api_server import BIZ, KEY, ApiServer
