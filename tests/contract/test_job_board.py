@@ -590,6 +590,7 @@ def test_a_full_redis_takes_no_offers_but_lets_jobs_go_their_way(full):
         full.client.config_set("maxmemory", 0)
 
 
+@pytest.mark.long
 def test_a_board_of_the_largest_size_is_read_in_milliseconds(full):
     board = RedisBoard(full)
     offer(board, "rare", tenant="bolt")
