@@ -19,7 +19,8 @@ from tests.kit.jobs import (
     MongoJobs,
     TaskBatch,
 )
-from tests.kit.kernel import StoreError, StoreUnavailableError
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.mongo import UnstorableError
 from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at
 from tests.kit.requests import JOB_LIFE
 from tests.kit.spiders import LinkNeeds, Range, Start
@@ -521,7 +522,7 @@ def test_lists_are_read_through_their_indexes_and_hold_no_urls(
 
 def test_a_job_that_mongodb_cannot_hold_is_refused_in_words(mongo_uri: str, tenant: str) -> None:
     urls = tuple(f"https://site.example/{n:04}/".ljust(8_000, "\N{SNAKE}") for n in range(1_000))
-    with nodes_at(mongo_uri) as nodes, pytest.raises(StoreError, match="mongodb cannot hold it"):
+    with nodes_at(mongo_uri) as nodes, pytest.raises(UnstorableError):
         MongoJobs(nodes).create(a_job(tenant, start=Start(urls=urls)))
 
 
