@@ -50,34 +50,52 @@ event: $(VENV)/.runtime ## Try a rule of a stage that starts a spider on what `m
 
 # ---- check -------------------------------------------------------------------------------------
 
-# At once: types are one process, and would keep all other cores waiting.
+# The three loops. Lint and tests run side by side: types are one process, and would keep all other
+# cores waiting.
+.PHONY: check
+check: $(VENV)/.dev ## The quick loop, 1 minute: style, contracts, types, unit tests on few examples
+	@$(MAKE) -j2 lint unit
+
 .PHONY: test
-test: $(VENV)/.dev ## Everything that must hold: style, types, floors, tests, coverage
+test: $(VENV)/.dev ## Everything that must hold, 12 minutes: lint, all tests on real servers, some chaos; coverage where CI is set
 	@$(MAKE) -j2 lint pytest
 
+.PHONY: proofs
+proofs: export PYTHONDONTWRITEBYTECODE =
+proofs: $(VENV)/.dev ## Everything in full, 50 minutes; SECONDS=900 begins parts for so long, by TURN=; PARTS="chaos kinds", SEED=1 to repeat
+	@$(BIN)/python -m tests.proofs $(if $(SECONDS),--seconds "$(SECONDS)") $(if $(SEED),--seed "$(SEED)") \
+		$(if $(PARTS),--parts $(PARTS))
+
+# What they say is said at the end, in one: tests tell meanwhile how far they are.
 .PHONY: lint
-lint: $(VENV)/.dev ## Style, types and the floors between packages
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+lint: $(VENV)/.dev ## Style, contracts between packages, types
+	@said=$$({ $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && \
+		$(BIN)/mypy; } 2>&1); result=$$?; printf '\n%s\n' "$$said"; exit $$result
 
-# Decisions and verbs are held to 95 % of lines and to 95 % of branches, each package by itself, by
-# their own tests (tests/conftest.py).
-COVERED := crawlfleet/model crawlfleet/policy crawlfleet/flows
-
-# Processes that share the tests' files: one more than there are cores, as tests also wait.
-JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# Processes that share the tests: for those that wait one more than there are cores.
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+JOBS ?= $(shell echo $$(($(CORES) + 1)))
 
 # Byte code is kept, also where a container's environment says not to (PYTHONDONTWRITEBYTECODE): each
 # process that a test starts would compile all that it imports anew.
+.PHONY: unit
+unit: export PYTHONDONTWRITEBYTECODE =
+unit: $(VENV)/.dev ## The unit tests and the examples in the product's docstrings, on few examples
+	@$(BIN)/pytest -q -n $(CORES) --dist loadfile --own-servers -m "not long" \
+		--hypothesis-profile=quick $(ARGS) tests/unit layers/crawlfleet/python/crawlfleet
+
+# Decisions and verbs are held to 95 % of lines and to 95 % of branches, each package by itself, by
+# the tests that are marked `measured`. Tracing costs a quarter of a run: CI alone pays for it.
+COVERAGE := $(if $(filter-out 0 false no,$(CI)),yes)
+
 .PHONY: pytest
 pytest: export PYTHONDONTWRITEBYTECODE =
-pytest: $(VENV)/.dev ## The tests, on real servers, with coverage; JOBS=2 for fewer processes
-	rm -f .coverage .coverage.*
-	$(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder --cov --cov-report= $(ARGS)
-	@$(BIN)/coverage json -q -o - | $(BIN)/python tests/coverage_gate.py 95 $(COVERED) \
-		|| { $(BIN)/coverage report --include="*/model/*,*/policy/*,*/flows/*"; exit 1; }
+pytest: $(VENV)/.dev ## The tests alone; JOBS=2 for fewer processes, ARGS=... for pytest
+	@rm -f .coverage .coverage.*
+	@$(BIN)/pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not long" \
+		$(if $(COVERAGE),--cov --cov-report=) $(ARGS)
+	@$(if $(COVERAGE),$(BIN)/coverage json -q -o - | $(BIN)/python tests/coverage_gate.py 95 \
+		|| { $(BIN)/coverage report; exit 1; })
 
 .PHONY: format
 format: $(VENV)/.dev ## Rewrite files as `lint` wants them

@@ -3,12 +3,12 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import (
     ageing,
@@ -31,6 +31,7 @@ from benchmarks import (
 )
 from benchmarks.bench import ENV_PEERS, Addresses, Bench, BenchError, Found, ask, peer
 from benchmarks.figures import FIGURES
+from benchmarks.progress import part
 from benchmarks.scale import FULL, QUICK, Scale
 from benchmarks.summary import keep, show
 from infra.local.mongo_server import ENV_URI, MongoServer
@@ -105,24 +106,25 @@ def main() -> int:
 
 def _run(chosen: list[str], scale: Scale, peers: Path | None, out: Path, console: Console) -> Found:
     together = Found()
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with (
-        RedisServer() as redis_server,
-        MongoServer() as mongo_server,
-        Progress(
-            *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
-        ) as progress,
-    ):
+    with RedisServer() as redis_server, MongoServer() as mongo_server:
         addresses = Addresses(redis=redis_server.url, mongo=mongo_server.uri)
         for name in chosen:
-            task = progress.add_task(name, total=steps(name, scale, with_peers=peers is not None))
+            with part(console, name, steps(name, scale, with_peers=peers is not None)) as tell:
+                done = count(1)
 
-            def tick(what: str, task: object = task) -> None:
-                progress.update(task, advance=1, description=what)  # type: ignore[arg-type]  # rich's TaskID
+                def tick(
+                    what: str,
+                    tell: Callable[[int, str], None] = tell,
+                    done: Iterator[int] = done,
+                ) -> None:
+                    tell(next(done), what)
 
-            found = BENCHMARKS[name](
-                Bench(addresses=addresses, scale=scale, out=out, peers=peers, tick=tick)
-            )
+                found = BENCHMARKS[name](
+                    Bench(addresses=addresses, scale=scale, out=out, peers=peers, tick=tick)
+                )
+            if not console.is_terminal:
+                for key, value in found.figures.items():
+                    console.print(f"{name}: {key} = {value:.6g}", markup=False, highlight=False)
             together.figures.update(found.figures)
             together.details.update(found.details)
             together.notes += found.notes

@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 from coverage import Coverage
-from hypothesis import settings
 from moto import mock_aws
 
 from infra.fleet import FLEET
@@ -25,11 +24,16 @@ from infra.local.aws_server import CREDENTIALS
 from infra.local.mongo_server import MongoServer
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
+from tests import proofs
+from tests.kit.examples import register_profiles
 from tests.kit.kernel import PRODUCT
 from tests.kit.mongo import GLANCE_SECONDS, MongoNodes, Waits
 from tests.kit.redis import ANSWER_SECONDS, RedisConnection
-from tests.order import place
+from tests.progress import pytest_runtest_makereport, pytest_sessionstart
 from tests.steady import steady_loops
+
+#: Hooks that are the same for any suite.
+__all__ = ["pytest_runtest_makereport", "pytest_sessionstart"]
 
 _servers = pytest.StashKey[ExitStack]()
 _addresses = pytest.StashKey[dict[str, str]]()
@@ -38,24 +42,18 @@ _addresses = pytest.StashKey[dict[str, str]]()
 _MONGO_PARAMETERS = {"ttlMonitorSleepSecs": 1}
 
 
-#: The tests whose coverage is held to a share (Makefile): those of decisions and of verbs, and the
-#: examples beside them. Tracing takes two to four times what a test does, so no other pays for it,
-#: and neither do those of them that are `untraced`: what they go through thousands of times others
-#: have gone through.
-_MEASURED = (
-    "layers/crawlfleet/python/crawlfleet/",
-    "tests/contract/",
-    "tests/unit/flows/",
-    "tests/unit/model/",
-    "tests/unit/policy/",
-)
-
 #: Of a contract's tests those over the twin in memory are enough to trace.
 _ON_SERVERS = ("[mongo", "[redis", "[cluster")
 
-# How long an example may take is no property of what it tries: machines are busy.
-settings.register_profile("crawlfleet", deadline=None)
-settings.load_profile("crawlfleet")
+register_profiles()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--own-servers",
+        action="store_true",
+        help="start no servers that processes share: for tests that hardly ask for any",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -63,19 +61,35 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_addresses] = dict(getattr(config, "workerinput", {}).get("addresses", {}))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: place(item.nodeid))
+    """Begin with what takes long: left for the end, it would keep one process busy alone.
+
+    The examples in the product are measured; folders of tests say it in their conftest.
+    """
+    for item in items:
+        proofs.check(item)
+        if isinstance(item, pytest.DoctestItem):
+            item.add_marker("measured")
+    items.sort(key=lambda item: item.get_closest_marker("early") is None)
+
+
+def _is_measured(item: pytest.Item) -> bool:
+    """Tell whether the coverage of a test is measured, as its folder's is.
+
+    Tracing takes two to four times what a test does, so that nobody pays for it who goes through
+    what others have gone through: thousands of times (`untraced`), or on real servers.
+    """
+    return (
+        item.get_closest_marker("measured") is not None
+        and item.get_closest_marker("untraced") is None
+        and not any(one in item.name for one in _ON_SERVERS)
+    )
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    name = item.nodeid
-    is_measured = (
-        name.startswith(_MEASURED)
-        and not any(one in name for one in _ON_SERVERS)
-        and item.get_closest_marker("untraced") is None
-    )
-    tracer = None if is_measured else Coverage.current()
+    tracer = None if _is_measured(item) else Coverage.current()
     if tracer is None:
         return (yield)
     tracer.stop()
@@ -107,6 +121,8 @@ def _address(config: pytest.Config, part: str) -> str:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker of pytest-xdist where this process has started the servers."""
+    if node.config.option.own_servers:
+        return
     node.workerinput["addresses"] = {
         part: _address(node.config, part) for part in ("redis", "redis cluster", "mongo")
     }

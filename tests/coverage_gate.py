@@ -1,11 +1,16 @@
-"""Hold packages to a share of lines and of branches: ``python coverage_gate.py 95 package...``.
+"""Hold packages to a share of lines and of branches: ``python coverage_gate.py 95``.
 
 `coverage report --fail-under` weighs lines and branches together, so that many lines can hide
-untested decisions; this asks for both. Reads what `coverage json -o -` writes, from standard input.
+untested decisions; this asks for both. Reads what `coverage json -o -` writes, from standard
+input. The packages are those of which pyproject.toml has coverage measured.
 """
 
 import json
 import sys
+import tomllib
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 
 
 def shares(report, package):
@@ -24,6 +29,12 @@ def shares(report, package):
     return percent("covered_lines", "num_statements"), percent("covered_branches", "num_branches")
 
 
+def traced():
+    """The packages of which coverage is measured, as folders."""
+    names = tomllib.loads(PROJECT.read_text())["tool"]["coverage"]["run"]["source"]
+    return [name.replace(".", "/") for name in names]
+
+
 def main(wanted, packages):
     """Print a line for each package; exit with 1 if one falls short."""
     report = json.load(sys.stdin)
@@ -40,4 +51,4 @@ def main(wanted, packages):
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), sys.argv[2:])
+    main(float(sys.argv[1]), traced())

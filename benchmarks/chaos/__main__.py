@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from benchmarks.chaos.kinds import MEANING, Kind
 from benchmarks.chaos.runs import Plan, Report, Servers, run, servers
+from benchmarks.progress import part
 
 #: One harm to so many requests, unless told otherwise: as in the tests.
 REQUESTS_A_HARM: Final = 350
@@ -58,18 +58,7 @@ def main() -> int:
 
 
 def _shown(plan: Plan, used: Servers, console: Console, log: Path | None) -> Report:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task(f"seed {plan.seed}", total=plan.requests)
-
-        def tell(done: int, harm: str) -> None:
-            if harm:
-                progress.update(task, completed=done, description=f"{harm:<16}")
-            else:
-                progress.update(task, completed=done)
-
+    with part(console, f"seed {plan.seed}", plan.requests) as tell:
         return run(plan, used, progress=tell, log=log)
 
 

@@ -1,5 +1,6 @@
 """A run: submissions, a fleet, and harm at random, until everything is done; then the audit."""
 
+import os
 import time
 import uuid
 from collections import Counter
@@ -11,6 +12,7 @@ from random import Random
 from typing import Final
 
 import msgspec
+from aws_lambda_powertools.shared.constants import METRICS_DISABLED_ENV
 from msgspec.structs import replace
 
 from benchmarks.chaos.audit import MOST_REPEATED, Audit, audit
@@ -149,11 +151,25 @@ def run(
     world = world_of(servers, limits)
     servers.site.pause(plan.pause_seconds)
     with ExitStack() as stack:
+        stack.enter_context(_without_metrics())
         one = _Run(plan, servers, world, stack, progress, log, before_audit)
         try:
             return one.do()
         finally:
             one.truth.drop()
+
+
+@contextmanager
+def _without_metrics() -> Iterator[None]:
+    """Keep the schedulers' metrics, lines on standard output, from between what a run tells."""
+    before = os.environ.get(METRICS_DISABLED_ENV)
+    os.environ[METRICS_DISABLED_ENV] = "true"
+    try:
+        yield
+    finally:
+        del os.environ[METRICS_DISABLED_ENV]
+        if before is not None:
+            os.environ[METRICS_DISABLED_ENV] = before
 
 
 class _Run:

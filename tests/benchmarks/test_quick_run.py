@@ -3,9 +3,12 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from benchmarks.figures import FIGURES, KEYS
 
 
+@pytest.mark.long(part="benchmarks")
 def test_every_benchmark_runs_from_start_to_finish_without_the_peers(tmp_path, pytestconfig):
     """The sides check one another: the same pages, the same links, every request queued."""
     root = pytestconfig.rootpath

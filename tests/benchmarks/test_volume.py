@@ -3,9 +3,12 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 REQUESTS = 3_000
 
 
+@pytest.mark.long(part="benchmarks")
 def test_thousands_are_submitted_looked_up_lost_from_redis_drained_and_expired(
     tmp_path, pytestconfig
 ):

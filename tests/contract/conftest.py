@@ -90,3 +90,7 @@ def numbers_of(numbering: Backend) -> Callable[..., WorkerNumbers]:
 def fleet(store: RequestStore, tenant: str) -> Fleet:
     """A lane of the tenant over the store: two nodes, two databases, two shards."""
     return Fleet(store, tenant)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker("measured")

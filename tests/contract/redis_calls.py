@@ -157,14 +157,14 @@ KINDS = {
 }
 
 
-def call_by_answer(answers: Sequence[bytes]) -> pytest.MarkDecorator:
-    """Try every call with an answer, and every answer with a call of each adapter; rest is long."""
+def call_by_answer(answers: Sequence[bytes], others: pytest.MarkDecorator) -> pytest.MarkDecorator:
+    """Try every call with an answer, and every answer with a call of each adapter; mark others."""
     first = {kind: name for name, kind in reversed(KINDS.items())}
     cases = []
     for number, (name, call) in enumerate(CALLS.items()):
         for at, answer in enumerate(answers):
             is_short = number % len(answers) == at or first[KINDS[name]] == name
-            marks = () if is_short else pytest.mark.long
+            marks = () if is_short else others
             cases.append(pytest.param(call, answer, marks=marks, id=f"{name}-{at}"))
     return pytest.mark.parametrize(("call", "answer"), cases)
 

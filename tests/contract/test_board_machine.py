@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -21,6 +20,7 @@ from hypothesis.stateful import (
 
 from tests.contract.board_model import Model
 from tests.kit.bidding import Offer, Offered, RedisBoard
+from tests.kit.examples import examples
 from tests.kit.fakes import MemoryBoard
 
 BEGINNING = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -254,8 +254,9 @@ def holding(board, worker):
     return None if found is None else (found.offer.key, found.state, found.until)
 
 
-@pytest.mark.parametrize(("where", "examples"), [("redis", 40), ("cluster", 15)])
-def test_memory_and_redis_keep_what_the_model_keeps(request, tenant, where, examples):
+@pytest.mark.hypothesis
+@pytest.mark.parametrize(("where", "weight"), [("redis", 0.4), ("cluster", 0.15)])
+def test_memory_and_redis_keep_what_the_model_keeps(request, tenant, where, weight):
     connection = request.getfixturevalue(f"{where}_connection")
     fleets = count()
 
@@ -265,5 +266,5 @@ def test_memory_and_redis_keep_what_the_model_keeps(request, tenant, where, exam
 
     run_state_machine_as_test(
         machine,
-        settings=settings(max_examples=examples, stateful_step_count=40, deadline=None),
+        settings=examples(weight, steps=40),
     )

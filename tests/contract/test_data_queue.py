@@ -6,9 +6,10 @@ from time import time_ns
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.kit.examples import examples
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import BacklogFullError, InvalidRequestError, Lane
 from tests.kit.queue import lane_keys
@@ -258,9 +259,7 @@ steps = st.lists(
 )
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(0.4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps, data=st.data())
 def test_every_item_is_finished_once_or_waits_whatever_befalls_its_workers(
     a_queue, lane, steps, data

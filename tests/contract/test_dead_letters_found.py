@@ -1,7 +1,7 @@
 """Dead letters over both stores: what they keep, what finds them, in which order and pages."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.contract.letter_cases import SECOND, Letters, kill, submit
@@ -17,6 +17,7 @@ from tests.contract.store_cases import (
     uuids,
 )
 from tests.kit.dead_letters import LetterFilter
+from tests.kit.examples import examples
 from tests.kit.kernel import to_ms
 from tests.kit.requests import Answer, Dead, Retry, State
 
@@ -170,7 +171,7 @@ def test_a_look_is_bounded_and_says_how_far_it_came(store, tenant, limit) -> Non
     assert letters.found(LetterFilter(host="nowhere.example"), limit=limit)[0] == []
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(0.25, suppress_health_check=list(HealthCheck))
 @given(
     hosts=st.lists(st.sampled_from("abc"), max_size=25),
     scan=st.integers(1, 20),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pymongo.monitoring
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.contract.store_cases import (
@@ -23,6 +23,7 @@ from tests.contract.store_cases import (
     uuids,
 )
 from tests.kit.broken_servers import closed_port
+from tests.kit.examples import examples
 from tests.kit.implementations import Backend, backend_over
 from tests.kit.kernel import Lane, StoreUnavailableError, to_ms
 from tests.kit.mongo import BY_POOL, MongoDisowning, MongoRequestStore, Waits
@@ -182,9 +183,7 @@ def test_a_page_ends_with_its_last_millisecond_however_many_share_it(both: Both)
     assert all(page[-1].ts < following[0].ts for page, following in pairwise(pages))
 
 
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(0.12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     crowds=st.lists(st.integers(1, 12), min_size=1, max_size=6),
     limit=st.integers(1, 20),

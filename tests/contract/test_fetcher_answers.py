@@ -6,11 +6,12 @@ import tracemalloc
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, reply, site, timed
 from tests.contract.store_cases import NOW, Fleet, a_request, uuids
+from tests.kit.examples import examples
 from tests.kit.fakes import MemoryFetcher
 from tests.kit.fetching import AiohttpFetcher, http_trail
 from tests.kit.kernel import (
@@ -282,7 +283,7 @@ def test_credentials_in_a_place_are_not_kept():
 # ---- kept --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(0.4, suppress_health_check=list(HealthCheck))
 @given(
     header=st.binary(max_size=80).map(
         lambda raw: raw.translate(None, bytes([*range(32), 127])).strip()

@@ -8,10 +8,11 @@ import tracemalloc
 import zlib
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, reply, site
+from tests.kit.examples import examples
 from tests.kit.fetching import CODINGS, AiohttpFetcher
 from tests.kit.kernel import (
     ConnectFailedError,
@@ -94,7 +95,7 @@ def test_reset_connection_is_worth_another_try(before):
     assert error.retryable
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(1.2, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(
         [b"", OK, CHUNKED, OK + b"Content-Encoding: gzip\r\n\r\n", b"HTTP/1.1 302 x\r\nLocation: "]

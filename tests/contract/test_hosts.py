@@ -3,11 +3,12 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.contract import host_cases
 from tests.kit.config import HostLimits
+from tests.kit.examples import examples
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import to_ms
 from tests.kit.politeness import (
@@ -77,9 +78,7 @@ def test_a_slow_host_gives_one_turn_at_a_time(street):
     assert moments(street)[1] == pytest.approx(60.0)
 
 
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(0.2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(
         st.tuples(
@@ -107,9 +106,7 @@ def test_the_rate_holds_over_any_window_whoever_asks(tenant, redis_connection, s
             redis_connection.client.delete(host_key(host))
 
 
-@settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(0.2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rates=st.fixed_dictionaries(
         {of: st.sampled_from([0.1, 1.0, 10.0]) for of in ("acme", "beta", "gamma")}
@@ -220,7 +217,7 @@ def test_a_state_that_was_lost_is_learnt_again_from_who_asks(street, tenant):
     assert street.ask("w2", count=8).permits == 1
 
 
-@settings(max_examples=40, deadline=None)
+@examples(0.4)
 @given(
     steps=st.lists(
         st.tuples(

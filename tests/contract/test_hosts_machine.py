@@ -2,12 +2,13 @@
 
 from itertools import count
 
-from hypothesis import settings
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from tests.contract.host_cases import Time, in_memory, on_redis
 from tests.kit.config import HostLimits
+from tests.kit.examples import examples
 
 WORKERS = st.sampled_from(["w1", "w2", "w3", "eu.w 4"])
 TENANTS = st.sampled_from(["acme", "beta", "c-3"])
@@ -88,10 +89,11 @@ class HostMachine(RuleBasedStateMachine):
         )
 
 
+@pytest.mark.hypothesis
 def test_memory_and_redis_give_the_same_turns(redis_connection, tenant):
     hosts = count()
 
     run_state_machine_as_test(
         lambda: HostMachine(redis_connection, f"h{next(hosts)}.{tenant}.example"),
-        settings=settings(max_examples=60, stateful_step_count=40, deadline=None),
+        settings=examples(0.6, steps=40),
     )

@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.kit.config import IntakeLimits
+from tests.kit.examples import examples
 from tests.kit.fakes import MemoryIntake, MemoryQueue
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import Lane
@@ -222,9 +223,7 @@ RATES = st.floats(0.01, 10_000)
 STEPS = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 5_000)), max_size=15)
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(0.6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(per_second=RATES, burst=st.integers(1, 200), steps=STEPS)
 def test_both_answer_alike(redis_connection, tenant, per_second, burst, steps):
     one = Lane(tenant, f"b{next(NUMBERS)}", "main")

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Barrier
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contract.store_cases import (
@@ -16,6 +16,7 @@ from tests.contract.store_cases import (
     done_with,
     snowflakes,
 )
+from tests.kit.examples import examples
 from tests.kit.fakes import MemoryRequestStore
 from tests.kit.kernel import Lane
 from tests.kit.requests import Dead, Ledger, Retry, State
@@ -157,7 +158,7 @@ def test_of_a_settlement_and_a_cancelling_at_once_exactly_one_wins(fleet: Fleet)
     assert len(fleet.records()) == 120 - cancelled
 
 
-@settings(max_examples=60)
+@examples(0.6)
 @given(
     st.lists(
         st.sampled_from(["submit", "claim", "done", "retry", "dead", "release", "cancel"]),

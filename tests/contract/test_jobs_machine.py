@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from hypothesis import settings
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -14,6 +14,7 @@ from hypothesis.stateful import (
 
 from tests.contract.job_cases import a_batch, a_job
 from tests.contract.store_cases import NOW
+from tests.kit.examples import examples
 from tests.kit.fakes import MemoryJobs
 from tests.kit.jobs import ENDED, Job, JobState, JobStore, MongoJobs
 from tests.kit.mongo_nodes import NodesOnOneServer
@@ -196,6 +197,7 @@ class Twins(RuleBasedStateMachine):
         self.ask("unplaced", NOW + timedelta(seconds=2), 4)
 
 
+@pytest.mark.hypothesis
 def test_the_twins_answer_alike(mongo_connection: NodesOnOneServer) -> None:
     runs = iter(range(1_000_000))
     jobs = MongoJobs(mongo_connection)
@@ -205,6 +207,4 @@ def test_the_twins_answer_alike(mongo_connection: NodesOnOneServer) -> None:
         mongo_connection.empty_control()
         return Twins(jobs, f"r{next(runs)}")
 
-    run_state_machine_as_test(
-        twins, settings=settings(max_examples=40, stateful_step_count=30, deadline=None)
-    )
+    run_state_machine_as_test(twins, settings=examples(0.4, steps=30, most=200))

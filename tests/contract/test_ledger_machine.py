@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 from uuid import uuid4
 
-from hypothesis import HealthCheck, Phase, settings
+import pytest
+from hypothesis import HealthCheck, Phase
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -26,6 +27,7 @@ from tests.contract.store_cases import (
     done_with,
     snowflakes,
 )
+from tests.kit.examples import examples
 from tests.kit.fakes import MemoryRequestStore
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import RequestId, to_ms
@@ -230,6 +232,7 @@ def _kept(store, fleet: Fleet) -> dict[RequestId, State]:
 kind_of_store = fixture_over(RequestStore)
 
 
+@pytest.mark.hypothesis
 def test_the_ledger_balances_after_every_step(kind_of_store: RequestStore) -> None:
     real = not isinstance(kind_of_store, MemoryRequestStore)
 
@@ -240,11 +243,11 @@ def test_the_ledger_balances_after_every_step(kind_of_store: RequestStore) -> No
 
     run_state_machine_as_test(
         Machine,
-        settings=settings(
-            max_examples=12 if real else 80,
+        settings=examples(
+            0.2 if real else 0.8,
+            steps=25,
+            most=60 if real else None,
             derandomize=real,
-            stateful_step_count=25,
-            deadline=None,
             # What fails against a real server fails in memory too, and is made small there.
             phases=[Phase.generate] if real else list(Phase),
             suppress_health_check=list(HealthCheck),

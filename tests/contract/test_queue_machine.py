@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -21,6 +20,7 @@ from hypothesis.stateful import (
 )
 
 from tests.contract.queue_model import Model
+from tests.kit.examples import examples
 from tests.kit.fakes import MemoryFilling, MemoryLeaseBook, MemoryQueue
 from tests.kit.kernel import Ageing, Lane, to_ms
 from tests.kit.queue import (
@@ -397,12 +397,13 @@ class QueueMachine(RuleBasedStateMachine):
         assert served == expected
 
 
-@pytest.mark.parametrize(("where", "examples"), [("redis", 60), ("cluster", 20)])
-def test_memory_and_redis_keep_what_the_model_keeps(request, tenant, where, examples):
+@pytest.mark.hypothesis
+@pytest.mark.parametrize(("where", "weight"), [("redis", 0.6), ("cluster", 0.2)])
+def test_memory_and_redis_keep_what_the_model_keeps(request, tenant, where, weight):
     connection = request.getfixturevalue(f"{where}_connection")
     lanes = count()
 
     run_state_machine_as_test(
         lambda: QueueMachine(connection, Lane(tenant, f"b{next(lanes)}", "main")),
-        settings=settings(max_examples=examples, stateful_step_count=40, deadline=None),
+        settings=examples(weight, steps=40),
     )

@@ -5,9 +5,10 @@ from itertools import count
 from math import log2
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.kit.examples import examples
 from tests.kit.fakes import MemoryQueue
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import LEVELS, Ageing, Lane, to_ms
@@ -181,7 +182,7 @@ def test_what_is_served_is_what_policy_says_to_the_last_tie(request, tenant, whe
         [([(2, -1)], 0, 0), ([(1, -3)], 0, 1)],
         Ageing(interval_seconds=0.05, beta=0.1, clamp=12.0),
     )
-    @settings(max_examples=60, deadline=None)
+    @examples(0.6)
     @given(arrivals, kinds)
     def check(steps, ageing):
         lane = Lane(tenant, f"b{next(lanes)}", "main")

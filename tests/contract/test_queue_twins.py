@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
-from hypothesis import settings
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -12,6 +12,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from tests.kit.examples import examples
 from tests.kit.fakes import MemoryQueue
 from tests.kit.kernel import Lane
 from tests.kit.queue import RedisQueue
@@ -92,12 +93,13 @@ class Twins(RuleBasedStateMachine):
         self.ask("rates", self.now)
 
 
+@pytest.mark.hypothesis
 def test_the_twins_answer_alike(redis_connection, tenant):
     lanes = count()
 
     run_state_machine_as_test(
         lambda: Twins(RedisQueue(redis_connection), Lane(tenant, f"b{next(lanes)}", "main")),
-        settings=settings(max_examples=60, stateful_step_count=40, deadline=None),
+        settings=examples(0.6, steps=40),
     )
 
 

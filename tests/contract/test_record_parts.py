@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pymongo.collection
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.contract.store_cases import (
@@ -17,6 +17,7 @@ from tests.contract.store_cases import (
     disowning_of,
     entries_of,
 )
+from tests.kit.examples import examples
 from tests.kit.kernel import StoreError
 from tests.kit.mongo import MongoRequestStore
 from tests.kit.requests import Dead, Done, Retry, State
@@ -279,9 +280,7 @@ steps = st.lists(
 
 
 @pytest.mark.parametrize("kind", ["memory", "mongo"])
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(0.3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps)
 def test_what_is_stored_is_what_the_last_attempt_says(
     kind: str, request: pytest.FixtureRequest, steps: list

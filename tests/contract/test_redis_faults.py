@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 import redis
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from infra.local.parts import LOOPBACK, free_port
@@ -25,6 +25,7 @@ from tests.contract.redis_calls import (
     call_by_answer,
     refused,
 )
+from tests.kit.examples import examples
 from tests.kit.fleet import RedisWorkers
 from tests.kit.ids import RedisWorkerNumbers
 from tests.kit.kernel import StoreUnavailableError, WorkerNumbersExhaustedError
@@ -73,7 +74,8 @@ def test_the_time_that_an_answer_may_take_is_two_seconds():
         b"\x00\xff\x00\xff",
         b"-LOADING Redis is loading the dataset in memory\r\n",
         b"-ERR unknown command\r\n",
-    ]
+    ],
+    others=pytest.mark.long,
 )
 def test_a_lying_redis_is_unavailable(call, answer):
     with (
@@ -142,9 +144,7 @@ def test_a_redis_whose_steps_lead_nowhere_is_left():
 NOTHING_MEANS: Final = {"lease_number": (WorkerNumbersExhaustedError,)}
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(0.4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(answer=b"$-1\r\n")
 @example(answer=b"*-1\r\n")
 @example(answer=b"*0\r\n")

@@ -5,7 +5,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -26,6 +26,7 @@ from tests.contract.store_cases import (
     done_with,
     entries_of,
 )
+from tests.kit.examples import examples
 from tests.kit.requests import FINAL_STATES, Claim, Dead, Retry, State
 
 LEASE = timedelta(seconds=60)
@@ -203,20 +204,15 @@ class Machine(RuleBasedStateMachine):
         self._stack.close()
 
 
-@pytest.mark.parametrize(("kind", "examples"), [("memory", 300), ("mongo", 35)])
+@pytest.mark.hypothesis
+@pytest.mark.parametrize(("kind", "weight"), [("memory", 3), ("mongo", 0.35)])
 def test_no_order_of_events_breaks_the_promise(
-    kind: str, examples: int, request: pytest.FixtureRequest
+    kind: str, weight: float, request: pytest.FixtureRequest
 ) -> None:
     uri = request.getfixturevalue("mongo_uri") if kind == "mongo" else ""
     machine = type(f"{kind.title()}Machine", (Machine,), {"kind": kind, "uri": uri})
 
     run_state_machine_as_test(
         machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=25,
-            deadline=None,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        ),
+        settings=examples(weight, steps=25, database=None, suppress_health_check=list(HealthCheck)),
     )

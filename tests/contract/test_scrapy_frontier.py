@@ -3,10 +3,11 @@
 import re
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from tests.kit.examples import examples
 from tests.kit.redis import RedisConnection
 from tests.kit.scrapy import Forget, Marks, Order, Pushed, RedisCrawl, crawl_keys
 from tests.kit.scrapy import crawl_keys_module as dictionary
@@ -360,15 +361,11 @@ class Machine(RuleBasedStateMachine):
         assert stored == load.queued + load.leased
 
 
+@pytest.mark.hypothesis
 def test_in_any_order_every_request_is_queued_held_or_finished(any_redis, tenant):
     Machine.connection, Machine.tenant = any_redis, tenant
 
     run_state_machine_as_test(
         Machine,
-        settings=settings(
-            max_examples=40,
-            stateful_step_count=25,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
+        settings=examples(0.4, steps=25, suppress_health_check=list(HealthCheck)),
     )

@@ -6,12 +6,13 @@ from itertools import count
 from threading import Barrier
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.contract.store_cases import NOW, a_biz, a_generation
 from tests.kit.config import SeedPolicy
+from tests.kit.examples import examples
 from tests.kit.fakes import MemorySeeds
 from tests.kit.frontier import (
     MongoSeeds,
@@ -621,9 +622,7 @@ STEPS = st.lists(
 NUMBERS = count()
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(0.25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
 def test_both_do_alike_whatever_is_done(nodes, tenant, steps):
     lane = Lane(tenant, f"b{next(NUMBERS)}", "main")

@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.kit.examples import examples
 from tests.kit.fleet import (
     FRESH_MS,
     MOST_PACES,
@@ -156,9 +157,7 @@ def test_who_has_little_to_do_teaches_no_pace_and_raises_one_only(fleet):
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 10_000), st.booleans()), max_size=20))
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(0.25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_learnt_is_what_the_policy_says(fleet, shown):
     pool, known = uuid4().hex, None
     for pace, is_least in shown:

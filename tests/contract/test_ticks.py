@@ -1,9 +1,10 @@
 """The contract of Ticks: the latest tick that ended, how long ago, and what of it failed."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.kit.examples import examples
 from tests.kit.fleet import RedisTicks, Ticked, TickPart, Ticks
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import StoreUnavailableError
@@ -51,7 +52,7 @@ def test_a_tick_without_faults_ends_the_faults_of_the_one_before(ticks):
     assert (found.took_seconds, found.faults) == (0.25, {})
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@examples(0.25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.floats(0, 1e6).map(lambda it: round(it, 3)),
     st.dictionaries(st.sampled_from(TickPart), st.integers(1, 10**9)),

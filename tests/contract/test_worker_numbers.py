@@ -6,10 +6,10 @@ from itertools import count
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
+from tests.kit.examples import examples
 from tests.kit.fleet import HeldNumber
 from tests.kit.ids import WORKER_NUMBERS, Allot, WorkerNumbers, allot, first_mark, position, runs
 from tests.kit.kernel import WorkerNumbersExhaustedError
@@ -202,6 +202,7 @@ class Issuers(RuleBasedStateMachine):
         return advanced(held, allotted.end)
 
 
+@pytest.mark.hypothesis
 def test_no_id_is_issued_twice_whatever_clocks_and_leases_do(
     numbers_of: Callable[[range, str], WorkerNumbers],
 ) -> None:
@@ -209,10 +210,5 @@ def test_no_id_is_issued_twice_whatever_clocks_and_leases_do(
 
     run_state_machine_as_test(
         lambda: Issuers(numbers_of(range(3), f"-{next(fleets)}")),
-        settings=settings(
-            max_examples=60,
-            stateful_step_count=40,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow],
-        ),
+        settings=examples(0.6, steps=40),
     )

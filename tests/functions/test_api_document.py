@@ -27,14 +27,18 @@ _NOT_CHECKED = [
     schemathesis.checks.positive_data_acceptance,
 ]
 
-_BOUNDED = settings(
-    max_examples=25,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    phases=[Phase.explicit, Phase.generate, Phase.shrink],
-    suppress_health_check=list(HealthCheck),
-)
+#: Examples an operation: some that are always the same, and in the proofs many of their seed.
+_COUNTS = [6, pytest.param(100, marks=pytest.mark.long(part="api"))]
+
+
+def bounded(count: int) -> settings:
+    return settings(
+        max_examples=count,
+        derandomize=count == _COUNTS[0],
+        database=None,
+        phases=[Phase.explicit, Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
 
 
 #: Operations that need a dead letter, each its own.
@@ -44,6 +48,13 @@ _ON_A_LETTER = ("getDeadLetter", "replayDeadLetter", "purgeDeadLetter")
 @pytest.fixture(scope="module")
 def document(standing_world) -> Document:
     return Document.of(standing_world)
+
+
+@pytest.fixture(scope="module")
+def schema(standing_world) -> schemathesis.BaseSchema:
+    """The document as schemathesis reads it, which takes longer than trying an operation."""
+    standing_world.fresh()
+    return schemathesis.openapi.from_wsgi("/openapi.json", wsgi(standing_world))
 
 
 def test_the_document_is_valid_openapi(document):
@@ -130,10 +141,12 @@ def _fuzzed(*modes: GenerationMode) -> list[Any]:
     ]
 
 
+@pytest.mark.parametrize("count", _COUNTS)
 @pytest.mark.parametrize(("route", "mode"), _fuzzed(*GenerationMode))
-def test_whatever_fits_the_document_or_does_not_is_answered_as_it_says(world, route, mode):
+def test_whatever_fits_the_document_or_does_not_is_answered_as_it_says(
+    world, schema, route, mode, count
+):
     submit(world, "https://example.org/", "https://example.org/2")
-    schema = schemathesis.openapi.from_wsgi("/openapi.json", wsgi(world))
     # A biz of any name is a 404 nearly always; what lies behind it is what is to be tried.
     fixed = {"biz": "docs"} if "{biz}" in route.path else None
     cases = schema[route.path][route.method].as_strategy(
@@ -141,7 +154,7 @@ def test_whatever_fits_the_document_or_does_not_is_answered_as_it_says(world, ro
     )
 
     @given(cases)
-    @_BOUNDED
+    @bounded(count)
     def ask_it(case: schemathesis.Case) -> None:
         case.call_and_validate(headers={"x-api-key": "acme"}, excluded_checks=_NOT_CHECKED)
 
@@ -239,14 +252,14 @@ _TAKING_BODIES = [
 ]
 
 
+@pytest.mark.parametrize("count", _COUNTS)
 @pytest.mark.parametrize("route", _TAKING_BODIES, ids=lambda route: route.operation)
-def test_whatever_fits_the_document_and_means_something_is_accepted(world, route):
-    schema = schemathesis.openapi.from_wsgi("/openapi.json", wsgi(world))
+def test_whatever_fits_the_document_and_means_something_is_accepted(world, schema, route, count):
     named = {"name": "nightly", "spider": "all"}
     place = {"biz": "docs", **{at: name for at, name in named.items() if f"{{{at}}}" in route.path}}
 
     @given(schema[route.path][route.method].as_strategy(path_parameters=place))
-    @_BOUNDED
+    @bounded(count)
     def ask_it(case: schemathesis.Case) -> None:
         if route.operation.endswith("DeadLetters"):
             case.body = _of_letters(case.body)

@@ -1,11 +1,15 @@
 """What befell a fleet that harm was done to, for whoever reads of a failure."""
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import SystemRandom
 from typing import Final
 
 import pytest
+
+from tests.progress import say
 
 #: Of the last that was told so much is shown.
 SHOWN: Final = 20_000
@@ -18,3 +22,26 @@ def log(tmp_path: Path) -> Iterator[Path]:
     path.touch()
     yield path
     sys.stdout.write(path.read_text()[-SHOWN:])
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """Another one each time, or ``SEED``; shown with the test that has failed."""
+    found = int(os.environ.get("SEED") or SystemRandom().randrange(10**6))
+    sys.stdout.write(f"repeat it with: SEED={found} pytest '{request.node.nodeid}'\n")
+    return found
+
+
+@pytest.fixture
+def progress(request: pytest.FixtureRequest) -> Callable[[int, str], None]:
+    """Tell of each thousand requests that are done, and of the harm that came before."""
+    thousands = harms = 0
+
+    def tell(done: int, harm: str) -> None:
+        nonlocal thousands, harms
+        harms += bool(harm)
+        if done // 1_000 > thousands:
+            thousands = done // 1_000
+            say(request.config, f"        {done:,} requests done, {harms} harms")
+
+    return tell

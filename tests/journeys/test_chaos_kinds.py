@@ -7,7 +7,10 @@ import pytest
 from benchmarks.chaos.kinds import Kind
 from benchmarks.chaos.runs import Plan, Servers, run, servers
 from benchmarks.chaos.truth import Truth
+from tests.turns import taken, turn
 
+#: How many kinds each `make test` has; `make proofs` has all.
+BY_TURN = 3
 REQUESTS = 1_500
 HARMS = 3
 #: What is left of a consumer's work is in other hands after seconds, whatever it died of. Counted
@@ -21,12 +24,27 @@ def used():
         yield found
 
 
+@pytest.mark.early
+@pytest.mark.parametrize("kind", taken(list(Kind), BY_TURN, turn()), ids=str)
+def test_no_harm_whose_turn_it_is_loses_doubles_or_wastes_anything(
+    used: Servers, kind: Kind, seed: int, log: Path
+):
+    do_harm(used, kind, seed, log)
+
+
+@pytest.mark.long(part="kinds")
 @pytest.mark.parametrize("kind", list(Kind), ids=str)
-def test_nothing_is_lost_doubled_or_wasted(used: Servers, kind: Kind, log: Path):
+def test_no_harm_by_itself_loses_doubles_or_wastes_anything(
+    used: Servers, kind: Kind, seed: int, log: Path
+):
+    do_harm(used, kind, seed, log)
+
+
+def do_harm(used: Servers, kind: Kind, seed: int, log: Path) -> None:
     plan = Plan(
         requests=REQUESTS,
         harms=HARMS,
-        seed=1,
+        seed=seed,
         kinds=(kind,),
         # One freeze is past the lease. Otherwise no lease ends but of the dead: a machine that
         # stands still for some seconds is none of the harm that is done here.
@@ -59,7 +77,7 @@ def spoil(truth: Truth) -> None:
             records.insert_one({**record, "_id": {"r": 1, "i": record["_id"]["i"]}})
 
 
-def test_the_audit_finds_what_is_lost_and_what_is_doubled(used: Servers):
+def test_the_audit_finds_what_is_lost_and_what_is_doubled(used: Servers, capfd):
     plan = Plan(requests=200, harms=1, seed=1, kinds=(Kind.TWO_TICKS,))
 
     report = run(plan, used, before_audit=spoil)
@@ -68,3 +86,5 @@ def test_the_audit_finds_what_is_lost_and_what_is_doubled(used: Servers):
     assert report.stored_twice >= 1
     found = [problem.partition(":")[0] for problem in report.problems]
     assert found == ["lost", "records missing", "records too many"]
+    assert report.ticks["ticks"] > 0
+    assert "_aws" not in capfd.readouterr().out, "metrics are between what a run tells"

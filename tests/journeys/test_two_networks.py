@@ -211,6 +211,7 @@ def command(cloud, *words):
     return told.stdout
 
 
+@pytest.mark.long
 def test_no_job_that_is_bound_by_latency_is_placed_behind_the_slow_network(cloud, client, site):
     called = [f"near-{number}" for number in range(10)]
     for name in called[:5]:
@@ -238,6 +239,7 @@ def test_no_job_that_is_bound_by_latency_is_placed_behind_the_slow_network(cloud
     assert (shown["worker"], shown["pool"]) == (jobs[0].worker, jobs[0].pool)
 
 
+@pytest.mark.long
 def test_a_job_that_is_not_bound_by_latency_is_won_by_the_slow_network(client, site):
     def is_placed_there():
         name = f"any-{next(NUMBERS)}"
@@ -249,6 +251,7 @@ def test_a_job_that_is_not_bound_by_latency_is_won_by_the_slow_network(client, s
     eventually(is_placed_there, what="the most memory does not win")
 
 
+@pytest.mark.early
 def test_a_job_whose_winner_is_killed_is_finished_by_another_and_its_ledger_is_exact(
     cloud, client, site
 ):
@@ -348,6 +351,7 @@ def test_a_job_that_no_worker_suits_is_given_up_and_people_are_told_why(cloud, c
     assert "nowhere: no worker suits it" in incident.said
 
 
+@pytest.mark.long
 def test_a_site_that_is_not_there_keeps_no_job_waiting_for_ever(client):
     [job] = ended(client, ["gone"])
 

@@ -5,9 +5,10 @@ import importlib
 import zlib
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.kit.examples import examples
 from tests.kit.fetching import CODINGS, BadCodingError, BodyDecoder
 from tests.kit.kernel import TooLargeError
 
@@ -25,7 +26,7 @@ def _cut(data, length):
 
 @pytest.mark.parametrize("coding", sorted(CODINGS))
 @pytest.mark.parametrize("piece", [1, 16, 1 << 18])
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(0.4, suppress_health_check=list(HealthCheck))
 @given(
     parts=st.lists(st.tuples(st.binary(max_size=20), st.integers(1, 200)), max_size=4),
     length=st.integers(1, 300),

@@ -3,10 +3,11 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
+from tests.kit.examples import examples
 from tests.kit.fetching import MAX_COOKIES, MAX_HEADER_BYTES, MAX_JAR_BYTES, MAX_OF_DOMAIN, Jar
 
 HOME = "https://shop.example.co.uk/basket/list"
@@ -176,7 +177,7 @@ def test_what_cannot_be_read_is_no_cookies(saved):
     assert jar.header(URL(HOME)) == "a=b"
 
 
-@settings(max_examples=200, deadline=None)
+@examples(2)
 @given(st.lists(st.text(max_size=200), max_size=20))
 def test_whatever_is_said_a_jar_takes_it(said):
     jar = Jar()

@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.examples import examples
 from tests.kit.fetching import STEP_BYTES, BodyRoom
 
 NEVER = float("inf")
@@ -81,7 +82,7 @@ def test_who_waits_for_too_long_gives_up_and_lets_the_next_one_pass():
     assert asyncio.run(run()) == 3 * STEP_BYTES
 
 
-@settings(max_examples=150, deadline=None)
+@examples(1.5)
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=12),
     st.integers(1, 12),

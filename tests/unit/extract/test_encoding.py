@@ -5,10 +5,11 @@ import time
 import charset_normalizer
 import pytest
 import webencodings
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from resiliparse.parse.encoding import detect_encoding
 
+from tests.kit.examples import examples
 from tests.kit.extract import WITHIN, codec_of, declared_label, decode, encoding
 
 WORD = "naïve Привет"
@@ -272,7 +273,7 @@ def test_any_bytes_become_text(body, content_type):
     decode(body, content_type).encode()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(3)
 @given(st.binary(max_size=200), st.sampled_from(sorted(webencodings.LABELS)))
 def test_any_bytes_become_text_in_any_encoding(body, label):
     decode(body, f"text/html; charset={label}").encode()

@@ -3,10 +3,11 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
+from tests.kit.examples import examples
 from tests.kit.extract import DEPTH_MAX, UnreadableError, guard_html, walk
 
 #: Each begins an element that stays open, and ends one that seems to be it.
@@ -102,7 +103,7 @@ TAGS = st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(4)
 @given(st.lists(TAGS, min_size=1, max_size=12), st.lists(TAGS, max_size=6))
 def test_a_page_is_never_deeper_than_what_was_counted(unit, before):
     """Repeated, what grows shows: a parser's depth against what the walk counts."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.config import Rule
@@ -194,7 +194,6 @@ def damaged(draw):
     return body
 
 
-@settings(deadline=None)
 @given(damaged())
 def test_broken_markup_costs_nothing_but_what_it_broke(body):
     harvest = EXTRACTOR.harvest(EVERYTHING, page_of(body))

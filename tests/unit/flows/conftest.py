@@ -35,3 +35,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leasing, "REST_SECONDS", 0.01)
     monkeypatch.setattr(settling, "AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker("measured")

@@ -5,11 +5,12 @@ import dataclasses
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.kit.bidding import BEGUN, OfferState, Probe, WhyNot
+from tests.kit.examples import examples
 from tests.kit.fakes import MemoryHosts
 from tests.kit.fleet import Remaining
 from tests.kit.jobs import JobState
@@ -455,7 +456,7 @@ def test_workers_pass_over_a_job_with_enough_applicants(fleet):
 POINTS = ["held", "head", "read", "apply", "acknowledge", "decline"]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(0.4)
 @given(
     board=st.dictionaries(st.sampled_from(POINTS), st.integers(1, 2), max_size=3),
     place=st.integers(0, 3),

@@ -2,10 +2,11 @@ from contextlib import suppress
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.kit.examples import examples
 from tests.kit.fakes import MemoryIntake
 from tests.kit.jobs import MOST_REFUSALS, JobState, end_jobs, expanding
 from tests.kit.kernel import BacklogFullError, IdsError, StoreError, StoreUnavailableError
@@ -116,7 +117,7 @@ def test_a_job_of_which_every_url_is_refused_runs_with_nothing_to_do(world):
 # ---- kills -------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=150)
+@examples(1.5)
 @given(
     at=st.integers(1, 60),
     what=st.sampled_from(["dies before", "dies after", "away", "unanswered", "another meanwhile"]),

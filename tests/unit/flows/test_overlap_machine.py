@@ -2,7 +2,6 @@
 
 from datetime import datetime, timedelta
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -12,6 +11,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from tests.kit.examples import examples
 from tests.kit.jobs import JobState
 from tests.kit.kernel import ConflictError
 from tests.kit.schedules import OPEN_JOBS, Missed, OutcomeKind, Overlap, due_at, next_fire
@@ -150,4 +150,4 @@ class Overlaps(RuleBasedStateMachine):
 
 
 TestOverlaps = Overlaps.TestCase
-TestOverlaps.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
+TestOverlaps.settings = examples(1.2, steps=30)

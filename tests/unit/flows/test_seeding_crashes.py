@@ -4,10 +4,11 @@ from collections import Counter
 from contextlib import suppress
 from datetime import timedelta
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.config import Span
+from tests.kit.examples import examples
 from tests.kit.frontier import SeedState
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import Done
@@ -39,7 +40,7 @@ def act(world: SeedWorld, what: str, numbers: list[int], **ports: object) -> Non
             world.settle([(claim, Done(())) for claim in done], told=len(numbers) % 2 == 0)
 
 
-@settings(deadline=None, max_examples=250)
+@examples(2.5)
 @given(steps=st.lists(STEPS, max_size=9), exact=st.booleans())
 def test_however_its_steps_crash_and_meet_each_seed_is_one_request_that_is_done(steps, exact):
     world = SeedWorld(exact=exact, ahead=6, span=Span.MONTH)

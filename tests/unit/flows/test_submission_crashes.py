@@ -4,9 +4,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.examples import examples
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import Accepted, Receipt, Submission
 from tests.unit.flows.sending import EDITED, DiedError, edit_rules, entry, send
@@ -62,7 +63,7 @@ TRIES = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@examples(2)
 @given(tries=st.lists(TRIES, max_size=6))
 def test_however_tries_crash_and_meet_each_entry_is_stored_once_under_one_id(tries):
     world = World()

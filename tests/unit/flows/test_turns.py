@@ -5,9 +5,10 @@ import time
 from itertools import pairwise
 from types import SimpleNamespace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.examples import examples
 from tests.kit.politeness import Turns
 
 
@@ -141,7 +142,7 @@ def test_runners_take_what_is_ready_before_they_learn_of_the_end():
     asyncio.run(check())
 
 
-@settings(max_examples=50, deadline=None)
+@examples(0.5)
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 3)), max_size=40),
     st.randoms(use_true_random=False),

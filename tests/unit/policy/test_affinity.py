@@ -2,9 +2,10 @@
 
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.examples import examples
 from tests.kit.politeness import Parked
 from tests.kit.worker import PATIENCE_MS, chosen, owner, salt
 
@@ -22,7 +23,7 @@ def owners(workers: list[str]) -> dict[str, str | None]:
     return {host: owner(host, salts) for host in HOSTS}
 
 
-@settings(max_examples=15)
+@examples(0.15)
 @given(names)
 def test_hosts_are_spread_evenly(workers: list[str]):
     counts = Counter(owners(workers).values())
@@ -32,7 +33,7 @@ def test_hosts_are_spread_evenly(workers: list[str]):
     assert all(abs(count - even) < 6 * even**0.5 for count in counts.values())
 
 
-@settings(max_examples=15)
+@examples(0.15)
 @given(names, st.data())
 def test_who_goes_leaves_its_hosts_and_no_other_moves(workers: list[str], data: st.DataObject):
     gone = data.draw(st.sampled_from(workers))
@@ -45,7 +46,7 @@ def test_who_goes_leaves_its_hosts_and_no_other_moves(workers: list[str], data: 
     assert len(moved) < len(HOSTS) / len(workers) + 6 * (len(HOSTS) / len(workers)) ** 0.5
 
 
-@settings(max_examples=15)
+@examples(0.15)
 @given(names, st.data())
 def test_the_order_in_which_workers_are_named_does_not_matter(
     workers: list[str], data: st.DataObject

@@ -2,9 +2,10 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from tests.kit.examples import examples
 from tests.kit.frontier import BLOCK_BYTES, error_at, layers
 
 EXPECTED = st.integers(1_000, 1_000_000_000)
@@ -47,7 +48,7 @@ def test_a_filter_is_bounded_where_more_is_expected_than_there_is_place_for():
 
 
 @pytest.mark.untraced
-@settings(deadline=None, max_examples=40)
+@examples(0.4)
 @given(expected=EXPECTED, rate=RATES)
 def test_errors_of_all_layers_together_are_no_more_than_stated(expected, rate):
     errors = [
@@ -58,7 +59,7 @@ def test_errors_of_all_layers_together_are_no_more_than_stated(expected, rate):
 
 
 @pytest.mark.untraced
-@settings(deadline=None, max_examples=40)
+@examples(0.4)
 @given(expected=EXPECTED, rate=RATES)
 @example(expected=1_000_000_000, rate=1e-9)
 def test_layers_grow_and_their_strings_are_bounded(expected, rate):
@@ -76,7 +77,7 @@ def test_layers_grow_and_their_strings_are_bounded(expected, rate):
 
 
 @pytest.mark.untraced
-@settings(deadline=None, max_examples=40)
+@examples(0.4)
 @given(expected=EXPECTED, rate=RATES)
 def test_bits_a_key_are_near_to_what_theory_asks_for(expected, rate):
     made, _ = upto(expected, rate)

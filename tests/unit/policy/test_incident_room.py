@@ -3,11 +3,12 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.kit.config import AlarmLimits
+from tests.kit.examples import examples
 from tests.kit.incidents import (
     ADVICE,
     HOSTS,
@@ -250,7 +251,7 @@ def crowds(draw: st.DrawFn) -> dict[str, Incident]:
 
 
 @pytest.mark.untraced
-@settings(max_examples=40, deadline=None)
+@examples(0.4)
 @given(
     crowds(),
     st.lists(st.tuples(st.sampled_from(CRITICAL), st.integers(0, 50)), unique=True, max_size=100),

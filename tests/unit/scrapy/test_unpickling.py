@@ -6,7 +6,7 @@ import pickle
 import pickletools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.scrapy import UnreadablePickleError, loads, unpickling
@@ -39,7 +39,6 @@ class Runs:
         return self._call[0], self._call[1:]
 
 
-@settings(deadline=None)
 @given(plain, st.sampled_from([2, 3, 4, 5]))
 def test_plain_data_is_read_whatever_the_protocol(value, protocol):
     assert loads(pickle.dumps(value, protocol=protocol)) == value

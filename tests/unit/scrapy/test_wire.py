@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 import scrapy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.http import FormRequest, JsonRequest
 from scrapy.http.request import NO_CALLBACK
@@ -83,7 +83,6 @@ def there_and_back(request):
     return load_request(dump_request(request, spider), spider)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(), values, max_size=4), st.binary(max_size=20), st.integers(-9, 9))
 def test_a_request_comes_back_as_it_was(said, body, priority):
     request = scrapy.Request(
