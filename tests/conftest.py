@@ -26,9 +26,8 @@ from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
 from tests import proofs
 from tests.kit.examples import register_profiles
-from tests.kit.frontier import mongo_seeds as seeds
 from tests.kit.kernel import PRODUCT
-from tests.kit.mongo import GLANCE_SECONDS, ledgers, tracking
+from tests.kit.mongo import GLANCE_SECONDS, MongoNodes, Waits
 from tests.kit.redis import ANSWER_SECONDS, RedisConnection
 from tests.progress import pytest_runtest_makereport, pytest_sessionstart
 from tests.steady import steady_loops
@@ -114,7 +113,7 @@ def _address(config: pytest.Config, part: str) -> str:
         elif part == "redis cluster":
             addresses[part] = servers.enter_context(RedisCluster()).url
         else:
-            mongo = MongoServer(parameters=_MONGO_PARAMETERS, cache_gb=0.25)
+            mongo = MongoServer(parameters=_MONGO_PARAMETERS, cache_gb=0.25, volatile=True)
             addresses[part] = servers.enter_context(mongo).uri
     return addresses[part]
 
@@ -161,7 +160,8 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in list(os.environ):
         if name.startswith("AWS_ENDPOINT_URL"):
             monkeypatch.delenv(name)
-    with mock_aws():
+    # The session stays, and with it what it has read of AWS's description: a quarter of a second.
+    with mock_aws(config={"core": {"reset_boto3_session": False}}):
         yield
 
 
@@ -191,8 +191,7 @@ def _have_patience(
     given = RedisConnection.__init__.__kwdefaults__
     assert "answer_seconds" in given
     patch.setitem(given, "answer_seconds", with_redis)
-    for module in (ledgers, seeds, tracking):
-        patch.setattr(module, "GLANCE_SECONDS", with_nodes)
+    patch.setitem(MongoNodes.__init__.__kwdefaults__, "waits", Waits(glance=with_nodes))
 
 
 @pytest.fixture(autouse=True, scope="session")

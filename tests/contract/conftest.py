@@ -1,20 +1,19 @@
-"""One fixture a port: every contract test runs over the twin in memory and over the real part."""
+"""What suites of ports share: connections of a session, and one lane, node or server a test."""
 
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from infra.local.redis_server import RedisServer
-from tests.contract.store_cases import Fleet, a_store
-from tests.kit.fakes import MemoryQueue, MemoryWorkerNumbers, MemoryWorkers
-from tests.kit.fleet import RedisWorkers, Workers
-from tests.kit.ids import RedisWorkerNumbers, WorkerNumbers
+from tests.contract.store_cases import Fleet
+from tests.kit.fleet import Workers
+from tests.kit.ids import WorkerNumbers
+from tests.kit.implementations import Backend, backend_over, fixture_over
 from tests.kit.kernel import Lane
-from tests.kit.queue import RedisQueue, RequestQueue
+from tests.kit.mongo_nodes import NodesOnOneServer, own_control_at
+from tests.kit.queue import RequestQueue
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import RequestStore
-
-over_all = pytest.fixture(params=["memory", "redis", "cluster"])
 
 
 @pytest.fixture
@@ -27,6 +26,19 @@ def redis_connection(redis_url: str) -> Iterator[RedisConnection]:
 def cluster_connection(redis_cluster_url: str) -> Iterator[RedisConnection]:
     with RedisConnection(redis_cluster_url) as connection:
         yield connection
+
+
+@pytest.fixture(scope="session")
+def _session_nodes(mongo_uri: str) -> Iterator[NodesOnOneServer]:
+    with own_control_at(mongo_uri) as nodes:
+        yield nodes
+
+
+@pytest.fixture
+def mongo_connection(_session_nodes: NodesOnOneServer) -> Iterator[NodesOnOneServer]:
+    """Nodes whose control database has nothing of another test."""
+    yield _session_nodes
+    _session_nodes.empty_control()
 
 
 @pytest.fixture(scope="module")
@@ -57,39 +69,21 @@ def lane(tenant: str) -> Lane:
     return Lane(tenant, "docs", "main")
 
 
-@over_all
-def queue(request: pytest.FixtureRequest) -> RequestQueue:
-    if request.param == "memory":
-        return MemoryQueue()
-    return RedisQueue(request.getfixturevalue(f"{request.param}_connection"))
+queue = fixture_over(RequestQueue)
+workers = fixture_over(Workers)
+store = fixture_over(RequestStore)
+numbering = backend_over(WorkerNumbers)
 
 
-@over_all
-def workers(request: pytest.FixtureRequest, tenant: str) -> Workers:
-    """Liveness is the default: 15 s."""
-    if request.param == "memory":
-        return MemoryWorkers()
-    return RedisWorkers(request.getfixturevalue(f"{request.param}_connection"), fleet=tenant)
-
-
-@over_all
-def numbers_of(
-    request: pytest.FixtureRequest, tenant: str
-) -> Callable[[range, str], WorkerNumbers]:
+@pytest.fixture
+def numbers_of(numbering: Backend) -> Callable[..., WorkerNumbers]:
     """Make the worker numbers of a range; another fleet shares nothing with the first."""
-    if request.param == "memory":
-        return lambda numbers, _fleet="": MemoryWorkerNumbers(numbers=numbers)
-    connection = request.getfixturevalue(f"{request.param}_connection")
-    return lambda numbers, fleet="": RedisWorkerNumbers(
-        connection, numbers=numbers, fleet=f"{tenant}{fleet}"
-    )
 
+    def of(numbers: range, fleet: str = "") -> WorkerNumbers:
+        of_fleet = {"fleet": f"{numbering.tenant}{fleet}"} if numbering.connection else {}
+        return numbering.make(WorkerNumbers, numbers=numbers, **of_fleet)
 
-@pytest.fixture(params=["memory", "mongo"])
-def store(request: pytest.FixtureRequest) -> Iterator[RequestStore]:
-    uri = request.getfixturevalue("mongo_uri") if request.param == "mongo" else ""
-    with a_store(request.param, uri) as made:
-        yield made
+    return of
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from tests.contract.job_cases import OwnControl
 from tests.contract.seed_process import BIZ, Ids, wake
 from tests.kit.config import Stage, Tenant, Tree
 from tests.kit.fleet import RedisWorkers
 from tests.kit.jobs import ExpandingPorts, MongoJobs, expand
 from tests.kit.kernel import Lane
 from tests.kit.mongo import MongoLedgers, MongoRequestStore, MongoRules
+from tests.kit.mongo_nodes import NodesOnOneServer
 from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection
 from tests.kit.submission import MongoSubmissionKeys, RedisIntake, SubmissionPorts
@@ -50,7 +50,9 @@ class Told:
         return told
 
 
-def ports(redis: RedisConnection, nodes: OwnControl, tenant: str, number: int) -> ExpandingPorts:
+def ports(
+    redis: RedisConnection, nodes: NodesOnOneServer, tenant: str, number: int
+) -> ExpandingPorts:
     waker = type("Waker", (), {"wake": staticmethod(wake)})()
     submission = {
         "ids": Ids(number),
@@ -76,8 +78,7 @@ def main() -> None:
     lane = Lane(tenant, "docs", "main")
     bizs = {tenant: {lane.biz: BIZ}}
     tree = Tree(revision="1", stage=Stage(), tenants={tenant: Tenant()}, bizs=bizs)
-    nodes = OwnControl(mongo_uri)
-    nodes.name = control
+    nodes = NodesOnOneServer(mongo_uri, control)
     with RedisConnection(redis_url) as redis:
         expander = ports(redis, nodes, tenant, int(number))
         done = expand(expander, tree, lambda: datetime.now(UTC), lambda: 60.0)

@@ -25,7 +25,7 @@ class Letters:
         if isinstance(store, MemoryRequestStore):
             self.port = MemoryDeadLetters(store.state, scan)
         else:
-            self.port = MongoDeadLetters(store.nodes, scan)
+            self.port = MongoDeadLetters(store.nodes, scan, least_scan=1)
 
     def look(self, letters=ALL, *, after=None, limit=1_000, now=NOW):
         return self.port.find(

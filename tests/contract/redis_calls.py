@@ -1,14 +1,14 @@
 """Every call that is made of Redis, by name, and what is to become of one that fails."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.contract.broken_servers import broken_server
 from tests.contract.store_cases import a_biz
 from tests.kit.bidding import Decline, Offer, Probe, ProbeKey, RedisBoard, RedisProbes, WhyNot
+from tests.kit.broken_servers import broken_server
 from tests.kit.config import IntakeLimits
 from tests.kit.fetching import RedisSessions
 from tests.kit.fleet import (
@@ -150,6 +150,25 @@ CALLS: dict[str, Callable[[RedisConnection], object]] = {
     "lease_number": lambda it: RedisWorkerNumbers(it).lease("a", 1, 1),
     "advance": lambda it: RedisWorkerNumbers(it).advance(HELD, 2, 1, 1),
 }
+#: The adapter that each call goes to.
+KINDS = {
+    name: next(word for word in call.__code__.co_names if word.startswith("Redis"))
+    for name, call in CALLS.items()
+}
+
+
+def call_by_answer(answers: Sequence[bytes], others: pytest.MarkDecorator) -> pytest.MarkDecorator:
+    """Try every call with an answer, and every answer with a call of each adapter; mark others."""
+    first = {kind: name for name, kind in reversed(KINDS.items())}
+    cases = []
+    for number, (name, call) in enumerate(CALLS.items()):
+        for at, answer in enumerate(answers):
+            is_short = number % len(answers) == at or first[KINDS[name]] == name
+            marks = () if is_short else others
+            cases.append(pytest.param(call, answer, marks=marks, id=f"{name}-{at}"))
+    return pytest.mark.parametrize(("call", "answer"), cases)
+
+
 ANY_CALL = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 
 

@@ -5,13 +5,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
-import pymongo
-
 from tests.kit.config import Biz, Field, Generation, Rule, Spread
 from tests.kit.fakes import MemoryDisowning, MemoryLedgers, MemoryRequestStore
 from tests.kit.ids import Allot, position, runs
 from tests.kit.kernel import LEVELS, Lane, RequestId, to_ms
-from tests.kit.mongo import MongoDisowning, MongoLedgers, MongoNodes, MongoRequestStore
+from tests.kit.mongo import MongoDisowning, MongoLedgers, MongoRequestStore
+from tests.kit.mongo_nodes import nodes_at
 from tests.kit.requests import (
     Body,
     Claim,
@@ -212,33 +211,6 @@ def disowning_of(store: RequestStore) -> Disowning:
         return MemoryDisowning(store.state)
     assert isinstance(store, MongoRequestStore)
     return MongoDisowning(store.nodes)
-
-
-class NodesOnOneServer(MongoNodes):
-    """Nodes of any name on one replica set, kept apart by the names of their databases."""
-
-    #: Is told of every command that is sent.
-    listener: pymongo.monitoring.CommandListener | None = None
-
-    def _open(self, uri: str):
-        if self.listener is None:
-            return super()._open(uri)
-        return pymongo.MongoClient(uri, tz_aware=True, event_listeners=[self.listener])
-
-    def database(self, node: str, tenant: str, database: str):
-        return super().database(node, tenant, f"{node}-{database}")
-
-
-@contextmanager
-def nodes_at(
-    uri: str, listener: pymongo.monitoring.CommandListener | None = None
-) -> Iterator[MongoNodes]:
-    nodes = NodesOnOneServer(uri_of=lambda _: uri, home=lambda: "home")
-    nodes.listener = listener
-    try:
-        yield nodes
-    finally:
-        nodes.close()
 
 
 @contextmanager

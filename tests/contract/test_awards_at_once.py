@@ -11,9 +11,7 @@ from threading import Barrier
 from typing import Any
 
 import msgspec
-import pytest
 
-from tests.contract.conftest import over_all
 from tests.contract.job_cases import a_job
 from tests.contract.store_cases import a_biz
 from tests.kit.bidding import (
@@ -25,13 +23,13 @@ from tests.kit.bidding import (
     Offered,
     OfferState,
     Probe,
-    RedisBoard,
     award_jobs,
     offer_job,
 )
 from tests.kit.config import BiddingTerms, Stage, Tree
-from tests.kit.fakes import MemoryBoard, MemoryDemands, MemoryJobs
+from tests.kit.fakes import MemoryDemands, MemoryJobs
 from tests.kit.fleet import Remaining
+from tests.kit.implementations import fixture_over
 from tests.kit.jobs import JobState
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -52,11 +50,7 @@ class Turnless:
         pass
 
 
-@over_all
-def board(request: pytest.FixtureRequest, tenant: str) -> JobBoard:
-    if request.param == "memory":
-        return MemoryBoard()
-    return RedisBoard(request.getfixturevalue(f"{request.param}_connection"), fleet=tenant)
+board = fixture_over(JobBoard)
 
 
 def an_application(worker: str, memory: float) -> bytes:

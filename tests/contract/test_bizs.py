@@ -1,17 +1,10 @@
 """Which bizs there are, over memory and a real Redis."""
 
-import pytest
-
-from tests.kit.fakes import MemoryBizs
+from tests.kit.implementations import fixture_over
 from tests.kit.kernel import Lane
-from tests.kit.recovery import RedisBizs
+from tests.kit.recovery import Bizs
 
-
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def bizs(request):
-    if request.param == "memory":
-        return MemoryBizs()
-    return RedisBizs(request.getfixturevalue(f"{request.param}_connection"))
+bizs = fixture_over(Bizs)
 
 
 def test_a_biz_that_was_told_is_there_and_another_is_not(bizs, lane):

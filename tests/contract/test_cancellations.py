@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.kit.fakes import MemoryCancellations
-from tests.kit.jobs import ANNOUNCED_SECONDS, MOST_ANNOUNCED, RedisCancellations
+from tests.kit.implementations import fixture_over
+from tests.kit.jobs import ANNOUNCED_SECONDS, MOST_ANNOUNCED, Cancellations, RedisCancellations
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.queue import fleet_keys
 
@@ -11,12 +11,7 @@ JUNE = ("acme", "docs", "june.2026")
 MAY = ("acme", "docs", "may-1")
 
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def cancellations(request, tenant):
-    if request.param == "memory":
-        return MemoryCancellations()
-    connection = request.getfixturevalue(f"{request.param}_connection")
-    return RedisCancellations(connection, fleet=tenant)
+cancellations = fixture_over(Cancellations)
 
 
 def all_heard(cancellations, since=0):

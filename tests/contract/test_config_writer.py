@@ -79,7 +79,7 @@ def test_documents_that_are_not_given_stay_unless_they_are_to_go(ssm):
 def test_what_is_pushed_is_judged_beside_what_stays(ssm):
     push(ssm, texts(tenants__a={"api_keys": ["k"]}))
 
-    with pytest.raises(ConfigError, match="API key id k is claimed by tenants/a too"):
+    with pytest.raises(ConfigError, match=r"\bk\b.*tenants/a\b"):
         push(ssm, {"tenants/b": '{"api_keys": ["k"]}'})
 
 
@@ -87,7 +87,7 @@ def test_a_push_that_rewrites_history_is_refused(ssm):
     now = datetime.now(UTC)
     push(ssm, texts(bizs__default__shop=biz()))
 
-    with pytest.raises(ConfigError, match="started at 2026-01-01T00:00:00Z and may not change"):
+    with pytest.raises(ConfigError, match="2026-01-01T00:00:00Z"):
         push(ssm, texts(bizs__default__shop=biz(generations=[generation(shards=3)])), now=now)
 
     later = (now + timedelta(seconds=31)).isoformat()

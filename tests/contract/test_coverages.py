@@ -2,21 +2,14 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
 from tests.kit.extract import LONGEST_NAME, MOST_FIELDS, MOST_VERSIONS, coverage_of
-from tests.kit.fakes import MemoryCoverages
+from tests.kit.implementations import fixture_over
 from tests.kit.kernel import Lane
 from tests.kit.queue import lane_keys
-from tests.kit.records import RedisCoverages
+from tests.kit.records import Coverages, RedisCoverages
 from tests.kit.requests import Coverage
 
-
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def coverages(request):
-    if request.param == "memory":
-        return MemoryCoverages()
-    return RedisCoverages(request.getfixturevalue(f"{request.param}_connection"))
+coverages = fixture_over(Coverages)
 
 
 def test_counts_of_one_version_are_added_up(coverages, lane):

@@ -1,6 +1,7 @@
 """ports.DataQueue over memory and a real Redis: nothing put is lost, whoever dies."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from time import time_ns
 from uuid import uuid4
 
@@ -9,23 +10,23 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.kit.examples import examples
-from tests.kit.fakes import MemoryDataQueue
+from tests.kit.implementations import backend_over
 from tests.kit.kernel import BacklogFullError, InvalidRequestError, Lane
 from tests.kit.queue import lane_keys
-from tests.kit.records import _PUT, LARGEST_ITEM, LEASE_BYTES, RedisDataQueue, put_of
+from tests.kit.records import _PUT, LARGEST_ITEM, LEASE_BYTES, DataQueue, RedisDataQueue, put_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 UNTIL = NOW + 60 * SECOND
 
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def a_queue(request):
+backend = backend_over(DataQueue)
+
+
+@pytest.fixture
+def a_queue(backend):
     """Open a data queue whose lanes may have so many bytes."""
-    if request.param == "memory":
-        return MemoryDataQueue
-    connection = request.getfixturevalue(f"{request.param}_connection")
-    return lambda **bounds: RedisDataQueue(connection, **bounds)
+    return partial(backend.make, DataQueue)
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def test_replayed_letters_are_pending_as_if_never_tried(fleet, letters) -> None:
     assert (found.due_at, found.worker) == (None, None)
     line = found.timeline[-1]
     assert (line.by, line.at, line.state) == ("api:me", NOW + SECOND, State.PENDING)
-    assert line.why == "replayed with rule version v1"
+    assert line.why.endswith(" v1")
     assert (fleet.audit().dead, fleet.audit().pending) == (1, 1)
     assert letters.ids() == [other.id]
 
@@ -130,7 +130,7 @@ def test_the_rule_version_changes_only_where_it_is_told_to(fleet, letters) -> No
     versions = {r.id: fleet.get(r).request.body.rule_version for r in requests}
     assert [versions[r.id] for r in requests] == ["v9", "v9", "v1", "v1", "v1"]
     whys = [fleet.get(r).timeline[-1].why for r in requests]
-    assert whys == [f"replayed with rule version {versions[r.id]}" for r in requests]
+    assert [why.split()[-1] for why in whys] == [versions[r.id] for r in requests]
     assert all(
         fleet.get(r).request.body.url == r.body.url
         and fleet.get(r).request.body.rule == r.body.rule

@@ -9,12 +9,14 @@ from tests.contract.store_cases import (
     MINUTE,
     NOW,
     Fleet,
+    a_biz,
+    a_generation,
     a_request,
     done_with,
     object_ids,
     uuids,
 )
-from tests.kit.dead_letters import LetterFilter, mongo_dead_letters
+from tests.kit.dead_letters import LetterFilter
 from tests.kit.examples import examples
 from tests.kit.kernel import to_ms
 from tests.kit.requests import Answer, Dead, Retry, State
@@ -147,11 +149,15 @@ def test_pages_go_on_where_the_last_one_ended_over_several_shards(fleet, letters
     assert found == [r.id for r in sorted(requests, key=place)]
 
 
+#: What is looked through is a shard's: two tell as much as eight.
+TWO_SHARDS = a_biz(generations=(a_generation(nodes=("east",), databases=("one",)),))
+
+
 @pytest.mark.parametrize("limit", [1, 4, 50])
-def test_a_look_is_bounded_and_says_how_far_it_came(fleet, monkeypatch, limit) -> None:
-    monkeypatch.setattr(mongo_dead_letters, "_LEAST_SCAN", 1)
-    letters = Letters(fleet, scan=16)  # 2 a shard
-    requests = [r for s in range(4) for r in submit(fleet, 30, NOW + s * SECOND)]
+def test_a_look_is_bounded_and_says_how_far_it_came(store, tenant, limit) -> None:
+    fleet = Fleet(store, tenant, TWO_SHARDS)
+    letters = Letters(fleet, scan=4)  # 2 a shard
+    requests = [r for s in range(4) for r in submit(fleet, 10, NOW + s * SECOND)]
     kill(fleet, requests)
     rare = submit(fleet, 5, NOW + 2 * SECOND, worker=9, url="https://rare.example/")
     kill(fleet, rare)
@@ -172,18 +178,16 @@ def test_a_look_is_bounded_and_says_how_far_it_came(fleet, monkeypatch, limit) -
     limit=st.integers(1, 9),
 )
 def test_whatever_the_bounds_all_that_match_are_found_once(store, hosts, scan, limit) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mongo_dead_letters, "_LEAST_SCAN", 1)
-        fleet = Fleet(store, uuids(1, NOW)[0])
-        at = [NOW + (n // 4) * SECOND for n in range(len(hosts))]
-        requests = [
-            submit(fleet, 1, at[n], worker=n, url=f"https://{host}.example/")[0]
-            for n, host in enumerate(hosts)
-        ]
-        if requests:
-            kill(fleet, requests)
+    fleet = Fleet(store, uuids(1, NOW)[0], TWO_SHARDS)
+    at = [NOW + (n // 4) * SECOND for n in range(len(hosts))]
+    requests = [
+        submit(fleet, 1, at[n], worker=n, url=f"https://{host}.example/")[0]
+        for n, host in enumerate(hosts)
+    ]
+    if requests:
+        kill(fleet, requests)
 
-        found = Letters(fleet, scan).ids(LetterFilter(host="a.example"), limit=limit)
+    found = Letters(fleet, scan).ids(LetterFilter(host="a.example"), limit=limit)
 
     assert sorted(found) == sorted(r.id for r, h in zip(requests, hosts, strict=True) if h == "a")
     assert len(found) == len(set(found))

@@ -1,6 +1,5 @@
 """ports.DemandStore over memory and a real MongoDB."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
@@ -8,8 +7,7 @@ from threading import Barrier
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.store_cases import nodes_at
-from tests.kit.fakes import MemoryDemands
+from tests.kit.implementations import fixture_over
 from tests.kit.jobs import (
     DemandStore,
     JobDemand,
@@ -21,6 +19,7 @@ from tests.kit.jobs import (
     learn,
 )
 from tests.kit.kernel import StoreUnavailableError
+from tests.kit.mongo_nodes import nodes_at
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 SECOND = timedelta(seconds=1)
@@ -41,13 +40,7 @@ FIGURES = RunFigures(
 )
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def store(request: pytest.FixtureRequest) -> Iterator[DemandStore]:
-    if request.param == "memory":
-        yield MemoryDemands()
-        return
-    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
-        yield MongoDemands(nodes)
+store = fixture_over(DemandStore)
 
 
 def a_part(tenant: str, part: str = "w1.1", job: str = "night", **changes: object) -> RunPart:

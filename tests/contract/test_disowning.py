@@ -1,6 +1,6 @@
 """ports.Disowning over memory and a real MongoDB."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from itertools import pairwise
 from typing import NamedTuple
@@ -10,28 +10,29 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from tests.contract.broken_servers import closed_port
 from tests.contract.store_cases import (
     MINUTE,
     NOW,
     Fleet,
-    NodesOnOneServer,
     a_biz,
     a_generation,
     a_request,
     done_with,
     entries_of,
-    nodes_at,
     snowflakes,
     uuids,
 )
+from tests.kit.broken_servers import closed_port
 from tests.kit.examples import examples
-from tests.kit.fakes import MemoryDisowning, MemoryRequestStore
+from tests.kit.implementations import Backend, backend_over
 from tests.kit.kernel import Lane, StoreUnavailableError, to_ms
-from tests.kit.mongo import BY_POOL, MongoDisowning, MongoNodes, MongoRequestStore
-from tests.kit.requests import Disowning, Entry, Mark, Request, Retry, State
+from tests.kit.mongo import BY_POOL, MongoDisowning, MongoRequestStore, Waits
+from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at
+from tests.kit.requests import Disowning, Entry, Mark, Request, RequestStore, Retry, State
 
 MS = timedelta(milliseconds=1)
+#: A node that is away need not be waited for as long as the product does.
+SOON = Waits(selection=0.3)
 
 
 class Both(NamedTuple):
@@ -61,14 +62,12 @@ class Both(NamedTuple):
         return found
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def both(request: pytest.FixtureRequest, tenant: str) -> Iterator[Both]:
-    if request.param == "memory":
-        store = MemoryRequestStore()
-        yield Both(Fleet(store, tenant), MemoryDisowning(store.state))
-        return
-    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
-        yield Both(Fleet(MongoRequestStore(nodes), tenant), MongoDisowning(nodes))
+backend = backend_over(RequestStore, Disowning)
+
+
+@pytest.fixture
+def both(backend: Backend, tenant: str) -> Both:
+    return Both(Fleet(backend[RequestStore], tenant), backend[Disowning])
 
 
 def test_disowned_requests_are_pending_again_and_say_who_took_them(both: Both) -> None:
@@ -252,7 +251,7 @@ def test_one_node_away_leaves_its_own_requests_out(mongo_uri: str, tenant: str) 
         return mongo_uri if node == "east" else f"mongodb://{address}/"
 
     with closed_port() as address:
-        half = NodesOnOneServer(uri_of=only_east, home=lambda: "east")
+        half = NodesOnOneServer(only_east, home=lambda: "east", waits=SOON)
         both = Both(Fleet(MongoRequestStore(half), tenant), MongoDisowning(half))
         try:
             there = both.pending()
@@ -281,7 +280,7 @@ def test_one_node_away_leaves_its_own_requests_out(mongo_uri: str, tenant: str) 
 def test_every_node_away_is_an_error(tenant: str, call: Callable[[Both], object]) -> None:
     biz = a_biz(generations=(a_generation(nodes=("east",), databases=("one",), shards=1),))
     with closed_port() as address:
-        nodes = MongoNodes(uri_of=lambda _: f"mongodb://{address}/", home=lambda: "east")
+        nodes = NodesOnOneServer(f"mongodb://{address}/", home=lambda: "east", waits=SOON)
         both = Both(Fleet(MongoRequestStore(nodes), tenant, biz), MongoDisowning(nodes))
         try:
             with pytest.raises(StoreUnavailableError):

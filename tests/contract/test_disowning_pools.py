@@ -1,37 +1,36 @@
 """Lanes of pools in the truth, over memory and a real MongoDB: whose is what, and who gets it."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 
-from tests.contract.store_cases import MINUTE, NOW, Fleet, a_request, nodes_at, snowflakes
+from tests.contract.store_cases import MINUTE, NOW, Fleet, a_request, snowflakes
 from tests.contract.test_disowning import MS, Both
-from tests.kit.fakes import MemoryDisowning, MemoryPoolBook, MemoryRequestStore
-from tests.kit.fleet import MongoPoolBook, PoolBook
+from tests.kit.fleet import PoolBook
+from tests.kit.implementations import Backend, backend_over, fixture_over
 from tests.kit.kernel import Lane, bound
-from tests.kit.mongo import BY_POOL, MongoDisowning, MongoNodes, MongoRequestStore
-from tests.kit.requests import Entry, Mark, Request, Retry, State, live_shards
+from tests.kit.mongo import BY_POOL, MongoNodes, MongoRequestStore
+from tests.kit.mongo_nodes import nodes_at
+from tests.kit.requests import (
+    Disowning,
+    Entry,
+    Mark,
+    Request,
+    RequestStore,
+    Retry,
+    State,
+    live_shards,
+)
+
+backend = backend_over(RequestStore, Disowning)
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def both(request: pytest.FixtureRequest, tenant: str) -> Iterator[Both]:
-    if request.param == "memory":
-        store = MemoryRequestStore()
-        yield Both(Fleet(store, tenant), MemoryDisowning(store.state))
-        return
-    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
-        yield Both(Fleet(MongoRequestStore(nodes), tenant), MongoDisowning(nodes))
+@pytest.fixture
+def both(backend: Backend, tenant: str) -> Both:
+    return Both(Fleet(backend[RequestStore], tenant), backend[Disowning])
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def book(request: pytest.FixtureRequest) -> Iterator[PoolBook]:
-    if request.param == "memory":
-        yield MemoryPoolBook()
-        return
-    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
-        nodes.control("pools").delete_many({})
-        yield MongoPoolBook(nodes)
+book = fixture_over(PoolBook)
 
 
 def submitted(both: Both, number: int, pool: str | None, at=NOW) -> list[Request]:

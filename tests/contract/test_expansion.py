@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from datetime import timedelta
 from threading import Barrier, Lock
 
-from tests.contract.job_cases import OwnControl, a_job
-from tests.contract.store_cases import NOW, a_biz, a_generation, nodes_at, snowflakes
+from tests.contract.job_cases import a_job
+from tests.contract.store_cases import NOW, a_biz, a_generation, snowflakes
 from tests.kit.config import Biz, IntakeLimits, Stage, Tenant, Tree
 from tests.kit.fakes import MemoryRules, MemorySubmissionKeys, MemoryWorkers
 from tests.kit.jobs import ExpandingPorts, Job, JobState, MongoJobs, expand
 from tests.kit.kernel import Lane, StoreUnavailableError, to_ms
 from tests.kit.mongo import MongoLedgers, MongoNodes, MongoRequestStore
+from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at, own_control_at
 from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection
 from tests.kit.spiders import Range, Start, url_at
@@ -42,9 +43,8 @@ class Nobody:
 class Site:
     """A lane, its jobs, and an expander for each who asks."""
 
-    def __init__(self, uri: str, redis: RedisConnection, tenant: str) -> None:
-        self.control = OwnControl(uri)
-        self.jobs = MongoJobs(self.control)
+    def __init__(self, control: MongoNodes, redis: RedisConnection, tenant: str) -> None:
+        self.jobs = MongoJobs(control)
         self.lane = Lane(tenant, "docs", "main")
         self.biz: Biz = a_biz(generations=(a_generation(nodes=("east",)),))
         self.redis, self.ids = redis, Ids()
@@ -83,12 +83,8 @@ class Site:
 
 @contextmanager
 def a_site(uri: str, redis: RedisConnection, tenant: str) -> Iterator[Site]:
-    site = Site(uri, redis, tenant)
-    try:
-        yield site
-    finally:
-        site.control.client("home").drop_database(site.control.name)
-        site.control.close()
+    with own_control_at(uri) as control:
+        yield Site(control, redis, tenant)
 
 
 def test_several_expanders_at_once_make_each_task_once(
@@ -121,7 +117,7 @@ def test_several_expanders_at_once_make_each_task_once(
         assert made(nodes, site) == Counter(url_at(start, index) for index in range(5_500))
 
 
-def made(nodes: OwnControl, site: Site) -> Counter[str]:
+def made(nodes: NodesOnOneServer, site: Site) -> Counter[str]:
     found: Counter[str] = Counter()
     after = None
     store = MongoRequestStore(nodes)

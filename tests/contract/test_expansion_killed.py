@@ -16,11 +16,12 @@ import pytest
 
 from tests.contract import expand_process
 from tests.contract.expand_process import BATCH
-from tests.contract.job_cases import OwnControl, a_job
+from tests.contract.job_cases import a_job
 from tests.contract.seed_process import BIZ
 from tests.kit.jobs import JobState, MongoJobs
 from tests.kit.kernel import Lane
 from tests.kit.mongo import MongoLedgers, MongoRequestStore
+from tests.kit.mongo_nodes import NodesOnOneServer, own_control_at
 from tests.kit.queue import RedisQueue
 from tests.kit.spiders import Range, Start, url_at
 
@@ -47,11 +48,9 @@ PERHAPS_QUEUED = {"in queue.enqueue", "in jobs.close_batch"}
 
 
 @pytest.fixture
-def control(mongo_uri: str) -> Iterator[OwnControl]:
-    nodes = OwnControl(mongo_uri)
-    yield nodes
-    nodes.client("home").drop_database(nodes.name)
-    nodes.close()
+def control(mongo_uri: str) -> Iterator[NodesOnOneServer]:
+    with own_control_at(mongo_uri) as nodes:
+        yield nodes
 
 
 def started(*arguments: str, stdin: int) -> subprocess.Popen[str]:
@@ -93,7 +92,7 @@ def test_a_job_whose_expansion_is_killed_again_and_again_has_each_task_once(
     jobs, lane = MongoJobs(control), Lane(tenant, "docs", "main")
     version = BIZ.rules["detail"].version
     jobs.create(a_job(tenant, start=START, rule_version=version))
-    arguments = (redis_url, mongo_uri, control.name, tenant)
+    arguments = (redis_url, mongo_uri, control.control_name, tenant)
     killed_at = chance.sample(PLACES, len(PLACES))
     for number, place in enumerate(killed_at, 1):
         process = started(*arguments, str(number), stdin=subprocess.PIPE)

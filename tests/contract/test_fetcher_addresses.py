@@ -5,7 +5,6 @@ import ssl
 
 import pytest
 
-from tests.contract.certificates import write_certificate
 from tests.contract.hostile_names import Names, SilentNames
 from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, reply, site
 from tests.kit.fetching import AiohttpFetcher
@@ -17,6 +16,7 @@ from tests.kit.kernel import (
     is_public,
 )
 from tests.kit.requests import Page
+from tests.kit.tls import write_certificate
 
 # ---- addresses -------------------------------------------------------------------------------
 

@@ -190,9 +190,9 @@ def test_compression_bomb_as_an_error_page_is_read_for_its_sample():
     assert (type(error), error.answer.sample) == (PageGoneError, bytes(SAMPLE_BYTES))
 
 
-def test_error_page_that_stalls_is_waited_for_a_moment_only(monkeypatch):
-    monkeypatch.setattr(http_trail, "SAMPLE_SECONDS", 0.2)
-    error, seconds = timed(_then_silent(GONE + b"Content-Length: 5000\r\n\r\npart"))
+def test_error_page_that_stalls_is_waited_for_a_moment_only():
+    said = _then_silent(GONE + b"Content-Length: 5000\r\n\r\npart")
+    error, seconds = timed(said, sample_seconds=0.2)
 
     assert (type(error), error.answer.sample) == (PageGoneError, b"part")
     assert seconds < LIMITS.total_seconds / 4

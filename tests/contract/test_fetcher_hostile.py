@@ -270,7 +270,7 @@ def test_unknown_host_cannot_be_connected_to():
     error = asyncio.run(outcome("http://nowhere.invalid/"))
 
     assert type(error) is ConnectFailedError
-    assert str(error) == "the host's name is not known: nowhere.invalid"
+    assert "nowhere.invalid" in str(error)
 
 
 def test_closed_port_cannot_be_connected_to():

@@ -271,12 +271,10 @@ def test_a_name_that_is_public_when_it_is_checked_and_private_when_it_is_used_is
     assert connections == 0
 
 
-def test_one_name_is_asked_for_once_for_all_who_want_it_and_again_when_it_is_old(monkeypatch):
-    monkeypatch.setattr("crawlfleet.adapters.http_names.FRESH_SECONDS", 0.2)
-
+def test_one_name_is_asked_for_once_for_all_who_want_it_and_again_when_it_is_old():
     async def run():
         names = RebindingNames("127.0.0.1", "127.0.0.2")
-        cached = Cached(names)
+        cached = Cached(names, fresh_seconds=0.2)
         found = await asyncio.gather(*(cached.resolve("a.example", 80) for _ in range(50)))
         once = names.asked
         async with asyncio.timeout(60):
@@ -288,17 +286,20 @@ def test_one_name_is_asked_for_once_for_all_who_want_it_and_again_when_it_is_old
     assert asyncio.run(run()) == ({"127.0.0.1"}, 1, 2)
 
 
-def test_names_are_not_remembered_without_bound(monkeypatch):
-    monkeypatch.setattr("crawlfleet.adapters.http_names._HOSTS", 10)
-
+def test_names_are_not_remembered_without_bound():
     async def run():
-        cached = Cached(Names("127.0.0.1"))
+        names = RebindingNames("127.0.0.1")
+        cached = Cached(names, hosts=10)
         for number in range(100):
             await cached.resolve(f"h{number}.example", 80)
+        for number in range(99, 89, -1):
+            await cached.resolve(f"h{number}.example", 80)
+        known = names.asked
+        await cached.resolve("h89.example", 80)
         await cached.close()
-        return len(cached._known), len(cached._asked)
+        return known, names.asked
 
-    assert asyncio.run(run()) == (10, 0)
+    assert asyncio.run(run()) == (100, 101)
 
 
 @pytest.mark.parametrize("failure", [OSError("no such host"), UnicodeError("label too long")])

@@ -10,7 +10,6 @@ import brotli
 import pytest
 from backports import zstd
 
-from tests.contract.certificates import write_certificate
 from tests.contract.hostile_names import Names
 from tests.contract.raw_site import (
     LIMITS,
@@ -26,6 +25,7 @@ from tests.contract.raw_site import (
 from tests.kit.fetching import AiohttpFetcher
 from tests.kit.kernel import ConnectFailedError, FetchTimeoutError, ServerFaultError, TooLargeError
 from tests.kit.requests import Page
+from tests.kit.tls import write_certificate
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 
-from tests.contract.certificates import write_certificate
 from tests.contract.hostile_names import Names
 from tests.contract.proxy_site import proxy
 from tests.contract.raw_site import LIMITS, ask, limits, reply, site
@@ -24,6 +23,7 @@ from tests.kit.kernel import (
     Problem,
     StoreUnavailableError,
 )
+from tests.kit.tls import write_certificate
 
 USER, PASSWORD = "crawler", "pass-w0rd"
 TOLD = b"Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode())
@@ -40,6 +40,11 @@ def fetcher_over(*lines, **options):
     return AiohttpFetcher(
         **({"allow_private": True, "read_secret": lambda _: "\n".join(lines)} | options)
     )
+
+
+def fetcher_by(read_secret, clock):
+    """A fetcher whose lists of proxies grow old by that clock."""
+    return fetcher_over(proxies=http_proxies.Proxies(read_secret, clock=clock))
 
 
 async def error_of(fetcher, url, asked_limits=LIMITS, **options):
@@ -178,11 +183,10 @@ def test_a_proxy_that_fails_is_left_out_for_a_while_and_then_tried_again(unused_
         async with (
             site(reply()) as stands,
             proxy() as good,
-            fetcher_over(f"http://127.0.0.1:{unused_port}", good.line()) as fetcher,
+            fetcher_by(
+                lambda _: f"http://127.0.0.1:{unused_port}\n{good.line()}", lambda: now[0]
+            ) as fetcher,
         ):
-            fetcher._proxies = http_proxies.Proxies(
-                lambda _: f"http://127.0.0.1:{unused_port}\n{good.line()}", clock=lambda: now[0]
-            )
             url = stands.url()
 
             async def failures(times):
@@ -241,8 +245,7 @@ def test_a_list_is_read_again_when_the_proxy_refuses_us():
     async def run():
         async with site(reply(b"page")) as stands, proxy(TOLD) as through:
             texts.append(through.line("crawler:old"))
-            async with fetcher_over() as fetcher:
-                fetcher._proxies = http_proxies.Proxies(lambda _: texts[-1], clock=lambda: now[0])
+            async with fetcher_by(lambda _: texts[-1], lambda: now[0]) as fetcher:
                 error = await error_of(fetcher, stands.url())
                 texts.append(through.line(f"{USER}:{PASSWORD}"))
                 now[0] = http_proxies.AGAIN_SECONDS
@@ -277,7 +280,7 @@ def test_without_a_proxy_nothing_is_sent_at_all(read, caplog):
 
     assert (type(error), error.retryable, connections) == (NoProxyError, True, 0)
     assert error.again_seconds == http_proxies.AGAIN_SECONDS
-    assert "pool of proxies 'europe'" in str(error)
+    assert "'europe'" in str(error)
     assert "the secret 'proxies'" in str(error)
     assert PASSWORD not in f"{caplog.text} {error}"
 
@@ -309,8 +312,11 @@ def test_an_empty_list_is_read_again_as_soon_as_one_that_could_not_be_read():
     now, texts = [0.0], [""]
 
     async def run():
-        async with site(reply(b"page")) as stands, proxy() as through, fetcher_over() as fetcher:
-            fetcher._proxies = http_proxies.Proxies(lambda _: texts[-1], clock=lambda: now[0])
+        async with (
+            site(reply(b"page")) as stands,
+            proxy() as through,
+            fetcher_by(lambda _: texts[-1], lambda: now[0]) as fetcher,
+        ):
             error = await error_of(fetcher, stands.url())
             texts.append(through.line())
             now[0] = http_proxies.AGAIN_SECONDS
@@ -328,7 +334,8 @@ def test_a_dead_proxy_is_named_without_its_password(unused_port):
 
     error = asyncio.run(run())
 
-    assert str(error) == f"the proxy http://127.0.0.1:{unused_port} cannot be connected to"
+    assert f"http://127.0.0.1:{unused_port} " in str(error)
+    assert PASSWORD not in str(error)
 
 
 def test_an_old_list_is_better_than_none():
@@ -337,8 +344,7 @@ def test_an_old_list_is_better_than_none():
     async def run():
         async with site(reply(b"page")) as stands, proxy() as through:
             lists.append(through.line())
-            async with fetcher_over() as fetcher:
-                fetcher._proxies = http_proxies.Proxies(lambda _: lists.pop(), clock=lambda: now[0])
+            async with fetcher_by(lambda _: lists.pop(), lambda: now[0]) as fetcher:
                 for moment in (0.0, 1_000.0, 2_000.0):
                     now[0] = moment
                     page = await fetcher.fetch(ask(stands.url()), LIMITS, None, errand())

@@ -3,18 +3,18 @@
 import pytest
 
 from tests.contract import host_cases
-from tests.kit.politeness import TROUBLED, TROUBLED_SECONDS, HostReport, HostState
+from tests.kit.implementations import backend_over
+from tests.kit.politeness import TROUBLED, TROUBLED_SECONDS, HostReport, Hosts, HostState
 from tests.kit.queue import host_key
 
+backend = backend_over(Hosts)
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def street(request, tenant):
+
+@pytest.fixture
+def street(backend, tenant):
     time = host_cases.Time()
     time.seconds = (time.seconds // 60) * 60  # a minute begins
-    if request.param == "memory":
-        return host_cases.in_memory(f"{tenant}.example", time)
-    connection = request.getfixturevalue(f"{request.param}_connection")
-    return host_cases.on_redis(connection, f"{tenant}.example", time)
+    return host_cases.Street(backend.make(Hosts, clock=time), time, f"{tenant}.example")
 
 
 def counts(state: HostState) -> tuple[int, int, int]:

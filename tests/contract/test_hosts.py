@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.contract import host_cases
 from tests.kit.config import HostLimits
 from tests.kit.examples import examples
+from tests.kit.implementations import backend_over
 from tests.kit.kernel import to_ms
 from tests.kit.politeness import (
     DEMAND_SECONDS,
@@ -16,6 +17,7 @@ from tests.kit.politeness import (
     MAX_TENANTS,
     PERMIT_SECONDS,
     HostAsk,
+    Hosts,
     HostState,
     RedisHosts,
 )
@@ -24,13 +26,13 @@ from tests.kit.queue import host_key
 EXACT = 1e-6
 
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def street(request, tenant):
+backend = backend_over(Hosts)
+
+
+@pytest.fixture
+def street(backend, tenant):
     time = host_cases.Time()
-    if request.param == "memory":
-        return host_cases.in_memory(f"{tenant}.example", time)
-    connection = request.getfixturevalue(f"{request.param}_connection")
-    return host_cases.on_redis(connection, f"{tenant}.example", time)
+    return host_cases.Street(backend.make(Hosts, clock=time), time, f"{tenant}.example")
 
 
 def moments(street, tenant=None):

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.broken_servers import broken_server, closed_port
-from tests.kit.fakes import MemoryIncidentBook
+from tests.kit.broken_servers import broken_server, closed_port
+from tests.kit.implementations import Backend, backend_over
 from tests.kit.incidents import (
     MOST,
     Desk,
@@ -40,18 +40,13 @@ class NodesOfOneTest(MongoNodes):
         return super().control(f"{self._stage}_{collection}")
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def books(request: pytest.FixtureRequest, tenant: str) -> Iterator[Callable[[], IncidentBook]]:
+backend = backend_over(IncidentBook)
+
+
+@pytest.fixture
+def books(backend: Backend) -> Callable[[], IncidentBook]:
     """The book of one stage, as each of its environments opens it."""
-    if request.param == "memory":
-        book = MemoryIncidentBook()
-        yield lambda: book
-        return
-    nodes = NodesOfOneTest(request.getfixturevalue("mongo_uri"), tenant)
-    try:
-        yield lambda: MongoIncidentBook(nodes)
-    finally:
-        nodes.close()
+    return lambda: backend.another(IncidentBook)
 
 
 @pytest.fixture

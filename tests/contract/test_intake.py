@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from tests.kit.config import IntakeLimits
 from tests.kit.examples import examples
 from tests.kit.fakes import MemoryIntake, MemoryQueue
+from tests.kit.implementations import backend_over
 from tests.kit.kernel import Lane
-from tests.kit.queue import RedisQueue
+from tests.kit.queue import RequestQueue
 from tests.kit.requests import Entry
-from tests.kit.submission import RedisIntake
+from tests.kit.submission import Intake, RedisIntake
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 UNTIL = NOW + timedelta(seconds=60)
@@ -35,14 +36,13 @@ def time():
     return Time()
 
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def both(request, time):
+backend = backend_over(RequestQueue, Intake)
+
+
+@pytest.fixture
+def both(backend, time):
     """A queue and its intake."""
-    if request.param == "memory":
-        queue = MemoryQueue()
-        return queue, MemoryIntake(queue, clock=time)
-    connection = request.getfixturevalue(f"{request.param}_connection")
-    return RedisQueue(connection), RedisIntake(connection, clock=time)
+    return backend[RequestQueue], backend.make(Intake, clock=time)
 
 
 @pytest.fixture

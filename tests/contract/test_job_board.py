@@ -9,10 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from infra.local.redis_server import ENV_URL, RedisServer
-from tests.contract.conftest import over_all
 from tests.kit.bidding import (
     Applied,
+    BoardBounds,
     Decline,
+    JobBoard,
     Note,
     Offer,
     Offered,
@@ -24,7 +25,7 @@ from tests.kit.bidding import (
 )
 from tests.kit.bidding import board as bounds
 from tests.kit.bidding import board_keys_module as dictionary
-from tests.kit.fakes import MemoryBoard
+from tests.kit.implementations import backend_over
 from tests.kit.kernel import InvalidRequestError, StoreUnavailableError
 from tests.kit.redis import RedisConnection
 
@@ -34,11 +35,18 @@ WINDOW = timedelta(seconds=1)
 SOON = NOW + timedelta(seconds=10)
 
 
-@over_all
-def board(request, tenant):
-    if request.param == "memory":
-        return MemoryBoard()
-    return RedisBoard(request.getfixturevalue(f"{request.param}_connection"), fleet=tenant)
+backend = backend_over(JobBoard)
+
+
+@pytest.fixture
+def board(backend):
+    return backend[JobBoard]
+
+
+@pytest.fixture
+def bounded(backend):
+    """Makes a board that takes no more than so much."""
+    return lambda **room: backend.make(JobBoard, room=BoardBounds(**room))
 
 
 def an_offer(job, tenant="acme", biz="docs", **fields):
@@ -414,9 +422,8 @@ def test_what_is_left_of_a_biz_that_is_gone_can_be_dropped(board):
     assert [(one.biz, one.job) for one in board.head("main", 9)] == [("news", "a")]
 
 
-def test_a_tenant_has_so_many_offers_and_less_where_there_are_many_tenants(board, monkeypatch):
-    for name, value in {"TENANT_OFFERS": 5, "MOST_OFFERS": 8, "LEAST_OFFERS": 1}.items():
-        monkeypatch.setattr(bounds, name, value)
+def test_a_tenant_has_so_many_offers_and_less_where_there_are_many_tenants(bounded):
+    board = bounded(tenant_offers=5, most_offers=8, least_offers=1)
     offer(board, *"abcde", tenant="acme")
     assert board.offer(an_offer("f"), NOW, WAIT) is Offered.FULL
     offer(board, *"abcd", tenant="bolt")
@@ -428,9 +435,8 @@ def test_a_tenant_has_so_many_offers_and_less_where_there_are_many_tenants(board
     offer(board, "a", "b", tenant="corp")
 
 
-def test_pools_and_applications_and_their_reasons_are_bounded(board, monkeypatch):
-    for name, value in {"MOST_POOLS": 2, "MOST_APPLICATIONS": 2, "MOST_NOTES": 2}.items():
-        monkeypatch.setattr(bounds, name, value)
+def test_pools_and_applications_and_their_reasons_are_bounded(bounded):
+    board = bounded(most_pools=2, most_applications=2, most_notes=2)
     key = ("acme", "docs", "a")
     offer(board, "a")
     offer(board, "b", pool="eu")
@@ -584,10 +590,11 @@ def test_a_full_redis_takes_no_offers_but_lets_jobs_go_their_way(full):
         full.client.config_set("maxmemory", 0)
 
 
+@pytest.mark.long
 def test_a_board_of_the_largest_size_is_read_in_milliseconds(full):
     board = RedisBoard(full)
     offer(board, "rare", tenant="bolt")
-    for n in range(bounds.TENANT_OFFERS):
+    for n in range(BoardBounds().tenant_offers):
         board.offer(an_offer(f"j{n:05}", document=b"x" * 400), NOW, WAIT)
     assert board.offer(an_offer("more"), NOW, WAIT) is Offered.FULL
     before = full.client.info("commandstats")["cmdstat_evalsha"]

@@ -4,22 +4,20 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.contract.store_cases import nodes_at
-from tests.kit.fakes import MemoryJobReopening, MemoryJobs, MemoryJobStates
-from tests.kit.jobs import Job, JobState, MongoJobReopening, MongoJobs, MongoJobStates
+from tests.kit.implementations import fixture_over
+from tests.kit.jobs import (
+    Job,
+    JobReopening,
+    JobState,
+    JobStates,
+    JobStore,
+)
 from tests.kit.spiders import Start
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def both(request):
-    if request.param == "memory":
-        jobs = MemoryJobs()
-        yield jobs, MemoryJobReopening(jobs), MemoryJobStates(jobs)
-        return
-    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
-        yield MongoJobs(nodes), MongoJobReopening(nodes), MongoJobStates(nodes)
+both = fixture_over(JobStore, JobReopening, JobStates)
 
 
 def a_job(tenant: str, **changes: object) -> Job:

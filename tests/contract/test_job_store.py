@@ -1,6 +1,5 @@
 """ports.JobStore over memory and a real MongoDB."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Barrier
@@ -8,8 +7,9 @@ from threading import Barrier
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.job_cases import PATTERN, OwnControl, a_batch, a_job, a_job_store
-from tests.contract.store_cases import NOW, nodes_at
+from tests.contract.job_cases import PATTERN, a_batch, a_job
+from tests.contract.store_cases import NOW
+from tests.kit.implementations import fixture_over
 from tests.kit.jobs import (
     LONGEST_REFUSAL,
     MOST_REFUSALS,
@@ -19,7 +19,9 @@ from tests.kit.jobs import (
     MongoJobs,
     TaskBatch,
 )
-from tests.kit.kernel import StoreError, StoreUnavailableError
+from tests.kit.kernel import StoreUnavailableError
+from tests.kit.mongo import UnstorableError
+from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at
 from tests.kit.requests import JOB_LIFE
 from tests.kit.spiders import LinkNeeds, Range, Start
 
@@ -28,11 +30,7 @@ EXPANDING, RUNNING = JobState.EXPANDING, JobState.RUNNING
 CANCELLING, CANCELLED, DONE = JobState.CANCELLING, JobState.CANCELLED, JobState.DONE
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def jobs(request: pytest.FixtureRequest) -> Iterator[JobStore]:
-    uri = request.getfixturevalue("mongo_uri") if request.param == "mongo" else ""
-    with a_job_store(request.param, uri) as made:
-        yield made
+jobs = fixture_over(JobStore)
 
 
 def names(found: list[Job]) -> list[str]:
@@ -490,30 +488,28 @@ def test_a_job_that_suits_nobody_ends_and_says_why(jobs: JobStore, tenant: str) 
 
 
 def test_mongodb_removes_what_has_ended_and_nothing_that_is_open(
-    mongo_uri: str, tenant: str
+    mongo_connection: NodesOnOneServer, tenant: str
 ) -> None:
-    nodes = OwnControl(mongo_uri)
-    jobs = MongoJobs(nodes)
+    jobs = MongoJobs(mongo_connection)
     jobs.create(a_job(tenant))
     running = expanded(jobs, jobs.create(a_job(tenant, "ended")), 2_500)
     jobs.end(running, DONE, {}, NOW)
 
-    collection = nodes.control("jobs")
+    collection = mongo_connection.control("jobs")
     indexes = collection.index_information()
     assert indexes["ttl"]["key"] == [("ended_at", 1)]
     assert indexes["ttl"]["expireAfterSeconds"] == JOB_LIFE.total_seconds()
     assert [one["name"] for one in collection.find({"ended_at": {"$exists": True}})] == ["ended"]
-    nodes.client("home").drop_database(nodes.name)
-    nodes.close()
 
 
-def test_lists_are_read_through_their_indexes_and_hold_no_urls(mongo_uri: str, tenant: str) -> None:
-    nodes = OwnControl(mongo_uri)
-    jobs = MongoJobs(nodes)
+def test_lists_are_read_through_their_indexes_and_hold_no_urls(
+    mongo_connection: NodesOnOneServer, tenant: str
+) -> None:
+    jobs = MongoJobs(mongo_connection)
     for number in range(30):
         state = (EXPANDING, RUNNING, DONE)[number % 3]
         jobs.create(a_job(tenant, f"j{number}", state=state))
-    collection = nodes.control("jobs")
+    collection = mongo_connection.control("jobs")
 
     def examined(match: dict, hint: str) -> int:
         plan = collection.find(match).hint(hint).explain()
@@ -522,13 +518,11 @@ def test_lists_are_read_through_their_indexes_and_hold_no_urls(mongo_uri: str, t
     assert examined({"making": True, "tenant": tenant}, "making") == 10
     assert examined({"watched": True, "tenant": tenant}, "watched") == 10
     assert len(jobs.expandable(100)) == len(jobs.watched(100)) == 10
-    nodes.client("home").drop_database(nodes.name)
-    nodes.close()
 
 
 def test_a_job_that_mongodb_cannot_hold_is_refused_in_words(mongo_uri: str, tenant: str) -> None:
     urls = tuple(f"https://site.example/{n:04}/".ljust(8_000, "\N{SNAKE}") for n in range(1_000))
-    with nodes_at(mongo_uri) as nodes, pytest.raises(StoreError, match="mongodb cannot hold it"):
+    with nodes_at(mongo_uri) as nodes, pytest.raises(UnstorableError):
         MongoJobs(nodes).create(a_job(tenant, start=Start(urls=urls)))
 
 
@@ -541,18 +535,15 @@ def test_a_node_that_is_away_is_said_to_be(tenant: str) -> None:
             jobs.expandable(1)
 
 
-def test_a_job_that_cannot_be_read_hinders_none_and_is_put_off(mongo_uri: str, tenant: str) -> None:
-    nodes = OwnControl(mongo_uri)
-    try:
-        jobs = MongoJobs(nodes)
-        for name in ("a-odd", "june"):
-            jobs.create(a_job(tenant, name=name))
-        odd = {"_id": f"{tenant}/docs/a-odd"}
-        nodes.control("jobs").update_one(odd, {"$set": {"state": "of_the_next_release"}})
+def test_a_job_that_cannot_be_read_hinders_none_and_is_put_off(
+    mongo_connection: NodesOnOneServer, tenant: str
+) -> None:
+    jobs = MongoJobs(mongo_connection)
+    for name in ("a-odd", "june"):
+        jobs.create(a_job(tenant, name=name))
+    odd = {"_id": f"{tenant}/docs/a-odd"}
+    mongo_connection.control("jobs").update_one(odd, {"$set": {"state": "of_the_next_release"}})
 
-        assert jobs.expandable(1, NOW + SECOND) == []
-        assert names(jobs.expandable(1, NOW + SECOND)) == ["june"]
-        assert names(jobs.expandable(9)) == ["june"]
-    finally:
-        nodes.client("home").drop_database(nodes.name)
-        nodes.close()
+    assert jobs.expandable(1, NOW + SECOND) == []
+    assert names(jobs.expandable(1, NOW + SECOND)) == ["june"]
+    assert names(jobs.expandable(9)) == ["june"]

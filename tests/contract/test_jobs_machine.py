@@ -12,11 +12,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.contract.job_cases import a_batch, a_job, a_job_store
+from tests.contract.job_cases import a_batch, a_job
 from tests.contract.store_cases import NOW
 from tests.kit.examples import examples
 from tests.kit.fakes import MemoryJobs
-from tests.kit.jobs import ENDED, Job, JobState, JobStore
+from tests.kit.jobs import ENDED, Job, JobState, JobStore, MongoJobs
+from tests.kit.mongo_nodes import NodesOnOneServer
 from tests.kit.spiders import Range, Start
 
 TENANTS = st.sampled_from(["t1", "t2", "t3"])
@@ -197,16 +198,13 @@ class Twins(RuleBasedStateMachine):
 
 
 @pytest.mark.hypothesis
-def test_the_twins_answer_alike(mongo_uri: str) -> None:
+def test_the_twins_answer_alike(mongo_connection: NodesOnOneServer) -> None:
     runs = iter(range(1_000_000))
-    stores: list[JobStore] = []
+    jobs = MongoJobs(mongo_connection)
 
     def twins() -> Twins:
         # Lists are of all tenants: what another run left would be in them.
-        jobs = stores[0]
-        jobs._jobs().delete_many({})  # type: ignore[attr-defined]
+        mongo_connection.empty_control()
         return Twins(jobs, f"r{next(runs)}")
 
-    with a_job_store("mongo", mongo_uri) as store:
-        stores.append(store)
-        run_state_machine_as_test(twins, settings=examples(0.4, steps=30, most=200))
+    run_state_machine_as_test(twins, settings=examples(0.4, steps=30, most=200))

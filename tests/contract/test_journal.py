@@ -1,28 +1,22 @@
 """ports.Journal over memory and a real MongoDB."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.contract.broken_servers import closed_port
-from tests.contract.store_cases import NodesOnOneServer, nodes_at
+from tests.kit.broken_servers import closed_port
 from tests.kit.fakes import MemoryJournal
+from tests.kit.implementations import fixture_over
 from tests.kit.kernel import Lane, StoreUnavailableError
 from tests.kit.mongo import MongoJournal
+from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at
 from tests.kit.requests import Journal, JournalLine
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 MS = timedelta(milliseconds=1)
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def journal(request: pytest.FixtureRequest) -> Iterator[Journal]:
-    if request.param == "memory":
-        yield MemoryJournal()
-        return
-    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
-        yield MongoJournal(nodes)
+journal = fixture_over(Journal)
 
 
 def a_line(at: datetime = NOW, **changes: object) -> JournalLine:
@@ -90,7 +84,7 @@ def test_lines_are_kept_for_a_month(mongo_uri: str, lane: Lane) -> None:
 
 def test_the_home_node_away_is_an_error(lane: Lane) -> None:
     with closed_port() as address:
-        nodes = NodesOnOneServer(uri_of=lambda _: f"mongodb://{address}/", home=lambda: "home")
+        nodes = NodesOnOneServer(f"mongodb://{address}/")
         try:
             with pytest.raises(StoreUnavailableError):
                 MongoJournal(nodes).note(lane, a_line())

@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.contract.store_cases import Fleet, a_biz, a_generation, a_request, nodes_at, snowflakes
+from tests.contract.store_cases import Fleet, a_biz, a_generation, a_request, snowflakes
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.mongo import MongoRequestStore, UnstorableError, insertion
+from tests.kit.mongo_nodes import nodes_at
 from tests.kit.requests import State
 
 

@@ -4,9 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.kit.fakes import MemoryLeaseBook, MemoryQueue
+from tests.kit.implementations import backend_over
 from tests.kit.kernel import Lane
-from tests.kit.queue import RedisLeaseBook, RedisQueue, lane_keys, lease_book, new_token
+from tests.kit.queue import (
+    LeaseBook,
+    RedisLeaseBook,
+    RequestQueue,
+    lane_keys,
+    new_token,
+)
 from tests.kit.requests import Entry
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -14,14 +20,13 @@ UNTIL = NOW + timedelta(seconds=60)
 LATER = UNTIL + timedelta(seconds=60)
 
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def both(request):
+backend = backend_over(RequestQueue, LeaseBook)
+
+
+@pytest.fixture
+def both(backend):
     """A queue and its lease book."""
-    if request.param == "memory":
-        queue = MemoryQueue()
-        return queue, MemoryLeaseBook(queue)
-    connection = request.getfixturevalue(f"{request.param}_connection")
-    return RedisQueue(connection), RedisLeaseBook(connection)
+    return backend[RequestQueue], backend[LeaseBook]
 
 
 def entries(count, first=0):
@@ -71,9 +76,9 @@ def test_the_leases_of_a_worker_are_those_of_no_other(both, lane, worker):
     assert found == {new_token(worker, "n", 1), new_token(worker, "m", 2)}
 
 
-def test_as_many_as_there_are_are_listed_once_each(both, lane, monkeypatch):
-    monkeypatch.setattr(lease_book, "STEP", 50)
-    queue, book = both
+def test_as_many_as_there_are_are_listed_once_each(backend, lane):
+    queue = backend[RequestQueue]
+    book = backend.make(LeaseBook, **({"step": 50} if backend.connection else {}))
     queue.enqueue(lane, entries(3_000), NOW)
     for n in range(30):
         queue.lease(lane, f"w{n % 3}.n.{n}", 100, NOW, UNTIL)

@@ -1,6 +1,5 @@
 """ports.Ledgers over memory and MongoDB: everything submitted is somewhere (SPEC.md H1)."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -12,19 +11,21 @@ from tests.contract.store_cases import (
     Fleet,
     a_biz,
     a_request,
-    a_store,
     done_with,
     snowflakes,
 )
-from tests.kit.requests import Claim, Dead, Ledger, Request, Retry
+from tests.kit.implementations import fixture_over
+from tests.kit.requests import Claim, Dead, Ledger, Request, RequestStore, Retry
 
 WEEK = timedelta(days=7)
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def fleet(request: pytest.FixtureRequest, mongo_uri: str, tenant: str) -> Iterator[Fleet]:
-    with a_store(request.param, mongo_uri) as store:
-        yield Fleet(store, tenant)
+store = fixture_over(RequestStore)
+
+
+@pytest.fixture
+def fleet(store: RequestStore, tenant: str) -> Fleet:
+    return Fleet(store, tenant)
 
 
 def submit_job(fleet: Fleet, job: str, number: int, worker: int = 7) -> list[Request]:

@@ -2,24 +2,15 @@
 
 from datetime import timedelta
 
-import pytest
-
 from tests.contract.job_cases import a_batch, a_job
-from tests.contract.store_cases import NOW, nodes_at
-from tests.kit.fakes import MemoryJobs, MemoryLostJobs
-from tests.kit.jobs import JobState, MongoJobs, MongoLostJobs
+from tests.contract.store_cases import NOW
+from tests.kit.implementations import fixture_over
+from tests.kit.jobs import JobState, JobStore, LostJobs
 
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def both(request):
-    if request.param == "memory":
-        jobs = MemoryJobs()
-        yield jobs, MemoryLostJobs(jobs)
-        return
-    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
-        yield MongoJobs(nodes), MongoLostJobs(nodes)
+both = fixture_over(JobStore, LostJobs)
 
 
 def test_open_jobs_end_as_cancelled_once_their_biz_is_lost_for_long(both, tenant):

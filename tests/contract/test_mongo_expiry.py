@@ -5,17 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.contract.store_cases import (
-    Fleet,
-    a_biz,
-    a_generation,
-    a_request,
-    done_with,
-    nodes_at,
-    snowflakes,
-)
+from tests.contract.store_cases import Fleet, a_biz, a_generation, a_request, done_with, snowflakes
 from tests.kit.config import Biz
 from tests.kit.mongo import MongoNodes, MongoRequestStore
+from tests.kit.mongo_nodes import nodes_at
 from tests.kit.requests import State
 from tests.waiting import eventually
 

@@ -14,11 +14,11 @@ from tests.contract.store_cases import (
     a_generation,
     a_request,
     done_with,
-    nodes_at,
     snowflakes,
 )
 from tests.kit.jobs import JobState, MongoJobs
 from tests.kit.mongo import MongoNodes, MongoRequestStore
+from tests.kit.mongo_nodes import nodes_at
 from tests.kit.requests import Ledger
 from tests.waiting import eventually
 

@@ -1,7 +1,8 @@
 """Outcomes that are too much for one transaction: each is stored all the same."""
 
-from tests.contract.store_cases import Fleet, a_biz, a_generation, done_with, nodes_at
+from tests.contract.store_cases import Fleet, a_biz, a_generation, done_with
 from tests.kit.mongo import MongoRequestStore
+from tests.kit.mongo_nodes import nodes_at
 from tests.kit.requests import State
 
 ONE_SHARD = a_generation(nodes=("east",), databases=("one",), shards=1)

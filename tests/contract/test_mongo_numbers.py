@@ -7,10 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from tests.contract.store_cases import NOW, nodes_at
+from tests.contract.store_cases import NOW
 from tests.kit.ids import Allot, MongoCounter, MongoWorkerNumbers, allot, first_mark
 from tests.kit.kernel import WorkerNumbersExhaustedError
 from tests.kit.mongo import MongoNodes
+from tests.kit.mongo_nodes import nodes_at
 
 NOW_MS = int(NOW.timestamp() * 1000)
 TERM_MS = 10_000

@@ -34,8 +34,8 @@ from tests.kit.mongo import (
     RENEWAL_SECONDS,
     MongoNodes,
     Pace,
+    Waits,
     border,
-    connection,
     in_transaction,
 )
 from tests.steady import SteadyClock
@@ -76,8 +76,8 @@ class Secret:
 
 
 @contextmanager
-def in_use(secret: Secret) -> Iterator[MongoNodes]:
-    nodes = MongoNodes(secret.read, lambda: "home")
+def in_use(secret: Secret, waits: Waits | None = None) -> Iterator[MongoNodes]:
+    nodes = MongoNodes(secret.read, lambda: "home", waits=waits or Waits())
     try:
         work(nodes)
         yield nodes
@@ -151,6 +151,7 @@ def test_a_user_who_is_dropped_for_another_is_followed_from_open_connections(
     assert secret.reads == 2
 
 
+@pytest.mark.long
 def test_a_changed_password_is_read_again_when_a_new_connection_is_refused(
     asking: str, administrator: Any, user: str
 ) -> None:
@@ -178,6 +179,7 @@ def test_a_user_who_is_made_anew_with_the_same_password_is_connected_anew(
         assert outcomes(nodes) == ["refused", "done"]
 
 
+@pytest.mark.long
 def test_a_secret_that_stays_wrong_is_refused_quickly_and_read_rarely(
     asking: str, administrator: Any, user: str
 ) -> None:
@@ -202,6 +204,7 @@ def test_a_secret_that_stays_wrong_is_refused_quickly_and_read_rarely(
         assert secret.reads <= 3 + rereads
 
 
+@pytest.mark.long
 def test_many_threads_that_are_refused_at_once_read_it_once(
     asking: str, administrator: Any, user: str
 ) -> None:
@@ -292,12 +295,12 @@ def test_a_node_that_refuses_nobody_is_left_alone_when_another_one_does(
 
 
 def test_who_reads_the_secret_in_time_moves_without_being_refused(
-    asking: str, administrator: Any, user: str, monkeypatch: pytest.MonkeyPatch
+    asking: str, administrator: Any, user: str
 ) -> None:
-    monkeypatch.setattr(connection, "READ_AGAIN_SECONDS", 0.2)
     secret = Secret(asking, user, "old")
     begun, go_on = Event(), Event()
-    with in_use(secret) as nodes, ThreadPoolExecutor(1) as crew:
+    waits = Waits(read_again=0.2)
+    with in_use(secret, waits) as nodes, ThreadPoolExecutor(1) as crew:
         before = nodes.client("home")
         slow = crew.submit(settle, before, user, begun, go_on)
         assert begun.wait(60)
@@ -314,11 +317,10 @@ def test_who_reads_the_secret_in_time_moves_without_being_refused(
 
 
 def test_a_secret_that_stays_the_same_keeps_the_client_and_one_that_cannot_be_read_too(
-    asking: str, user: str, monkeypatch: pytest.MonkeyPatch
+    asking: str, user: str
 ) -> None:
-    monkeypatch.setattr(connection, "READ_AGAIN_SECONDS", 0.01)
     secret = Secret(asking, user, "old")
-    with in_use(secret) as nodes:
+    with in_use(secret, Waits(read_again=0.01)) as nodes:
         before = nodes.client("home")
         for failure in (None, StoreUnavailableError("secrets", "away")):
             secret.failure = failure
@@ -329,13 +331,12 @@ def test_a_secret_that_stays_the_same_keeps_the_client_and_one_that_cannot_be_re
 
 
 def test_a_node_that_has_moved_is_followed_once_its_old_address_is_dead(
-    asking: str, user: str, monkeypatch: pytest.MonkeyPatch
+    asking: str, user: str
 ) -> None:
-    monkeypatch.setattr(connection, "READ_AGAIN_AWAY_SECONDS", 0.1)
-    monkeypatch.setattr(connection, "SERVER_SELECTION_SECONDS", 0.5)
     secret = Secret(asking, user, "old")
     there, secret.uri = secret.uri, f"mongodb://127.0.0.1:{free_port()}/?directConnection=true"
-    nodes = MongoNodes(secret.read, lambda: "home")
+    waits = Waits(read_again_away=0.1, selection=0.5)
+    nodes = MongoNodes(secret.read, lambda: "home", waits=waits)
     try:
         assert outcomes(nodes, 1) == ["refused"]
         secret.uri = there
@@ -344,6 +345,7 @@ def test_a_node_that_has_moved_is_followed_once_its_old_address_is_dead(
         nodes.close()
 
 
+@pytest.mark.long
 def test_a_transaction_whose_password_changes_is_done_or_undone_and_locks_nothing_for_long(
     asking: str, administrator: Any, user: str
 ) -> None:
@@ -404,6 +406,7 @@ def test_users_of_a_node_that_says_nothing_do_not_wait_in_a_line(silent_port: in
         nodes.close()
 
 
+@pytest.mark.long
 def test_what_is_under_way_with_the_old_client_is_let_end(
     asking: str, administrator: Any, user: str
 ) -> None:

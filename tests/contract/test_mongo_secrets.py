@@ -5,9 +5,10 @@ import traceback
 import pymongo
 import pytest
 
-from tests.contract.store_cases import Fleet, a_biz, a_generation, a_request, nodes_at, snowflakes
+from tests.contract.store_cases import Fleet, a_biz, a_generation, a_request, snowflakes
 from tests.kit.kernel import StoreError
 from tests.kit.mongo import MongoRequestStore
+from tests.kit.mongo_nodes import nodes_at
 from tests.kit.requests import Body
 
 ONE_SHARD = a_generation(nodes=("east",), databases=("one",), shards=1)

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.contract.store_cases import NOW, a_biz, a_generation
-from tests.contract.test_mongo_faults import broken_uri, opened
+from tests.contract.test_mongo_faults import SOON, broken_uri
 from tests.contract.test_seed_store import HOUR, TODAY, a_seed
 from tests.kit.frontier import MongoSeeds
 from tests.kit.kernel import Lane, StoreUnavailableError
-from tests.kit.mongo import SERVER_SELECTION_SECONDS
+from tests.kit.mongo_nodes import nodes_at
 from tests.waiting import in_time
 
 __all__ = ["broken_uri"]
@@ -33,8 +33,8 @@ CALLS: dict[str, Callable[[MongoSeeds, Lane], object]] = {
 
 
 def test_every_call_about_seeds_is_an_error_of_ours_in_time(broken_uri: str, tenant: str) -> None:
-    with opened(lambda _: broken_uri) as nodes:
+    with nodes_at(broken_uri, waits=SOON) as nodes:
         seeds, lane = MongoSeeds(nodes), Lane(tenant, "shop", "main")
         for name, call in CALLS.items():
-            with in_time(SERVER_SELECTION_SECONDS, name), pytest.raises(StoreUnavailableError):
+            with in_time(SOON.selection, name), pytest.raises(StoreUnavailableError):
                 call(seeds, lane)

@@ -3,9 +3,10 @@
 import pymongo
 import pytest
 
-from tests.contract.store_cases import NOW, Fleet, a_biz, a_generation, done_with, nodes_at
+from tests.contract.store_cases import NOW, Fleet, a_biz, a_generation, done_with
 from tests.kit.dead_letters import LetterFilter, MongoDeadLetters
 from tests.kit.mongo import MongoRequestStore
+from tests.kit.mongo_nodes import nodes_at
 from tests.kit.requests import State
 
 ONE_SHARD = a_generation(nodes=("east",), databases=("one",), shards=1)

@@ -3,15 +3,14 @@
 import json
 from typing import Any
 
-import boto3
 import pytest
-from botocore.exceptions import ClientError
 
 from infra.local.aws_server import REGION
-from tests.contract.broken_servers import broken_server, closed_port
 from tests.kit.aws import client
+from tests.kit.broken_servers import broken_server, closed_port
 from tests.kit.incidents import Bulletin, Letter, Severity, SnsNotifier, Word
 from tests.kit.kernel import MessageRefusedError, StoreUnavailableError
+from tests.kit.topics import Refusing, Topic
 from tests.waiting import in_time
 
 LETTER = Letter(
@@ -27,27 +26,6 @@ BULLETIN = Bulletin(
     severity=Severity.WARNING,
     words=(Word.OPENED, Word.RECOVERED),
 )
-
-
-class Topic:
-    """A topic of moto's, and a queue that hears it."""
-
-    def __init__(self, name: str, only: dict[str, Any] | None = None) -> None:
-        sns, self._sqs = boto3.client("sns"), boto3.client("sqs")
-        self.arn = sns.create_topic(Name=name)["TopicArn"]
-        self._queue = self._sqs.create_queue(QueueName=f"{name}-heard")["QueueUrl"]
-        queue = self._sqs.get_queue_attributes(QueueUrl=self._queue, AttributeNames=["QueueArn"])
-        attributes = {} if only is None else {"FilterPolicy": json.dumps(only)}
-        sns.subscribe(
-            TopicArn=self.arn,
-            Protocol="sqs",
-            Endpoint=queue["Attributes"]["QueueArn"],
-            Attributes=attributes,
-        )
-
-    def heard(self) -> list[dict[str, Any]]:
-        found = self._sqs.receive_message(QueueUrl=self._queue, MaxNumberOfMessages=10)
-        return [json.loads(each["Body"]) for each in found.get("Messages", [])]
 
 
 def test_people_get_a_subject_and_a_text(aws: None):
@@ -138,18 +116,8 @@ def test_without_topics_people_are_told_in_the_log(caplog: pytest.LogCaptureFixt
 def test_a_topic_that_there_is_not_is_an_error_that_names_no_address(aws: None):
     notifier = SnsNotifier(f"arn:aws:sns:{REGION}:123456789012:gone", None)
 
-    with pytest.raises(StoreUnavailableError, match="sns: the message was refused: NotFound"):
+    with pytest.raises(StoreUnavailableError, match="NotFound"):
         notifier.tell_people(LETTER)
-
-
-class Refusing:
-    """SNS that answers every call with an error."""
-
-    def __init__(self, code: str) -> None:
-        self._code = code
-
-    def publish(self, **arguments: Any) -> None:
-        raise ClientError({"Error": {"Code": self._code, "Message": "secret"}}, "Publish")
 
 
 @pytest.mark.parametrize(

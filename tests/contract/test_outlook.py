@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.contract.broken_servers import closed_port
-from tests.kit.fakes import MemoryOutlook, MemoryQueue
+from tests.kit.broken_servers import closed_port
+from tests.kit.implementations import fixture_over
 from tests.kit.kernel import Lane, StoreUnavailableError
-from tests.kit.queue import LaneWork, RedisOutlook, RedisQueue, lane_keys
-from tests.kit.redis import RedisConnection, connection
+from tests.kit.queue import LaneWork, Outlook, RedisOutlook, RedisQueue, RequestQueue, lane_keys
+from tests.kit.redis import RedisConnection
 from tests.kit.requests import Entry
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -19,14 +19,7 @@ def after(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def both(request, lane):
-    """A queue and the outlook over it."""
-    if request.param == "memory":
-        queue = MemoryQueue()
-        return queue, MemoryOutlook(queue)
-    connection = request.getfixturevalue(f"{request.param}_connection")
-    return RedisQueue(connection), RedisOutlook(connection)
+both = fixture_over(RequestQueue, Outlook)
 
 
 def fill(queue, lane: Lane, count: int) -> None:
@@ -122,33 +115,38 @@ def test_a_glimpse_is_of_the_whole_length_and_takes_nothing(both, lane):
     assert queue.depth(lane).queued == 101
 
 
-def test_lanes_beyond_a_round_trip_are_asked_in_the_next(redis_connection, lane, monkeypatch):
+class Counting(RedisConnection):
+    """Asks about four lanes at once, and counts them."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, lanes_at_once=4)
+        self.rounds: list[int] = []
+
+    def as_far_as_may_be(self, script, each):
+        self.rounds.append(len(each))
+        return super().as_far_as_may_be(script, each)
+
+
+def test_lanes_beyond_a_round_trip_are_asked_in_the_next(redis_url, lane):
     """However many there are, no answer takes so long that the server seems to be away."""
-    monkeypatch.setattr(connection, "LANES", 4)
-    queue, outlook = RedisQueue(redis_connection), RedisOutlook(redis_connection)
+    counting = Counting(redis_url)
+    queue, outlook = RedisQueue(counting), RedisOutlook(counting)
     lanes = [Lane(lane.tenant, f"biz{n}", lane.queue) for n in range(11)]
     for n, one in enumerate(lanes):
         fill(queue, one, n)
-    rounds: list[int] = []
-    ask = RedisConnection.as_far_as_may_be
-
-    def counting(self, script, each):
-        rounds.append(len(each))
-        return ask(self, script, each)
-
-    monkeypatch.setattr(RedisConnection, "as_far_as_may_be", counting)
+    counting.rounds.clear()
 
     assert [work.queued for work in outlook.works(lanes, NOW, SOON, 9)] == [*range(11)]
     assert [depth.queued for depth in queue.depths(lanes)] == [*range(11)]
     assert [load.ready for load in queue.loads(lanes, NOW)] == [*range(11)]
-    assert rounds == [4, 4, 3] * 3
+    assert counting.rounds == [4, 4, 3] * 3
+    counting.close()
 
 
-def test_of_many_lanes_nothing_is_told_where_redis_is_away(lane, monkeypatch):
-    monkeypatch.setattr(connection, "LANES", 4)
+def test_of_many_lanes_nothing_is_told_where_redis_is_away(lane):
     lanes = [Lane(lane.tenant, f"biz{n}", lane.queue) for n in range(11)]
 
-    with closed_port() as dead, RedisConnection(f"redis://{dead}") as away:
+    with closed_port() as dead, RedisConnection(f"redis://{dead}", lanes_at_once=4) as away:
         with pytest.raises(StoreUnavailableError):
             RedisOutlook(away).works(lanes, NOW, SOON, 9)
         with pytest.raises(StoreUnavailableError):

@@ -1,6 +1,6 @@
 """Jobs of a schedule that meet: in whatever order, its overlap policy holds (SPEC.md B1, C2)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
@@ -8,22 +8,20 @@ from typing import Any
 
 import pytest
 
-from tests.contract.job_cases import OwnControl, a_job
+from tests.contract.job_cases import a_job
 from tests.contract.store_cases import NOW
-from tests.kit.fakes import MemoryJobReopening, MemoryJobs, MemoryLostJobs
+from tests.kit.implementations import Backend, backend_over
 from tests.kit.jobs import (
     Job,
     JobReopening,
     JobState,
     JobStore,
     LostJobs,
-    MongoJobReopening,
     MongoJobs,
-    MongoLostJobs,
-    job_overlap,
 )
 from tests.kit.kernel import ConflictError, StoreUnavailableError
-from tests.kit.schedules import MongoSchedules, OutcomeKind, Overlap
+from tests.kit.mongo_nodes import NodesOnOneServer
+from tests.kit.schedules import MongoSchedules, OutcomeKind, Overlap, ScheduleStore
 from tests.kit.worlds.schedules import Clocked
 
 HOUR = timedelta(hours=1)
@@ -40,7 +38,7 @@ class Place:
         reopening: JobReopening,
         lost: LostJobs,
         schedules: MongoSchedules | None,
-        control: OwnControl | None,
+        control: NodesOnOneServer | None,
     ) -> None:
         self.jobs, self.reopening, self.lost, self.control = jobs, reopening, lost, control
         self.world = Clocked(schedules)
@@ -67,19 +65,15 @@ class Place:
             return error
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    if request.param == "memory":
-        jobs = MemoryJobs()
-        yield Place(jobs, MemoryJobReopening(jobs), MemoryLostJobs(jobs), None, None)
-        return
-    nodes = OwnControl(request.getfixturevalue("mongo_uri"))
-    try:
-        doors = MongoJobs(nodes), MongoJobReopening(nodes), MongoLostJobs(nodes)
-        yield Place(*doors, MongoSchedules(nodes), nodes)
-    finally:
-        nodes.client("home").drop_database(nodes.name)
-        nodes.close()
+backend = backend_over(JobStore, JobReopening, LostJobs)
+
+
+@pytest.fixture
+def place(backend: Backend) -> Place:
+    doors = backend[JobStore], backend[JobReopening], backend[LostJobs]
+    if backend.name == "memory":
+        return Place(*doors, None, None)
+    return Place(*doors, backend[ScheduleStore], backend.connection)
 
 
 class AtOnce:
@@ -330,40 +324,31 @@ def test_jobs_of_a_schedule_that_became_one_that_runs_alone_are_in_its_way(place
 
 
 def test_a_schedule_whose_scheduler_died_in_a_transaction_goes_on_once_that_is_undone(
-    mongo_uri: str, monkeypatch: pytest.MonkeyPatch
+    mongo_connection: NodesOnOneServer,
 ) -> None:
-    monkeypatch.setattr(job_overlap, "TRANSACTION_SECONDS", 1.0)
-    nodes = OwnControl(mongo_uri)
-    jobs = MongoJobs(nodes)
-    try:
-        assert jobs.create_in_turn(of_schedule("first", schedule="daily"), 1)
-        turns = nodes.control("schedule_turns")
-        with nodes.client("home").start_session() as session:
-            session.start_transaction()
-            mine = {"_id": "default/docs/hourly"}
-            turns.update_one(mine, {"$inc": {"jobs": 1}}, upsert=True, session=session)
+    jobs = MongoJobs(mongo_connection, transaction_seconds=1.0)
+    assert jobs.create_in_turn(of_schedule("first", schedule="daily"), 1)
+    turns = mongo_connection.control("schedule_turns")
+    with mongo_connection.client("home").start_session() as session:
+        session.start_transaction()
+        mine = {"_id": "default/docs/hourly"}
+        turns.update_one(mine, {"$inc": {"jobs": 1}}, upsert=True, session=session)
 
-            with pytest.raises(StoreUnavailableError):
-                jobs.create_in_turn(of_schedule("second"), 1)
-            assert jobs.get("default", "docs", "second") is None
-            assert jobs.create_in_turn(of_schedule("third", schedule="weekly"), 1), "no other's"
-            session.abort_transaction()
+        with pytest.raises(StoreUnavailableError):
+            jobs.create_in_turn(of_schedule("second"), 1)
+        assert jobs.get("default", "docs", "second") is None
+        assert jobs.create_in_turn(of_schedule("third", schedule="weekly"), 1), "no other's"
+        session.abort_transaction()
 
-        assert jobs.create_in_turn(of_schedule("second"), 1) is not None
-    finally:
-        nodes.client("home").drop_database(nodes.name)
-        nodes.close()
+    assert jobs.create_in_turn(of_schedule("second"), 1) is not None
 
 
-def test_what_schedules_have_started_in_turn_leaves_nothing_for_good(mongo_uri: str) -> None:
-    nodes = OwnControl(mongo_uri)
-    try:
-        MongoJobs(nodes).create_in_turn(of_schedule("first"), 1)
-        [turn] = nodes.control("schedule_turns").find()
-        indexes = nodes.control("schedule_turns").index_information()
-    finally:
-        nodes.client("home").drop_database(nodes.name)
-        nodes.close()
+def test_what_schedules_have_started_in_turn_leaves_nothing_for_good(
+    mongo_connection: NodesOnOneServer,
+) -> None:
+    MongoJobs(mongo_connection).create_in_turn(of_schedule("first"), 1)
+    [turn] = mongo_connection.control("schedule_turns").find()
+    indexes = mongo_connection.control("schedule_turns").index_information()
 
     assert turn == {"_id": "default/docs/hourly", "at": turn["at"], "jobs": 1}
     assert (indexes["ttl"]["key"], indexes["ttl"]["expireAfterSeconds"]) == ([("at", 1)], 86_400)

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.contract.broken_servers import broken_server, closed_port
-from tests.kit.fakes import MemoryOverview, MemoryQueue
+from tests.kit.broken_servers import broken_server, closed_port
+from tests.kit.implementations import fixture_over
 from tests.kit.kernel import Lane, StoreUnavailableError
-from tests.kit.queue import RedisOverview, RedisQueue
+from tests.kit.queue import Overview, RedisOverview, RequestQueue
 from tests.kit.redis import LANES, RedisConnection
 from tests.kit.requests import Entry
 
@@ -15,13 +15,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
 
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def both(request):
-    if request.param == "memory":
-        queue = MemoryQueue()
-        return queue, MemoryOverview(queue)
-    connection = request.getfixturevalue(f"{request.param}_connection")
-    return RedisQueue(connection), RedisOverview(connection)
+both = fixture_over(RequestQueue, Overview)
 
 
 def entries(lane: Lane, count: int) -> list[Entry]:

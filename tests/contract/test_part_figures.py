@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from infra.local.mongo_server import MongoServer
 from infra.local.redis_server import RedisServer
-from tests.contract.broken_servers import Proxy, broken_server
 from tests.contract.restricted_mongo import ADMIN, alone_mongod, asking_mongod
+from tests.kit.broken_servers import Proxy, broken_server
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.kernel import metric_names as names
-from tests.kit.mongo import SERVER_SELECTION_SECONDS, MongoNodes, connection
+from tests.kit.mongo import SERVER_SELECTION_SECONDS, MongoNodes, Waits
 from tests.kit.monitoring import Figures, PartHealth, mongo_figures, redis_figures
 from tests.kit.queue import NodeHealth
 from tests.kit.redis import ANSWER_SECONDS, RedisConnection
@@ -30,10 +30,10 @@ JSON = st.recursive(
 )
 
 
-def look_at(uri: str) -> NodeHealth:
+def look_at(uri: str, **options) -> NodeHealth:
     """A node, as the monitor sees it; there is no Redis."""
     with broken_server(None) as silent:
-        nodes = MongoNodes(lambda _: uri, lambda: "main")
+        nodes = MongoNodes(lambda _: uri, lambda: "main", **options)
         connection = RedisConnection(f"redis://{silent}/0", connect_seconds=0.1, answer_seconds=0.1)
         try:
             return PartHealth(connection, nodes, lambda: ("main",)).looks()["mongodb", "main"]()
@@ -120,7 +120,7 @@ def test_a_node_alone_has_no_replicas_and_that_is_nothing_unread():
 
 
 def test_a_lost_member_and_a_lost_primary_are_seen():
-    with MongoServer(members=3, cache_gb=0.25, own=True) as server:
+    with MongoServer(members=3, cache_gb=0.25, own=True, volatile=True) as server:
         seen = look_at(server.uri)
         assert (seen.figures[names.MEMBERS], seen.figures[names.MEMBERS_UNWELL]) == (3, 0)
         assert seen.figures[names.LAG_SECONDS] < 60
@@ -182,16 +182,16 @@ def test_without_a_primary_there_is_no_lag_but_members():
 # ---- slow, silent, lying -------------------------------------------------------------------------
 
 
-def test_a_node_that_falls_silent_is_down_within_its_time(mongo_uri, monkeypatch):
-    monkeypatch.setattr(connection, "SOCKET_MS", 600_000)  # else it ended by that, soon enough
+def test_a_node_that_falls_silent_is_down_within_its_time(mongo_uri):
+    waits = Waits(socket=600.0)  # else it ended by that, soon enough
     host, port = pymongo.uri_parser.parse_uri(mongo_uri)["nodelist"][0]
     proxy = Proxy(host, port)
     uri = f"mongodb://{proxy.address}/?directConnection=true"
     try:
-        assert look_at(uri).up
+        assert look_at(uri, waits=waits).up
         proxy.silent = True
         with in_time(SERVER_SELECTION_SECONDS):
-            seen = look_at(uri)
+            seen = look_at(uri, waits=waits)
     finally:
         proxy.close()
 

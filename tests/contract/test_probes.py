@@ -4,9 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.contract.conftest import over_all
-from tests.kit.bidding import Probe, ProbeKey, RedisProbes, probe_keys
-from tests.kit.fakes import MemoryProbes
+from tests.kit.bidding import Probe, ProbeBook, ProbeKey, RedisProbes, probe_keys
+from tests.kit.implementations import fixture_over
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.redis import RedisConnection
 from tests.waiting import eventually
@@ -17,11 +16,7 @@ HOLD = KEEP = timedelta(seconds=60)
 SHORT = timedelta(milliseconds=40)
 
 
-@over_all
-def probes(request):
-    if request.param == "memory":
-        return MemoryProbes()
-    return RedisProbes(request.getfixturevalue(f"{request.param}_connection"))
+probes = fixture_over(ProbeBook)
 
 
 @pytest.fixture

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.kit.fakes import MemoryFilling, MemoryQueue
+from tests.kit.implementations import fixture_over
 from tests.kit.kernel import Lane
-from tests.kit.queue import Depth, RedisFilling, RedisQueue, lane_keys
+from tests.kit.queue import Depth, QueueFilling, RedisFilling, RequestQueue, lane_keys
 from tests.kit.requests import Entry, Mark
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -14,14 +15,7 @@ SOON = NOW + timedelta(seconds=5)
 UNTIL = NOW + timedelta(seconds=60)
 
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def both(request):
-    """A queue and its filling."""
-    if request.param == "memory":
-        queue = MemoryQueue()
-        return queue, MemoryFilling(queue)
-    connection = request.getfixturevalue(f"{request.param}_connection")
-    return RedisQueue(connection), RedisFilling(connection)
+both = fixture_over(RequestQueue, QueueFilling)
 
 
 def entries(count, first=0):

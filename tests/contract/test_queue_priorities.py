@@ -8,13 +8,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.contract.conftest import over_all
 from tests.kit.examples import examples
-from tests.kit.fakes import MemoryFilling, MemoryQueue
+from tests.kit.fakes import MemoryQueue
+from tests.kit.implementations import backend_over
 from tests.kit.kernel import LEVELS, Ageing, Lane, to_ms
 from tests.kit.queue import (
-    RedisFilling,
+    QueueFilling,
     RedisQueue,
+    RequestQueue,
     host_list,
     kept,
     lane_keys,
@@ -41,15 +42,14 @@ class Clock:
         return self.now
 
 
-@over_all
-def aged(request):
+backend = backend_over(RequestQueue, QueueFilling)
+
+
+@pytest.fixture
+def aged(backend):
     """A queue, its filling, and the clock that its ticks go by."""
     clock = Clock()
-    if request.param == "memory":
-        queue = MemoryQueue(clock=clock)
-        return queue, MemoryFilling(queue), clock
-    connection = request.getfixturevalue(f"{request.param}_connection")
-    return RedisQueue(connection, clock=clock), RedisFilling(connection), clock
+    return backend.use(RequestQueue, clock=clock), backend[QueueFilling], clock
 
 
 def entry(number: int, priority: int, after: int = 0) -> Entry:

@@ -8,7 +8,6 @@ import pytest
 
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
-from tests.contract.cluster_cases import Move, client_of, slot_of
 from tests.contract.redis_calls import CALLS, LANE, NOW, WAY
 from tests.contract.redis_users import rules_of
 from tests.kit.bidding import Offer, RedisBoard, RedisProbes
@@ -17,6 +16,7 @@ from tests.kit.mongo import MongoNodes
 from tests.kit.monitoring import PartHealth
 from tests.kit.queue import RedisQueue, lane_keys
 from tests.kit.redis import RedisConnection, ServerClock
+from tests.kit.redis_slots import Move, client_of, slot_of
 
 
 def rules(*further: str) -> list[str]:

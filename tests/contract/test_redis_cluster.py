@@ -11,13 +11,13 @@ from redis.crc import key_slot
 
 from infra.local.parts import LOOPBACK, free_port
 from infra.local.redis_cluster import RedisCluster
-from tests.contract.cluster_cases import Move, client_of, lanes_of, slot_of
 from tests.contract.redis_calls import CALLS, answering, refused
 from tests.kit.kernel import ConfigError, Lane, StoreUnavailableError
 from tests.kit.politeness import HostAsk, RedisHosts
 from tests.kit.queue import RedisFilling, RedisQueue, fleet_keys, lane_keys
 from tests.kit.redis import RedisConnection, ServerClock
 from tests.kit.redis import connection as border
+from tests.kit.redis_slots import Move, client_of, lanes_of, slot_of
 from tests.kit.requests import Entry
 from tests.waiting import eventually
 

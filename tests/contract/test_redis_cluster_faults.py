@@ -12,9 +12,7 @@ import redis
 
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
-from tests.contract.cluster_cases import client_of, lanes_of, port_of
 from tests.contract.redis_calls import refused
-from tests.contract.tls_end import LOOPBACK, Authority, tls_end
 from tests.kit.kernel import Lane, StoreUnavailableError
 from tests.kit.mongo import MongoNodes
 from tests.kit.monitoring import PartHealth
@@ -30,8 +28,9 @@ from tests.kit.queue import (
 from tests.kit.records import RedisDataQueue
 from tests.kit.recovery import RedisBizs
 from tests.kit.redis import RedisConnection
-from tests.kit.redis import connection as connections
+from tests.kit.redis_slots import client_of, lanes_of, port_of
 from tests.kit.requests import Entry
+from tests.kit.tls import LOOPBACK, Authority, tls_end
 from tests.waiting import eventually, in_time
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -51,9 +50,15 @@ def cluster() -> Iterator[RedisCluster]:
 
 
 @pytest.fixture
-def own(cluster: RedisCluster) -> Iterator[RedisConnection]:
+def at_once() -> int:
+    """Lanes that are asked about in one round trip."""
+    return 200
+
+
+@pytest.fixture
+def own(cluster: RedisCluster, at_once: int) -> Iterator[RedisConnection]:
     eventually(cluster.is_well, what="the cluster is whole again")
-    with RedisConnection(cluster.url) as connection:
+    with RedisConnection(cluster.url, lanes_at_once=at_once) as connection:
         yield connection
 
 
@@ -88,10 +93,7 @@ def takes(queue: RedisQueue, lane: Lane) -> bool:
 
 
 @pytest.mark.parametrize("at_once", [200, 1])
-def test_a_node_that_dies_takes_its_own_lanes_along_and_no_other(
-    cluster, own, lanes, at_once, monkeypatch
-):
-    monkeypatch.setattr(connections, "LANES", at_once)
+def test_a_node_that_dies_takes_its_own_lanes_along_and_no_other(cluster, own, lanes):
     queue, items, hosts = RedisQueue(own), RedisDataQueue(own), RedisHosts(own)
     dead = cluster.servers[2]
     for lane in lanes:
@@ -243,6 +245,7 @@ def set_password(operator: redis.Redis, password: str) -> None:
     operator.client_kill_filter(_type="normal", skipme=True)
 
 
+@pytest.mark.long
 def test_a_password_that_is_rotated_node_by_node_is_asked_for_anew(
     cluster, guarded, lanes, monkeypatch
 ):

@@ -22,6 +22,7 @@ from tests.contract.redis_calls import (
     NOW,
     REPORT,
     answering,
+    call_by_answer,
     refused,
 )
 from tests.kit.examples import examples
@@ -65,9 +66,7 @@ def test_the_time_that_an_answer_may_take_is_two_seconds():
     assert time.monotonic() - started >= 2.0
 
 
-@ANY_CALL
-@pytest.mark.parametrize(
-    "answer",
+@call_by_answer(
     [
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
         b"$abc\r\n",
@@ -76,6 +75,7 @@ def test_the_time_that_an_answer_may_take_is_two_seconds():
         b"-LOADING Redis is loading the dataset in memory\r\n",
         b"-ERR unknown command\r\n",
     ],
+    others=pytest.mark.long,
 )
 def test_a_lying_redis_is_unavailable(call, answer):
     with (

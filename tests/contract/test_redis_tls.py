@@ -9,11 +9,11 @@ import pytest
 import redis
 
 from infra.local.redis_server import ENV_URL, RedisServer
-from tests.contract.tls_end import LOOPBACK, Authority, tls_end
 from tests.kit.apps import Parts
 from tests.kit.kernel import Lane, Settings, StoreUnavailableError
 from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection
+from tests.kit.tls import LOOPBACK, Authority, tls_end
 
 LANE = Lane("acme", "docs", "main")
 SECRET = "crawlfleet/test/redis"

@@ -14,9 +14,10 @@ from tests.contract.store_cases import (
     entries_of,
     snowflakes,
 )
+from tests.kit.implementations import Backend, backend_over
 from tests.kit.kernel import LEVELS
-from tests.kit.mongo import BY_PRIORITY, BY_STATE, Shards, indexing, missing
-from tests.kit.requests import Request, Retry, live_shards
+from tests.kit.mongo import BY_PRIORITY, BY_STATE, MongoRequestStore, Shards, indexing
+from tests.kit.requests import Request, RequestStore, Retry, live_shards
 
 SECOND = timedelta(seconds=1)
 
@@ -77,10 +78,15 @@ def test_what_is_missing_is_told_by_the_bound_of_its_own_priority(
     assert fleet.unqueued(before=bounds(NOW), now=NOW) == []
 
 
+backend = backend_over(RequestStore)
+
+
 def test_where_many_of_others_wait_the_latest_are_found_and_the_oldest(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+    backend: Backend, tenant: str
 ) -> None:
-    monkeypatch.setattr(missing, "SCAN", 2)
+    # A twin in memory looks at all there are.
+    store = backend.make(RequestStore, **({"scan": 2} if backend.connection else {}))
+    fleet = Fleet(store, tenant)
     requests = submitted(fleet, 5, 0, 5, 0, 0, 5)
     fleet.index()
 
@@ -119,50 +125,49 @@ def indexed(fleet: Fleet) -> list[bool]:
 
 
 def test_the_index_of_a_large_collection_is_left_to_people_who_are_told_once_an_hour(
-    mongo_uri, tenant, monkeypatch
+    mongo_connection, tenant
 ):
     # Large is whatever there is, the collection in which no request happens to be as well.
-    monkeypatch.setattr(indexing, "SMALL", -1)
-    with a_store("mongo", mongo_uri) as store, a_store("mongo", mongo_uri) as another:
-        fleet, other = Fleet(store, tenant), Fleet(another, tenant)
-        fleet.submit(30)
+    fleet, other, later = (
+        Fleet(MongoRequestStore(mongo_connection, **options), tenant)
+        for options in ({"small": -1}, {"small": -1}, {})
+    )
+    fleet.submit(30)
 
-        told = fleet.index()
+    told = fleet.index()
 
-        assert len(told) == len(indexed(fleet))
-        assert all('{name: "by_priority", partialFilterExpression' in one for one in told)
-        # Whichever process asks: the attempt stands beside the collection.
-        assert other.index() == fleet.index() == []
-        assert other.index(NOW + 61 * MINUTE) == told
-        assert fleet.index(NOW + 62 * MINUTE) == []
-        assert not any(indexed(fleet))
-        # What the command builds is what is looked for.
-        monkeypatch.setattr(indexing, "SMALL", 1_000_000)
-        assert other.index(NOW + 130 * MINUTE) == []
-        assert all(indexed(fleet))
+    assert len(told) == len(indexed(fleet))
+    assert all('"by_priority"' in one and "partialFilterExpression" in one for one in told)
+    # Whichever process asks: the attempt stands beside the collection.
+    assert other.index() == fleet.index() == []
+    assert other.index(NOW + 61 * MINUTE) == told
+    assert fleet.index(NOW + 62 * MINUTE) == []
+    assert not any(indexed(fleet))
+    # What the command builds is what is looked for.
+    assert later.index(NOW + 130 * MINUTE) == []
+    assert all(indexed(fleet))
 
 
 def test_building_that_takes_too_long_is_given_up_told_and_nobodys_trouble(
-    mongo_uri, tenant, monkeypatch
+    mongo_connection, tenant
 ):
-    with a_store("mongo", mongo_uri) as store, a_store("mongo", mongo_uri) as another:
-        fleet, other = Fleet(store, tenant), Fleet(another, tenant)
-        fleet.submit(30)
-        monkeypatch.setattr(indexing, "BUILD_SECONDS", 1e-6)
+    hasty = MongoRequestStore(mongo_connection, build_seconds=1e-6)
+    fleet = Fleet(hasty, tenant)
+    other = Fleet(MongoRequestStore(mongo_connection), tenant)
+    fleet.submit(30)
 
-        (told,) = fleet.index()
+    (told,) = fleet.index()
 
-        assert "build it by hand" in told
-        assert not any(indexed(fleet))
-        # The node is as well as before, for whoever asks.
-        assert fleet.expire(NOW) == 0
-        assert len(fleet.unqueued(before=NOW + MINUTE)) == 30
-        # Of the same collection nobody tries again, and an hour later somebody does.
-        monkeypatch.setattr(indexing, "BUILD_SECONDS", 15.0)
-        other.index()
-        assert indexed(fleet).count(False) == 1
-        other.index(NOW + 61 * MINUTE)
-        assert all(indexed(fleet))
+    assert "createIndex(" in told
+    assert not any(indexed(fleet))
+    # The node is as well as before, for whoever asks.
+    assert fleet.expire(NOW) == 0
+    assert len(fleet.unqueued(before=NOW + MINUTE)) == 30
+    # Of the same collection nobody tries again, and an hour later somebody does.
+    other.index()
+    assert indexed(fleet).count(False) == 1
+    other.index(NOW + 61 * MINUTE)
+    assert all(indexed(fleet))
 
 
 def test_without_time_nothing_is_built(mongo_uri, tenant):

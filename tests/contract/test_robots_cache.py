@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.kit.fakes import MemoryRobotsCache
-from tests.kit.politeness import MAX_BYTES, RedisRobotsCache, RobotsCopy
+from tests.kit.implementations import fixture_over
+from tests.kit.politeness import MAX_BYTES, RedisRobotsCache, RobotsCache, RobotsCopy
 from tests.kit.queue import robots_key
 from tests.waiting import eventually
 
@@ -16,11 +17,7 @@ COPY = RobotsCopy(
 )
 
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def cache(request):
-    if request.param == "memory":
-        return MemoryRobotsCache()
-    return RedisRobotsCache(request.getfixturevalue(f"{request.param}_connection"))
+cache = fixture_over(RobotsCache)
 
 
 @pytest.fixture

@@ -1,15 +1,15 @@
 """ports.RuleStore over memory and a real MongoDB."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.contract.store_cases import nodes_at
 from tests.kit.config import Cast, Field, Rule, Selector, Spider
-from tests.kit.fakes import MemoryRules
+from tests.kit.implementations import Backend, backend_over
 from tests.kit.kernel import Lane
 from tests.kit.mongo import MongoRules
+from tests.kit.mongo_nodes import nodes_at
 from tests.kit.requests import RuleStore
 
 RULE = Rule(
@@ -23,15 +23,13 @@ RULE = Rule(
 )
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def another_process(request: pytest.FixtureRequest) -> Iterator[Callable[[], RuleStore]]:
+backend = backend_over(RuleStore)
+
+
+@pytest.fixture
+def another_process(backend: Backend) -> Callable[[], RuleStore]:
     """Opens the store as one more process would."""
-    if request.param == "memory":
-        one = MemoryRules()
-        yield lambda: one
-        return
-    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
-        yield lambda: MongoRules(nodes)
+    return lambda: backend.another(RuleStore)
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.store_cases import nodes_at
 from tests.kit.config import Tenant, Tree
 from tests.kit.mongo import MongoNodes
+from tests.kit.mongo_nodes import nodes_at
 from tests.kit.schedules import MongoSchedules, OutcomeKind, Overlap, Schedule, run_due
 from tests.kit.submission import fire_name
 from tests.kit.worlds.memory import Failing, make_biz, make_tree

@@ -1,19 +1,15 @@
 """ports.ScheduleStore over memory and a real MongoDB."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
 
 import msgspec
-import pytest
 
-from tests.contract.store_cases import nodes_at
-from tests.kit.fakes import MemorySchedules
+from tests.kit.implementations import fixture_over
 from tests.kit.schedules import (
     LOOKS_APART,
     Missed,
-    MongoSchedules,
     Outcome,
     OutcomeKind,
     Overlap,
@@ -26,13 +22,7 @@ NOON = datetime.now(UTC).replace(microsecond=0)
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def store(request: pytest.FixtureRequest) -> Iterator[ScheduleStore]:
-    if request.param == "memory":
-        yield MemorySchedules()
-        return
-    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
-        yield MongoSchedules(nodes)
+store = fixture_over(ScheduleStore)
 
 
 def a_schedule(tenant: str, name: str = "daily", **changes: object) -> Schedule:

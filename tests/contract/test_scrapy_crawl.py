@@ -49,6 +49,7 @@ def test_two_processes_share_a_crawl_and_its_start(project: Crawls):
     assert project.left() == ["serial"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pause", ["interrupt", "terminate"])
 def test_a_crawl_that_is_paused_goes_on_where_it_was(project: Crawls, pause):
     with LinkedSite(seconds=0.02) as site:
@@ -70,6 +71,7 @@ def test_a_crawl_that_is_paused_goes_on_where_it_was(project: Crawls, pause):
     assert project.left() == ["serial"]
 
 
+@pytest.mark.long
 def test_killed_again_and_again_a_crawl_loses_nothing(project: Crawls):
     dice = random.Random(7)
     with LinkedSite(seconds=0.01) as site:
@@ -86,6 +88,7 @@ def test_killed_again_and_again_a_crawl_loses_nothing(project: Crawls):
     assert project.left() == ["serial"]
 
 
+@pytest.mark.long
 def test_a_page_that_kills_its_process_is_put_aside_and_the_crawl_goes_on(project: Crawls):
     deaths, log, client = 0, "", project.connection.client
     with LinkedSite() as site:
@@ -109,6 +112,7 @@ def test_a_page_that_kills_its_process_is_put_aside_and_the_crawl_goes_on(projec
     assert project.left("deadly") == ["dead", "serial"]
 
 
+@pytest.mark.long
 def test_what_is_under_way_when_its_process_dies_is_done_by_the_one_beside_it(project: Crawls):
     with LinkedSite() as site:
         first = project.begin("pages", "-a", f"site={site.url}/0")
@@ -126,6 +130,7 @@ def test_what_is_under_way_when_its_process_dies_is_done_by_the_one_beside_it(pr
     assert project.left() == ["serial"]
 
 
+@pytest.mark.long
 def test_scrapy_redis_loses_what_is_under_way(project: Crawls, tenant):
     peer = "linked.peer_settings"
     with LinkedSite() as site:
@@ -142,6 +147,7 @@ def test_scrapy_redis_loses_what_is_under_way(project: Crawls, tenant):
     assert len(lost) >= 8
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["list", "set", "zset"])
 def test_start_urls_that_somebody_pushes_survive_the_process_that_read_them(
     project: Crawls, tenant, kind

@@ -323,8 +323,9 @@ def test_without_yes_the_biz_and_the_rule_are_asked_for(old, imported, api):
     no_biz = imported(old, "--biz", "nobiz")
 
     assert (right[0], no_rule[0], no_biz[0]) == (0, 2, 4)
-    assert "there is no rule or spider 'lmaps'; this biz has lamps" in no_rule[1]
-    assert "there is no biz called 'nobiz'" in no_biz[1]
+    assert "'lmaps'" in no_rule[1]
+    assert "lamps" in no_rule[1]
+    assert "'nobiz'" in no_biz[1]
     assert api.entries == {}
 
 
@@ -341,7 +342,8 @@ def test_an_option_of_the_other_target_is_refused(old, imported, api, arguments)
     code, said = imported(old, *arguments)
 
     assert code == 2
-    assert f"{arguments[-2]} does not go with --to " in said
+    assert arguments[-2] in said
+    assert "--to " in said
 
 
 def test_people_are_told_which_requests_cannot_be_read(old, redis_url, capsys):

@@ -44,12 +44,12 @@ def test_a_forgotten_secret_is_asked_for_again(manager):
 
 
 def test_a_secret_that_is_not_there_is_a_mistake_of_the_setup(manager):
-    with pytest.raises(ConfigError, match="secret nope: there is no such secret"):
+    with pytest.raises(ConfigError, match="secret nope:"):
         Secrets(manager).read("nope")
 
 
 def test_a_secret_of_bytes_is_a_mistake_of_the_setup(manager):
-    with pytest.raises(ConfigError, match="secret bytes: holds bytes, not text"):
+    with pytest.raises(ConfigError, match="secret bytes:"):
         Secrets(manager).read("bytes")
 
 

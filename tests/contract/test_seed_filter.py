@@ -9,8 +9,16 @@ from msgspec.structs import replace
 from infra.local.redis_server import ENV_URL, RedisServer
 from tests.contract.store_cases import a_biz
 from tests.kit.config import SeedPolicy
-from tests.kit.fakes import MemorySeedFilter
-from tests.kit.frontier import FOREVER, FOREVER_LIFE, MARGIN, RedisSeedFilter, Segment, layers
+from tests.kit.frontier import (
+    FOREVER,
+    FOREVER_LIFE,
+    MARGIN,
+    RedisSeedFilter,
+    SeedFilter,
+    Segment,
+    layers,
+)
+from tests.kit.implementations import fixture_over
 from tests.kit.kernel import Lane, StoreUnavailableError
 from tests.kit.queue import filter_keys
 from tests.kit.redis import RedisConnection
@@ -31,11 +39,7 @@ def policy(**changes):
     return a_biz(seeds=SeedPolicy(**changes))
 
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def bloom(request):
-    if request.param == "memory":
-        return MemorySeedFilter()
-    return RedisSeedFilter(request.getfixturevalue(f"{request.param}_connection"))
+bloom = fixture_over(SeedFilter)
 
 
 def test_what_was_added_is_seen_and_nothing_else(bloom, lane):
@@ -227,9 +231,8 @@ def test_a_filter_that_is_full_to_its_last_layer_takes_no_more(real, redis_conne
     assert real.size(lane, TODAY.name) == before
 
 
-def test_one_call_allocates_no_more_than_it_may(redis_connection, lane, monkeypatch):
-    monkeypatch.setattr("crawlfleet.adapters.redis_queue.seed_filter.ROOM_BYTES", 300_000)
-    real, biz = RedisSeedFilter(redis_connection), policy(expected=1_000_000)
+def test_one_call_allocates_no_more_than_it_may(redis_connection, lane):
+    real, biz = RedisSeedFilter(redis_connection, room_bytes=300_000), policy(expected=1_000_000)
     small = sum(layer.keys for layer in layers(1_000_000, 0.001)[:2])
     real.add(lane, biz, TODAY, keys(*range(small)))
     before = real.size(lane, TODAY.name)

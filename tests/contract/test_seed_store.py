@@ -1,6 +1,5 @@
 """ports.SeedStore over memory and a real MongoDB: two nodes, two databases each."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from itertools import count
@@ -11,7 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.contract.store_cases import NOW, a_biz, a_generation, nodes_at
+from tests.contract.store_cases import NOW, a_biz, a_generation
 from tests.kit.config import SeedPolicy
 from tests.kit.examples import examples
 from tests.kit.fakes import MemorySeeds
@@ -24,10 +23,11 @@ from tests.kit.frontier import (
     SeedTotals,
     Segment,
     homes,
-    seed_documents,
     seed_key,
 )
+from tests.kit.implementations import fixture_over
 from tests.kit.kernel import Lane, StoreError, StoreUnavailableError
+from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at
 from tests.waiting import eventually
 
 DAY = timedelta(days=1)
@@ -99,13 +99,7 @@ class Bed:
         return self.store.totals(self.lane, self.biz, now)
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def store(request: pytest.FixtureRequest) -> Iterator[SeedStore]:
-    if request.param == "memory":
-        yield MemorySeeds()
-        return
-    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
-        yield MongoSeeds(nodes)
+store = fixture_over(SeedStore)
 
 
 @pytest.fixture
@@ -560,26 +554,32 @@ def test_every_statement_goes_by_an_index(nodes, lane, mongo_uri):
     assert not [line for line in lines if line.get("hasSortStage")]
 
 
-def test_a_node_that_is_away_costs_its_own_seeds_only(nodes, lane, monkeypatch):
+class Parted(NodesOnOneServer):
+    """Nodes of which one can be cut off."""
+
+    cut_off: str | None = None
+
+    def collection(self, node, *arguments):
+        if node == self.cut_off:
+            raise StoreUnavailableError("mongodb", "no answer")
+        return super().collection(node, *arguments)
+
+
+def test_a_node_that_is_away_costs_its_own_seeds_only(mongo_uri, lane):
+    nodes = Parted(mongo_uri)
     bed = Bed(MongoSeeds(nodes), lane)
     bed.insert(*seeds_of(*range(80)))
     here = sum(c.count_documents({}) for c in list(collections(nodes, lane, bed.biz))[:2])
-    given = type(nodes).collection
-
-    def cut_off(self, node, *arguments):
-        if node == "west":
-            raise StoreUnavailableError("mongodb", "no answer")
-        return given(self, node, *arguments)
-
-    monkeypatch.setattr(type(nodes), "collection", cut_off)
+    nodes.cut_off = "west"
 
     assert bed.ready() == here
     assert len(bed.hand_out(*range(1, 81))) == here
     assert len(bed.overdue(NOW + DAY)) == here
     with pytest.raises(StoreUnavailableError):
         bed.insert(*seeds_of(*range(80, 120)))
-    monkeypatch.setattr(type(nodes), "collection", given)
+    nodes.cut_off = None
     assert len(bed.hand_out(*range(101, 300))) >= 80 - here
+    nodes.close()
 
 
 def test_a_released_seed_is_not_archived_any_more(nodes, lane):
@@ -683,12 +683,12 @@ def test_open_seeds_of_a_job_are_those_that_are_ready_or_handed_out(bed):
 
 
 def test_where_there_is_no_index_by_job_few_open_seeds_are_looked_through_and_many_are_not(
-    mongo_uri, lane, monkeypatch
+    mongo_uri, lane
 ):
     with nodes_at(mongo_uri) as nodes:
-        monkeypatch.setattr(seed_documents, "_MOST_TO_INDEX", -1)  # as where there are many already
-        monkeypatch.setattr(seed_documents, "MOST_LOOKED_THROUGH", 3)
-        bed = Bed(MongoSeeds(nodes), lane, generations=ONE_PLACE)
+        # As where there are many already.
+        crowded = MongoSeeds(nodes, most_to_index=-1, most_looked_through=3)
+        bed = Bed(crowded, lane, generations=ONE_PLACE)
         bed.insert(a_seed(1), a_seed(2), a_seed(3))
 
         assert len(bed.store.open_of_job(bed.lane, bed.biz, "june", 10)) == 3
@@ -696,7 +696,6 @@ def test_where_there_is_no_index_by_job_few_open_seeds_are_looked_through_and_ma
         with pytest.raises(StoreError, match="by_job"):
             bed.store.open_of_job(bed.lane, bed.biz, "june", 10)
 
-        monkeypatch.undo()
         later = Bed(MongoSeeds(nodes), lane, generations=ONE_PLACE)
         later.insert(a_seed(5))  # there are few: it is built
         assert len(later.store.open_of_job(bed.lane, bed.biz, "june", 10)) == 5

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from infra.local.redis_server import RedisServer
-from tests.contract.broken_servers import Proxy, broken_server, closed_port
+from tests.kit.broken_servers import Proxy, broken_server, closed_port
 from tests.kit.redis import RedisConnection, ServerClock
 
 NEARLY = timedelta(seconds=30)  # a machine may stand still between two looks

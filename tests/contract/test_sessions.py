@@ -2,23 +2,23 @@
 
 import time
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
-from tests.kit.fakes import MemorySessions
-from tests.kit.fetching import MAX_BYTES, RedisSessions
+from tests.kit.fetching import MAX_BYTES, RedisSessions, Sessions
+from tests.kit.implementations import backend_over
 from tests.kit.kernel import Lane
 from tests.kit.queue import cookies_key
 from tests.waiting import eventually
 
+backend = backend_over(Sessions)
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def made(request):
+
+@pytest.fixture
+def made(backend):
     """Makes sessions of a life."""
-    if request.param == "memory":
-        return MemorySessions
-    connection = request.getfixturevalue(f"{request.param}_connection")
-    return lambda **options: RedisSessions(connection, **options)
+    return partial(backend.make, Sessions)
 
 
 def test_what_was_saved_last_is_loaded(made, lane):

@@ -1,6 +1,5 @@
 """ports.SpiderStore over memory and a real MongoDB."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
@@ -8,35 +7,22 @@ from threading import Barrier
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.store_cases import nodes_at
-from tests.kit.fakes import MemorySpiders
-from tests.kit.fakes import spiders as memory
+from tests.kit.implementations import Backend, backend_over
 from tests.kit.kernel import QuotaExceededError
+from tests.kit.mongo_nodes import nodes_at
 from tests.kit.spiders import HOLD, LinkNeeds, MongoSpiders, Range, SpiderPlan, SpiderStore, Start
-from tests.kit.spiders import mongo_spiders as mongo
 
 NOON = datetime.now(UTC).replace(microsecond=123_000)
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def store(request: pytest.FixtureRequest) -> Iterator[SpiderStore]:
-    if request.param == "memory":
-        yield MemorySpiders()
-        return
-    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
-        yield MongoSpiders(nodes)
+backend = backend_over(SpiderStore)
 
 
 @pytest.fixture
-def bound_to(monkeypatch: pytest.MonkeyPatch):
-    def bound(**numbers: int) -> None:
-        for module in (memory, mongo):
-            for name, number in numbers.items():
-                monkeypatch.setattr(module, name, number)
-
-    return bound
+def store(backend: Backend) -> SpiderStore:
+    return backend[SpiderStore]
 
 
 def a_plan(page: str = "page", **changes: object) -> SpiderPlan:
@@ -208,9 +194,9 @@ def test_who_starts_a_job_while_its_spider_is_deleted_keeps_the_version(
 
 
 def test_old_versions_are_forgotten_unless_they_are_named_or_held(
-    store: SpiderStore, tenant: str, bound_to
+    backend: Backend, tenant: str
 ) -> None:
-    bound_to(MOST_VERSIONS=3)
+    store = backend.make(SpiderStore, most_versions=3)
     made = [store.put(tenant, "shop", "all", a_plan(f"r{number}"), NOON) for number in range(7)]
     store.hold(made[3], NOON)
     assert len(store.versions(tenant, "shop", "all", 100)) == 7
@@ -233,8 +219,8 @@ def test_of_what_was_never_kept_nothing_is_forgotten(store: SpiderStore, tenant:
     assert len(store.versions(tenant, "shop", "all", 9)) == 1
 
 
-def test_a_biz_keeps_so_many_spiders_and_no_more(store: SpiderStore, tenant: str, bound_to) -> None:
-    bound_to(MOST_SPIDERS=2)
+def test_a_biz_keeps_so_many_spiders_and_no_more(backend: Backend, tenant: str) -> None:
+    store = backend.make(SpiderStore, most_spiders=2)
     for name in ("a", "b"):
         store.put(tenant, "shop", name, a_plan(), NOON)
 

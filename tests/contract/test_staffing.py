@@ -10,19 +10,20 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.kit.examples import examples
-from tests.kit.fakes import MemoryStaffing, MemoryWatch, MemoryWorkers
 from tests.kit.fleet import (
     FRESH_MS,
     MOST_PACES,
     Card,
     RedisStaffing,
-    RedisWatch,
-    RedisWorkers,
     Shown,
     Staff,
     Staffed,
+    Staffing,
+    Watch,
+    Workers,
     learnt,
 )
+from tests.kit.implementations import backend_over
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.queue import fleet_keys
 from tests.waiting import eventually
@@ -55,13 +56,12 @@ class Fleet:
         return [n for n in names if self.staffing.muster(POOL, n, shown, now()).leaves]
 
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def fleet(request, tenant) -> Fleet:
-    if request.param == "memory":
-        workers = MemoryWorkers()
-        return Fleet(workers, MemoryStaffing(workers))
-    connection = request.getfixturevalue(f"{request.param}_connection")
-    return Fleet(RedisWorkers(connection, fleet=tenant), RedisStaffing(connection, fleet=tenant))
+backend = backend_over(Workers, Staffing, Watch)
+
+
+@pytest.fixture
+def fleet(backend) -> Fleet:
+    return Fleet(backend[Workers], backend[Staffing])
 
 
 def test_at_first_nothing_is_decided_and_nothing_known(fleet):
@@ -328,19 +328,11 @@ def test_a_pace_that_is_none_is_told_as_a_part_that_cannot_be_used(
 # ---- pools ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def pools(request, tenant):
+@pytest.fixture
+def pools(backend):
     """The usual workers, those of the pool ``large``, the watch over both, and decisions."""
-    if request.param == "memory":
-        workers = MemoryWorkers()
-        return workers, workers.pool("large"), MemoryWatch(workers), MemoryStaffing(workers)
-    connection = request.getfixturevalue(f"{request.param}_connection")
-    return (
-        RedisWorkers(connection, fleet=tenant),
-        RedisWorkers(connection, fleet=tenant, pool="large"),
-        RedisWatch(connection, fleet=tenant),
-        RedisStaffing(connection, fleet=tenant),
-    )
+    large = backend.make(Workers, pool="large")
+    return backend[Workers], large, backend[Watch], backend[Staffing]
 
 
 def test_workers_of_a_pool_are_counted_and_started_by_themselves(pools):

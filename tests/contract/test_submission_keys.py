@@ -1,6 +1,5 @@
 """ports.SubmissionKeys over memory and a real MongoDB."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
@@ -8,10 +7,10 @@ from threading import Barrier
 import pymongo.monitoring
 import pytest
 
-from tests.contract.broken_servers import closed_port
-from tests.contract.store_cases import NodesOnOneServer, nodes_at
-from tests.kit.fakes import MemorySubmissionKeys
+from tests.kit.broken_servers import closed_port
+from tests.kit.implementations import fixture_over
 from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at
 from tests.kit.requests import Keyed, KeyKind, KeyName, Pin
 from tests.kit.submission import MongoSubmissionKeys, SubmissionKeys
 from tests.waiting import eventually
@@ -21,13 +20,7 @@ UNTIL = NOW + timedelta(days=1)
 MS = timedelta(milliseconds=1)
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def keys(request: pytest.FixtureRequest) -> Iterator[SubmissionKeys]:
-    if request.param == "memory":
-        yield MemorySubmissionKeys()
-        return
-    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
-        yield MongoSubmissionKeys(nodes)
+keys = fixture_over(SubmissionKeys)
 
 
 def keyed(key: str = "k", kind: KeyKind = KeyKind.CALL, **changes: object) -> Keyed:
@@ -220,7 +213,7 @@ def test_a_batch_of_a_thousand_takes_few_round_trips(mongo_uri: str, lane: Lane)
 
 def test_the_home_node_away_is_an_error(lane: Lane) -> None:
     with closed_port() as address:
-        nodes = NodesOnOneServer(uri_of=lambda _: f"mongodb://{address}/", home=lambda: "home")
+        nodes = NodesOnOneServer(f"mongodb://{address}/")
         try:
             for call in (
                 lambda keys: keys.find(lane, [keyed().name]),

@@ -5,19 +5,18 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.kit.examples import examples
-from tests.kit.fakes import MemoryTicks
-from tests.kit.fleet import RedisTicks, Ticked, TickPart
+from tests.kit.fleet import RedisTicks, Ticked, TickPart, Ticks
+from tests.kit.implementations import backend_over
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.queue import fleet_keys
 from tests.waiting import eventually
 
+backend = backend_over(Ticks)
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def ticks(request, tenant):
-    if request.param == "memory":
-        return MemoryTicks()
-    connection = request.getfixturevalue(f"{request.param}_connection")
-    return RedisTicks(connection, fleet=tenant)
+
+@pytest.fixture
+def ticks(backend):
+    return backend[Ticks]
 
 
 def test_at_first_no_tick_is_known_and_it_is_told_for_how_long_one_has_been_asked_for(ticks):
@@ -100,19 +99,16 @@ def test_what_fails_between_ticks_is_told_with_the_latest_one(ticks):
     assert ticks.last().faults == {"seeds": 1, "starts": 2}
 
 
-def test_what_failed_long_ago_is_told_no_more(ticks, monkeypatch):
-    for module in ("memory", "redis_queue"):
-        monkeypatch.setattr(f"crawlfleet.adapters.{module}.ticks.BETWEEN_SECONDS", 0.2)
-    monkeypatch.setattr("crawlfleet.adapters.redis_queue.ticks._LIFE_MS", 200)
+def test_what_failed_long_ago_is_told_no_more(backend):
+    ticks = backend.make(Ticks, between_seconds=0.2)
     ticks.note(1.0, {})
     ticks.tell_fault(TickPart.STARTS, "a")
 
     eventually(lambda: ticks.last().faults == {}, what="it is forgotten")
 
 
-def test_of_what_fails_between_ticks_so_much_is_kept_and_no_more(ticks, monkeypatch):
-    for module in ("memory", "redis_queue"):
-        monkeypatch.setattr(f"crawlfleet.adapters.{module}.ticks.MOST_BETWEEN", 3)
+def test_of_what_fails_between_ticks_so_much_is_kept_and_no_more(backend):
+    ticks = backend.make(Ticks, most_between=3)
     ticks.note(1.0, {})
     for number in range(5):
         ticks.tell_fault(TickPart.STARTS, f"event-{number}")

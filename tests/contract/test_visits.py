@@ -1,6 +1,5 @@
 """ports.Visits over memory and a real MongoDB."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from hashlib import blake2b
@@ -10,12 +9,13 @@ import pymongo.monitoring
 import pytest
 from msgspec.structs import replace
 
-from tests.contract.broken_servers import closed_port
-from tests.contract.store_cases import NOW, NodesOnOneServer, a_biz, a_generation, nodes_at
+from tests.contract.store_cases import NOW, a_biz, a_generation
+from tests.kit.broken_servers import closed_port
 from tests.kit.config import RecrawlPolicy
-from tests.kit.fakes import MemoryVisits
+from tests.kit.implementations import Backend, backend_over
 from tests.kit.kernel import Lane, StoreUnavailableError
-from tests.kit.recrawl import MongoVisits, Visits, recrawl
+from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at
+from tests.kit.recrawl import MongoVisits, Visits
 from tests.kit.requests import Validators, Visit, VisitTotals
 from tests.waiting import eventually
 
@@ -25,13 +25,12 @@ SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def visits(request: pytest.FixtureRequest) -> Iterator[Visits]:
-    if request.param == "memory":
-        yield MemoryVisits()
-        return
-    with nodes_at(request.getfixturevalue("mongo_uri")) as nodes:
-        yield MongoVisits(nodes)
+backend = backend_over(Visits)
+
+
+@pytest.fixture
+def visits(backend: Backend) -> Visits:
+    return backend[Visits]
 
 
 def a_visit(number: int = 0, **changes: object) -> Visit:
@@ -119,10 +118,8 @@ def test_the_longest_due_come_first_and_no_more_than_asked_for(visits: Visits, l
     assert visits.due(lane, BIZ, NOW - SECOND, 5) == []
 
 
-def test_pages_that_carry_much_come_in_smaller_parts(
-    visits: Visits, lane: Lane, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recrawl, "META_ROOM", 2_500)
+def test_pages_that_carry_much_come_in_smaller_parts(backend: Backend, lane: Lane) -> None:
+    visits = backend.make(Visits, meta_room=2_500)
     some = [a_visit(number, meta={"x": "y" * 1_000}) for number in range(5)]
     some += [a_visit(5, meta={"x": "y" * 10_000}), a_visit(6)]
     visits.saw(lane, BIZ, some)
@@ -309,7 +306,7 @@ def test_a_thousand_pages_take_few_round_trips_and_every_query_an_index(
 
 def test_a_node_that_is_away_is_an_error_of_ours(lane: Lane) -> None:
     with closed_port() as address:
-        nodes = NodesOnOneServer(uri_of=lambda _: f"mongodb://{address}/", home=lambda: "home")
+        nodes = NodesOnOneServer(f"mongodb://{address}/")
         try:
             for call in (
                 lambda visits: visits.known(lane, BIZ, [a_visit().key]),

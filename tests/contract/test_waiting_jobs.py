@@ -1,22 +1,17 @@
 """Jobs that wait for a worker for too long, over both twins: who is told of, and at which cost."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 
-import pytest
-
-from tests.contract.job_cases import OwnControl, a_job, a_job_store
+from tests.contract.job_cases import a_job
 from tests.contract.store_cases import NOW
+from tests.kit.implementations import fixture_over
 from tests.kit.jobs import JobState, JobStore, MongoJobs
+from tests.kit.mongo_nodes import NodesOnOneServer
 
 SECOND = timedelta(seconds=1)
 
 
-@pytest.fixture(params=["memory", "mongo"])
-def jobs(request: pytest.FixtureRequest) -> Iterator[JobStore]:
-    uri = "" if request.param == "memory" else request.getfixturevalue("mongo_uri")
-    with a_job_store(request.param, uri) as store:
-        yield store
+jobs = fixture_over(JobStore)
 
 
 def waits(jobs: JobStore, tenant: str, name: str, seconds: float) -> None:
@@ -54,37 +49,29 @@ def test_a_tenant_whose_jobs_are_many_hides_those_of_no_other(jobs: JobStore, te
     assert found == [("a", "j8"), ("b", "only"), ("a", "j7")]
 
 
-def test_what_has_ended_or_came_later_is_not_read(mongo_uri: str, tenant: str) -> None:
-    nodes = OwnControl(mongo_uri)
-    try:
-        jobs = MongoJobs(nodes)
-        for n in range(30):
-            state = (JobState.PLACING, JobState.RUNNING, JobState.DONE)[n % 3]
-            jobs.create(a_job(tenant, f"j{n}", state=state, created_at=NOW + n * SECOND))
-        match = {"placing": True, "tenant": tenant, "created_at": {"$lte": NOW + 14 * SECOND}}
-        plan = nodes.control("jobs").find(match).hint("waiting").explain()["executionStats"]
+def test_what_has_ended_or_came_later_is_not_read(
+    mongo_connection: NodesOnOneServer, tenant: str
+) -> None:
+    jobs = MongoJobs(mongo_connection)
+    for n in range(30):
+        state = (JobState.PLACING, JobState.RUNNING, JobState.DONE)[n % 3]
+        jobs.create(a_job(tenant, f"j{n}", state=state, created_at=NOW + n * SECOND))
+    match = {"placing": True, "tenant": tenant, "created_at": {"$lte": NOW + 14 * SECOND}}
+    plan = mongo_connection.control("jobs").find(match).hint("waiting").explain()["executionStats"]
 
-        assert len(jobs.waiting(NOW + 14 * SECOND, 99)) == plan["totalDocsExamined"] == 5
-    finally:
-        nodes.client("home").drop_database(nodes.name)
-        nodes.close()
+    assert len(jobs.waiting(NOW + 14 * SECOND, 99)) == plan["totalDocsExamined"] == 5
 
 
 def test_one_that_cannot_be_read_hinders_none_and_stays_as_it_is(
-    mongo_uri: str, tenant: str
+    mongo_connection: NodesOnOneServer, tenant: str
 ) -> None:
-    nodes = OwnControl(mongo_uri)
-    try:
-        jobs = MongoJobs(nodes)
-        waits(jobs, tenant, "june", 61)
-        nodes.control("jobs").insert_one(
-            {"_id": f"{tenant}/docs/odd", "tenant": tenant, "placing": True, "created_at": NOW}
-        )
+    jobs = MongoJobs(mongo_connection)
+    waits(jobs, tenant, "june", 61)
+    mongo_connection.control("jobs").insert_one(
+        {"_id": f"{tenant}/docs/odd", "tenant": tenant, "placing": True, "created_at": NOW}
+    )
 
-        assert [job.name for job in jobs.waiting(NOW, 9)] == ["june"]
+    assert [job.name for job in jobs.waiting(NOW, 9)] == ["june"]
 
-        odd = nodes.control("jobs").find_one({"_id": f"{tenant}/docs/odd"})
-        assert odd["created_at"].timestamp() == NOW.timestamp()
-    finally:
-        nodes.client("home").drop_database(nodes.name)
-        nodes.close()
+    odd = mongo_connection.control("jobs").find_one({"_id": f"{tenant}/docs/odd"})
+    assert odd["created_at"].timestamp() == NOW.timestamp()

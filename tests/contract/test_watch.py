@@ -7,7 +7,8 @@ import pytest
 
 from tests.contract import watch_cases
 from tests.kit.config import DetectorLimits
-from tests.kit.fleet import WINDOW, Card, Health, judge, status, worth_a_look
+from tests.kit.fleet import WINDOW, Card, Health, Watch, Workers, judge, status, worth_a_look
+from tests.kit.implementations import backend_over
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LIMITS = DetectorLimits()
@@ -18,11 +19,14 @@ TERM = timedelta(seconds=20)
 BUSY_MS = 900
 
 
-@pytest.fixture(params=["memory", "redis", "cluster"])
-def station(request, tenant):
-    if request.param == "memory":
+backend = backend_over(Workers, Watch)
+
+
+@pytest.fixture
+def station(backend, tenant):
+    if backend.connection is None:
         return watch_cases.in_memory()
-    return watch_cases.on_redis(request.getfixturevalue(f"{request.param}_connection"), tenant)
+    return watch_cases.on_redis(backend.connection, tenant)
 
 
 def silences(station, silent_for=None):

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 import pytest
 
 from infra.local.mongo_server import MongoServer
-from tests.contract.store_cases import a_generation, nodes_at
+from tests.contract.store_cases import a_generation
 from tests.contract.test_ledgers_busy import no_majority
 from tests.contract.test_seed_store import Bed, seeds_of
 from tests.contract.test_visits import BIZ, HOUR, a_visit
 from tests.kit.frontier import MongoSeeds
 from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.mongo_nodes import nodes_at
 from tests.kit.recrawl import MongoVisits
 
 ONE = a_generation(nodes=("east",), databases=("one",), shards=1)
@@ -23,7 +24,7 @@ ONE = a_generation(nodes=("east",), databases=("one",), shards=1)
 @pytest.fixture(scope="module")
 def own_uri() -> Iterator[str]:
     """A server that can be told to say that it has no majority."""
-    with MongoServer(parameters={"enableTestCommands": 1}, cache_gb=0.25) as server:
+    with MongoServer(parameters={"enableTestCommands": 1}, cache_gb=0.25, volatile=True) as server:
         yield server.uri
 
 

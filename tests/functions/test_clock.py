@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from infra.local.parts import free_port
-from tests.contract.broken_servers import broken_server
 from tests.functions.http import ask, submit
 from tests.kit.apps import Scheduler, now
+from tests.kit.broken_servers import broken_server
 from tests.kit.kernel import Lane, names
 from tests.kit.records import RedisDataQueue
 from tests.kit.recovery import RedisBizs

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from infra.local.mongo_server import MongoServer
-from tests.contract.test_notifier import Refusing, Topic
 from tests.functions.http import ask, submit
 from tests.kit.jobs import MongoJobs
 from tests.kit.kernel import names
+from tests.kit.topics import Refusing, Topic
 from tests.kit.worlds.functions import STAGE, World, a_world, biz, default_bizs
 from tests.waiting import eventually
 
@@ -51,7 +51,7 @@ class Stage:
 @pytest.fixture(scope="module")
 def standing_world(own_redis: str) -> Iterator[World]:
     with (
-        MongoServer(cache_gb=0.25, own=True) as server,
+        MongoServer(cache_gb=0.25, own=True, volatile=True) as server,
         a_world(own_redis, server.uri, own_mongo=True) as world,
     ):
         yield world

@@ -6,11 +6,11 @@ import pytest
 
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
-from tests.contract.cluster_cases import lanes_of
 from tests.functions.http import ask
 from tests.functions.test_crawl import site  # noqa: F401  a fixture
 from tests.kit.kernel import names
 from tests.kit.queue import fleet_keys, host_key
+from tests.kit.redis_slots import lanes_of
 from tests.kit.worlds.functions import World, a_world, biz
 from tests.waiting import eventually
 

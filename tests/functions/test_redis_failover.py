@@ -16,10 +16,10 @@ import redis
 
 from infra.local.parts import LOOPBACK
 from infra.local.redis_server import RedisServer
-from tests.contract.broken_servers import Proxy
-from tests.contract.cluster_cases import port_of
 from tests.functions.http import ask, submit
+from tests.kit.broken_servers import Proxy
 from tests.kit.kernel import names
+from tests.kit.redis_slots import port_of
 from tests.kit.worlds.functions import World, a_world, biz
 from tests.waiting import eventually
 

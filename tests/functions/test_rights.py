@@ -16,7 +16,6 @@ import msgspec
 import pytest
 import redis
 
-from tests.contract.test_notifier import Topic
 from tests.functions.calls import Call, Calls, recorded
 from tests.functions.http import ask, submit
 from tests.functions.test_clock import LOOK, TICK
@@ -26,6 +25,7 @@ from tests.kit.apps import now, staffing_ports
 from tests.kit.fleet import replace_missing
 from tests.kit.incidents import Listener
 from tests.kit.kernel import Pool, names
+from tests.kit.topics import Topic
 from tests.kit.worlds.functions import STAGE, Context, World, a_world, biz
 from tests.waiting import eventually
 

@@ -28,7 +28,7 @@ ALARM = json.loads((EVENTS / "scheduler" / "alarm.json").read_text())["event"]
 def standing_world(own_redis: str) -> Iterator[World]:
     """With schedules of its own: those that others leave due would be faults of a tick here."""
     with (
-        MongoServer(cache_gb=0.25, own=True) as server,
+        MongoServer(cache_gb=0.25, own=True, volatile=True) as server,
         a_world(own_redis, server.uri, own_mongo=True) as world,
     ):
         yield world

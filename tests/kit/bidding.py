@@ -17,7 +17,8 @@ from crawlfleet.model.probing import NotJudged, ProbeKey
 from crawlfleet.model.usage import Probe
 from crawlfleet.policy import board
 from crawlfleet.policy.bidding import after, award, fits, lowered, wanted
-from crawlfleet.policy.board import BEGUN, GAIN_MS, SCALE
+from crawlfleet.policy.board import BEGUN, GAIN_MS, SCALE, BoardBounds
 from crawlfleet.policy.declining import COMES, LONGEST_WAIT, Step, decide, told
 from crawlfleet.policy.probing import PROBE_BYTES, PROBE_SECONDS, limits_of
+from crawlfleet.ports import ProbeBook
 from crawlfleet.ports.board import JobBoard

@@ -5,3 +5,4 @@ from crawlfleet.adapters.mongo.dead_letters import MongoDeadLetters
 from crawlfleet.flows import dead_letters
 from crawlfleet.flows.dead_letters import Changed, DeadLetterPorts
 from crawlfleet.model.letter import LetterFilter
+from crawlfleet.ports import DeadLetters

@@ -33,4 +33,4 @@ from crawlfleet.policy.proxying import (
     place_of,
 )
 from crawlfleet.policy.web_status import MAX_RETRY_AFTER_SECONDS, error_for, retry_after_seconds
-from crawlfleet.ports import NO_ERRAND, Errand
+from crawlfleet.ports import NO_ERRAND, Errand, Sessions

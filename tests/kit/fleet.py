@@ -54,4 +54,4 @@ from crawlfleet.policy.scaling import (
     reserved,
 )
 from crawlfleet.policy.scaling import capacity as scaling_capacity
-from crawlfleet.ports import PoolBook, Watch, Workers
+from crawlfleet.ports import PoolBook, Staffing, Ticks, Watch, Workers

@@ -29,4 +29,4 @@ from crawlfleet.policy.seedkey import (
 )
 from crawlfleet.policy.seedroute import candidates, homes
 from crawlfleet.policy.segment import FOREVER, anchor_of, segment_of
-from crawlfleet.ports import SeedStore
+from crawlfleet.ports import SeedFilter, SeedStore

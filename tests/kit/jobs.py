@@ -49,4 +49,4 @@ from crawlfleet.policy.job_turns import (
     when_crowded,
 )
 from crawlfleet.policy.runs import together, usage_of
-from crawlfleet.ports import DemandStore, JobReopening, JobStore, LostJobs
+from crawlfleet.ports import Cancellations, DemandStore, JobReopening, JobStates, JobStore, LostJobs

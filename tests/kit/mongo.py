@@ -11,6 +11,7 @@ from crawlfleet.adapters.mongo.connection import (
     Document,
     MongoNodes,
     UnstorableError,
+    Waits,
     border,
     database_name,
 )

@@ -36,4 +36,4 @@ from crawlfleet.policy.robots import (
     product_of,
 )
 from crawlfleet.policy.turns import MAX_TENANTS
-from crawlfleet.ports import Hosts
+from crawlfleet.ports import Hosts, RobotsCache

@@ -34,4 +34,4 @@ from crawlfleet.policy.parking import LOOKED_AT, READY_EACH, joined, ready, serv
 from crawlfleet.policy.queue_order import each_queued_before, queued_before
 from crawlfleet.policy.rates import before, rates
 from crawlfleet.policy.tokens import new_token, worker_of
-from crawlfleet.ports import RequestQueue
+from crawlfleet.ports import LeaseBook, Outlook, Overview, QueueFilling, RequestQueue

@@ -21,3 +21,4 @@ from crawlfleet.flows.processing import (
 from crawlfleet.policy.items import LARGEST_ITEM, LEASE_BYTES, item_of, put_of, wire_of
 from crawlfleet.policy.normal_form import DEEPEST, LARGEST_BYTES, VALUE_BYTES, normal_form
 from crawlfleet.policy.record_keys import key_of, key_of_content, key_of_text
+from crawlfleet.ports import Coverages, DataQueue

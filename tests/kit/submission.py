@@ -22,4 +22,4 @@ from crawlfleet.policy.repeats import (
     outlived,
     reused,
 )
-from crawlfleet.ports import SubmissionKeys
+from crawlfleet.ports import Intake, SubmissionKeys

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.kit.examples import examples
-from tests.kit.fetching import CODINGS, BadCodingError, BodyDecoder, http_coding
+from tests.kit.fetching import CODINGS, BadCodingError, BodyDecoder
 from tests.kit.kernel import TooLargeError
 
 PACKERS = {
@@ -35,11 +35,9 @@ def test_pieces_join_to_the_whole(coding, piece, parts, length):
     whole = b"".join(part * times for part, times in parts)
     packed = PACKERS[coding](whole)
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(http_coding, "PIECE_BYTES", piece)
-        decoder = BodyDecoder(coding, len(whole))
-        decoded = b"".join(out for cut in _cut(packed, length) for out in decoder.feed(cut))
-        decoder.finish()
+    decoder = BodyDecoder(coding, len(whole), piece=piece)
+    decoded = b"".join(out for cut in _cut(packed, length) for out in decoder.feed(cut))
+    decoder.finish()
 
     assert decoded == whole
 

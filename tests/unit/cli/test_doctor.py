@@ -5,14 +5,14 @@ import msgspec
 import pytest
 
 from tests.config_documents import texts
-from tests.contract.broken_servers import broken_server, closed_port
-from tests.contract.tls_end import Authority
 from tests.kit.api import incident_view
 from tests.kit.api_server import BIZ, KEY, ApiServer, Fault, biz, host
+from tests.kit.broken_servers import broken_server, closed_port
 from tests.kit.cli import knock
 from tests.kit.config import adopt, digest_of, unchecked
 from tests.kit.incidents import Kind, Place
 from tests.kit.sdk import Address
+from tests.kit.tls import Authority
 from tests.kit.worlds.incidents import an_incident
 
 

@@ -5,7 +5,7 @@ import signal
 
 import scrapy
 
-from tests.kit.scrapy import RedisSpider
+from crawlfleet.scrapy import RedisSpider
 
 
 class PagesSpider(scrapy.Spider):

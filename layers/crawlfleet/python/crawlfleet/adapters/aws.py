@@ -7,6 +7,7 @@ it is named by its ARN, and its client is one of the region in there.
 """
 
 import re
+from functools import cache
 from typing import Any, Final
 
 #: A caller is waiting; AWS answers within tens of milliseconds or is in trouble.
@@ -47,7 +48,7 @@ def client(
     attempts: int = ATTEMPTS,
     **credentials: str,
 ) -> Any:
-    """A thread-safe boto3 client.
+    """A thread-safe client of botocore, as boto3 hands them on.
 
     Args:
         service: Such as ``ssm``.
@@ -55,19 +56,28 @@ def client(
         endpoint_url: Where it is; None leaves that to the usual ``AWS_*`` variables.
         timeout_seconds: For connecting, and for each wait for an answer.
         attempts: Tries in all, the first one counted.
-        credentials: Of boto3, where not left to the environment.
+        credentials: Of botocore, where not left to the environment.
     """
-    import boto3
     from botocore.config import Config
+    from botocore.session import get_session
 
     config = Config(
         connect_timeout=timeout_seconds,
         read_timeout=timeout_seconds,
         retries={"total_max_attempts": attempts, "mode": "standard"},
     )
-    # boto3's default session is shared and not safe to make clients from in several threads.
-    session = boto3.session.Session()
+    # A session is not safe to make clients from in several threads; what it has read is.
+    session = get_session()
+    session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
     options: dict[str, Any] = dict(credentials)
     if region is not None:
         options["region_name"] = region
-    return session.client(service, endpoint_url=endpoint_url, config=config, **options)  # type: ignore[call-overload]
+    return session.create_client(service, endpoint_url=endpoint_url, config=config, **options)
+
+
+@cache
+def _loader(data_path: str | None) -> Any:
+    """Make what reads AWS's description of itself: once, as that takes a tenth of a second."""
+    from botocore.loaders import create_loader
+
+    return create_loader(data_path)

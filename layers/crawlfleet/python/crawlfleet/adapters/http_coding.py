@@ -29,7 +29,7 @@ class Decoder(Protocol):
     """One coding of one answer."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The decoded pieces of the next bytes, each of about :data:`PIECE_BYTES` at most.
+        """The decoded pieces of the next bytes, each no longer than it was made for.
 
         Raises:
             BadCodingError: these bytes are not of this coding.
@@ -48,7 +48,8 @@ class Decoder(Protocol):
 class _Members:
     """gzip (one or several members), zlib streams, and the bare deflate that some servers send."""
 
-    def __init__(self, wbits: int, *, many: bool) -> None:
+    def __init__(self, piece: int, wbits: int, *, many: bool) -> None:
+        self._piece = piece
         self._wbits = wbits
         self._many = many
         self._left = MAX_MEMBERS
@@ -66,14 +67,14 @@ class _Members:
             data = self._inflate.unconsumed_tail or self._inflate.unused_data
             if piece:
                 yield piece
-            while len(piece) == PIECE_BYTES and not data and not self._inflate.eof:
+            while len(piece) == self._piece and not data and not self._inflate.eof:
                 piece = self._next(b"")  # zlib took all input and had no room for its output
                 if piece:
                     yield piece
 
     def _next(self, data: bytes) -> bytes:
         try:
-            piece: bytes = self._inflate.decompress(data, PIECE_BYTES)
+            piece: bytes = self._inflate.decompress(data, self._piece)
         except zlib.error as error:
             raise BadCodingError(str(error)) from error
         return piece
@@ -90,16 +91,16 @@ class _Members:
             raise BadCodingError("the compressed stream ends too early")
 
 
-def _gzip() -> Decoder:
-    return _Members(16 + zlib.MAX_WBITS, many=True)
+def _gzip(piece: int) -> Decoder:
+    return _Members(piece, 16 + zlib.MAX_WBITS, many=True)
 
 
-def _deflate() -> Decoder:
-    return _Members(zlib.MAX_WBITS, many=False)
+def _deflate(piece: int) -> Decoder:
+    return _Members(piece, zlib.MAX_WBITS, many=False)
 
 
 #: What can be undone here, by the name it has on the wire. ``br`` and ``zstd`` join below.
-CODINGS: Final[dict[str, Callable[[], Decoder]]] = {"gzip": _gzip, "deflate": _deflate}
+CODINGS: Final[dict[str, Callable[[int], Decoder]]] = {"gzip": _gzip, "deflate": _deflate}
 
 
 def _optional(module: str) -> Any:
@@ -113,7 +114,8 @@ brotli = _optional("brotli")
 if hasattr(getattr(brotli, "Decompressor", None), "can_accept_more_data"):  # 1.2: bounded output
 
     class _Brotli:
-        def __init__(self) -> None:
+        def __init__(self, piece: int) -> None:
+            self._piece = piece
             self._decompressor = brotli.Decompressor()
             self._began = False
 
@@ -121,7 +123,7 @@ if hasattr(getattr(brotli, "Decompressor", None), "can_accept_more_data"):  # 1.
             self._began = self._began or bool(data)
             while not self._decompressor.is_finished():
                 try:
-                    piece = self._decompressor.process(data, output_buffer_limit=PIECE_BYTES)
+                    piece = self._decompressor.process(data, output_buffer_limit=self._piece)
                 except brotli.error as error:
                     raise BadCodingError(str(error)) from error
                 if not piece:
@@ -139,7 +141,8 @@ zstd = _optional("backports.zstd")
 if zstd is not None:
 
     class _Zstd:
-        def __init__(self) -> None:
+        def __init__(self, piece: int) -> None:
+            self._piece = piece
             self._left = MAX_MEMBERS
             self._frame: Any = None
 
@@ -148,7 +151,7 @@ if zstd is not None:
                 if self._frame is None or self._frame.eof:
                     self._begin()
                 try:
-                    piece = self._frame.decompress(data, PIECE_BYTES)
+                    piece = self._frame.decompress(data, self._piece)
                 except zstd.ZstdError as error:
                     raise BadCodingError(str(error)) from error
                 data = self._frame.unused_data if self._frame.eof else b""
@@ -177,16 +180,21 @@ class BodyDecoder:
 
     Names that are no coding (``utf-8``, ``none``) are passed over, as browsers do.
 
+    Args:
+        content_encoding: The header of the answer.
+        limit: Bytes that no stage may grow beyond.
+        piece: Bytes that are decoded at once.
+
     Raises:
         BadCodingError: too many are stacked.
     """
 
-    def __init__(self, content_encoding: str, limit: int) -> None:
+    def __init__(self, content_encoding: str, limit: int, *, piece: int = PIECE_BYTES) -> None:
         names = [name.strip().lower().removeprefix("x-") for name in content_encoding.split(",")]
         known = [CODINGS[name] for name in reversed(names) if name in CODINGS]
         if len(known) > MAX_CODINGS:
             raise BadCodingError(f"more than {MAX_CODINGS} codings")
-        self._stages = [make() for make in known]
+        self._stages = [make(piece) for make in known]
         self._sizes = [0] * len(known)
         self._limit = limit
 

@@ -36,7 +36,7 @@ from crawlfleet.adapters.http_names import Names
 from crawlfleet.adapters.http_proxies import Proxies, Way
 from crawlfleet.adapters.http_request import HeaderBook
 from crawlfleet.adapters.http_room import BodyRoom
-from crawlfleet.adapters.http_trail import Trail, headers_of
+from crawlfleet.adapters.http_trail import SAMPLE_SECONDS, Trail, headers_of
 from crawlfleet.errors import (
     AddressRefusedError,
     ConnectFailedError,
@@ -72,13 +72,19 @@ class Run:
     )  # fmt: skip
 
     def __init__(
-        self, limits: FetchLimits, way: Way | None, jar: OpenJar | None, *, conditional: bool
+        self,
+        limits: FetchLimits,
+        way: Way | None,
+        jar: OpenJar | None,
+        *,
+        conditional: bool,
+        sample_seconds: float,
     ) -> None:
         self.limits = limits
         self.way = way
         self.jar = jar
         self.conditional = conditional
-        self.trail = Trail()
+        self.trail = Trail(sample_seconds)
         self.redirects: list[str] = []
         self.before = self._began = 0.0
 
@@ -111,6 +117,7 @@ class AiohttpFetcher:
         room_bytes: Bytes of bodies in flight at once.
         proxies: What several fetchers know of proxies together, in the place of ``read_secret``.
         source_address: By which of the machine's addresses downloads leave; None for any.
+        sample_seconds: How long the beginning of an error page is waited for.
     """
 
     def __init__(
@@ -126,7 +133,9 @@ class AiohttpFetcher:
         room_bytes: int = ROOM_BYTES,
         proxies: Proxies | None = None,
         source_address: str | None = None,
+        sample_seconds: float = SAMPLE_SECONDS,
     ) -> None:
+        self._sample_seconds = sample_seconds
         self._source_address = source_address
         self._may_connect = None if allow_private else may_connect
         self._clock = clock
@@ -187,7 +196,13 @@ class AiohttpFetcher:
             way = await self._proxies.way(errand, hop.host)
         if limits.cookies and errand.job is not None and errand.lane is not None:
             jar = await self._jars.open(errand.lane, errand.job)
-        run = Run(limits, way, jar, conditional=bool(errand.validators))
+        run = Run(
+            limits,
+            way,
+            jar,
+            conditional=bool(errand.validators),
+            sample_seconds=self._sample_seconds,
+        )
         try:
             while True:
                 key = hop.host, limits.per_host

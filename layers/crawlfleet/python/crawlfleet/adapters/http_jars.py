@@ -42,12 +42,18 @@ class Jars:
     Args:
         sessions: Where they are saved; None keeps them in this worker alone.
         exchange_seconds: How often, at most.
+        most: Jobs whose jars are at hand at once.
     """
 
     def __init__(
-        self, sessions: Sessions | None = None, *, exchange_seconds: float = EXCHANGE_SECONDS
+        self,
+        sessions: Sessions | None = None,
+        *,
+        exchange_seconds: float = EXCHANGE_SECONDS,
+        most: int = MAX_JARS,
     ) -> None:
         self._sessions = sessions
+        self._most = most
         self._every = exchange_seconds
         self._open: OrderedDict[tuple[Lane, str], OpenJar] = OrderedDict()
         self._due: set[OpenJar] = set()
@@ -62,7 +68,7 @@ class Jars:
             found = self._open[key] = OpenJar(lane, job)
             if self._sessions is not None:
                 found.loading = self._start(found)
-            while len(self._open) > MAX_JARS:
+            while len(self._open) > self._most:
                 _, put_away = self._open.popitem(last=False)
                 self._due.discard(put_away)
                 if self._sessions is not None and put_away.jar.changed:

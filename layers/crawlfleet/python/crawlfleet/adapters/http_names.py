@@ -12,10 +12,10 @@ import asyncio
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
 
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -27,11 +27,17 @@ FRESH_SECONDS: Final = 10.0
 #: How long a failure is; long enough to spare a name server the rest of a batch.
 FAILED_SECONDS: Final = 2.0
 #: Hosts remembered.
-_HOSTS: Final = 4_096
+HOSTS: Final = 4_096
 _THREADS: Final = 64
 #: Of these, names of one site are looked up at once; the others wait for each other, for so long.
 OF_SITE: Final = 8
 WAIT_SECONDS: Final = 10.0
+
+#: Look a host up, as ``socket.getaddrinfo`` tells what it found.
+LookUp: TypeAlias = Callable[
+    [str, int, socket.AddressFamily],
+    list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]],
+]
 
 
 @dataclass(slots=True)
@@ -42,10 +48,26 @@ class _Known:
 
 
 class Names(AbstractResolver):
-    """Asks ``resolver``, by default the system's, once for each host at a time."""
+    """Asks ``resolver``, by default the system's, once for each host at a time.
 
-    def __init__(self, resolver: AbstractResolver | None = None) -> None:
+    Args:
+        resolver: Who is asked.
+        fresh_seconds: How long an answer is believed.
+        wait_seconds: How long a name waits for the others of its site.
+        hosts: Hosts remembered.
+    """
+
+    def __init__(
+        self,
+        resolver: AbstractResolver | None = None,
+        *,
+        fresh_seconds: float = FRESH_SECONDS,
+        wait_seconds: float = WAIT_SECONDS,
+        hosts: int = HOSTS,
+    ) -> None:
         self._resolver = resolver or SystemNames()
+        self._fresh_seconds, self._wait_seconds = fresh_seconds, wait_seconds
+        self._hosts = hosts
         self._known: OrderedDict[tuple[str, int], _Known] = OrderedDict()
         self._asked: dict[tuple[str, int], asyncio.Task[_Known]] = {}
         # A site is here while a name of it is looked up.
@@ -82,10 +104,10 @@ class Names(AbstractResolver):
                 (),
                 failure if isinstance(failure, OSError) else OSError(None, "no name"),
             )
-        seconds = FRESH_SECONDS if error is None else FAILED_SECONDS
+        seconds = self._fresh_seconds if error is None else FAILED_SECONDS
         known = self._known[host, port] = _Known(places, error, time.monotonic() + seconds)
         self._known.move_to_end((host, port))
-        while len(self._known) > _HOSTS:
+        while len(self._known) > self._hosts:
             self._known.popitem(last=False)
         return known
 
@@ -97,7 +119,7 @@ class Names(AbstractResolver):
         if gate is None:
             gate = self._sites[site] = asyncio.Semaphore(OF_SITE)
         try:
-            async with asyncio.timeout(WAIT_SECONDS):
+            async with asyncio.timeout(self._wait_seconds):
                 await gate.acquire()
         except TimeoutError as error:
             raise OSError(None, "the name servers of its site take too long") from error
@@ -122,7 +144,8 @@ class Names(AbstractResolver):
 class SystemNames(AbstractResolver):
     """The system's resolver, in threads of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, look_up: LookUp | None = None) -> None:
+        self._look_up = look_up or _look_up
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="names")
 
     async def resolve(
@@ -130,7 +153,7 @@ class SystemNames(AbstractResolver):
     ) -> list[ResolveResult]:
         """The host's addresses."""
         found = await asyncio.get_running_loop().run_in_executor(
-            self._threads, _look_up, host, port, family
+            self._threads, self._look_up, host, port, family
         )
         return [
             ResolveResult(

@@ -23,9 +23,10 @@ class Trail:
     ``body`` is what was decoded so far of the last answer's body, ``raw`` how it came.
     """
 
-    __slots__ = ("body", "last", "raw")
+    __slots__ = ("_seconds", "body", "last", "raw")
 
-    def __init__(self) -> None:
+    def __init__(self, sample_seconds: float = SAMPLE_SECONDS) -> None:
+        self._seconds = sample_seconds
         self.last: aiohttp.ClientResponse | None = None
         self.body = bytearray()
         self.raw = b""
@@ -50,7 +51,7 @@ class Trail:
         """Read the beginning of an error page. Whatever goes wrong, the error stays what it is."""
         limit = min(limit, SAMPLE_BYTES)
         try:
-            async with asyncio.timeout(SAMPLE_SECONDS):
+            async with asyncio.timeout(self._seconds):
                 await self._read(response, limit)
         except Exception:  # noqa: BLE001  the page failed already, and that is what is told
             return

@@ -11,6 +11,7 @@ turns up by staying away. This is start-time fair queueing (Goyal, Vin and Cheng
 equal length.
 """
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -27,24 +28,11 @@ SCALE: Final = 1_000_000
 MOST_WEIGHT: Final = 1_000
 HIGHEST_PRIORITY: Final = 10
 
-#: Offers of one tenant; where there are many tenants fewer, so that all together are bounded: a
-#: tenant may add to its own while it has less than this part of :data:`MOST_OFFERS`. What does not
-#: fit is MongoDB's alone, and offered later.
-TENANT_OFFERS: Final = 10_000
-MOST_OFFERS: Final = 100_000
-#: So many each tenant may have, however many there are.
-LEAST_OFFERS: Final = 10
-#: Pools that jobs are pinned to at once.
-MOST_POOLS: Final = 64
-#: Applications for one job, and bytes of documents.
-MOST_APPLICATIONS: Final = 100
 OFFER_BYTES: Final = 8_192
 APPLICATION_BYTES: Final = 2_048
 #: Why workers did not apply: characters of a pool's reason, jobs told of in one call.
 WHY_CHARACTERS: Final = 200
 MOST_WHYS: Final = 100
-#: Pools of which a job keeps a reason; of more, the latest.
-MOST_NOTES: Final = 33
 #: For so long after a worker of a pool was found that suits a job, and is busy, its pool counts as
 #: one that does, whatever others of it lack.
 SUITS: Final = timedelta(seconds=60)
@@ -53,6 +41,38 @@ MOST_READ: Final = 100
 DEEPEST: Final = 200
 #: A job that was acknowledged is not offered anew for so long: whoever wins writes that down first.
 BEGUN: Final = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardBounds:
+    """How much a board takes. What does not fit is MongoDB's alone, and offered later.
+
+    Args:
+        tenant_offers: Offers of one tenant; where there are many tenants fewer, so that all
+            together are bounded.
+        most_offers: A tenant may add to its own while it has less than its part of these.
+        least_offers: So many each tenant may have, however many there are.
+        most_pools: Pools that jobs are pinned to at once.
+        most_applications: For one job.
+        most_notes: Pools of which a job keeps a reason; of more, the latest.
+    """
+
+    tenant_offers: int = 10_000
+    most_offers: int = 100_000
+    least_offers: int = 10
+    most_pools: int = 64
+    most_applications: int = 100
+    most_notes: int = 33
+
+    def room(self, tenants: int) -> int:
+        """How many offers a tenant may have where so many have any, itself included.
+
+        >>> bounds = BoardBounds()
+        >>> bounds.room(1), bounds.room(100), bounds.room(50_000)
+        (10000, 1000, 10)
+        """
+        part = self.most_offers // max(1, tenants)
+        return max(self.least_offers, min(self.tenant_offers, part))
 
 
 def rank(now_ms: int, priority: int) -> int:
@@ -71,15 +91,6 @@ def turn(weight: int) -> int:
     (1000000, 250000)
     """
     return SCALE // weight
-
-
-def room(tenants: int) -> int:
-    """How many offers a tenant may have where so many have any, itself included.
-
-    >>> room(1), room(100), room(50_000)
-    (10000, 1000, 10)
-    """
-    return max(LEAST_OFFERS, min(TENANT_OFFERS, MOST_OFFERS // max(1, tenants)))
 
 
 def name_of(key: JobKey) -> str:

@@ -161,14 +161,13 @@ def next_visit(
     )
 
 
-def with_room(sized: Iterable[tuple[T, int]]) -> list[T]:
-    """The first ones, while their bytes of ``meta`` are :data:`META_ROOM` at most; always one.
+def with_room(sized: Iterable[tuple[T, int]], room: int = META_ROOM) -> list[T]:
+    """The first ones, while their bytes of ``meta`` are ``room`` at most; always one.
 
     >>> with_room([("a", META_ROOM - 1), ("b", 1), ("c", 1)])
     ['a', 'b']
     """
     taken: list[T] = []
-    room = META_ROOM
     for one, size in sized:
         room -= size
         if room < 0 and taken:

@@ -7,6 +7,7 @@ of is finished.
 
 import logging
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy import signals
@@ -51,20 +52,33 @@ class _Waiting:
     __slots__ = ("fields", "item", "number", "since", "size", "url")
 
     def __init__(
-        self, item: object, fields: dict[str, Any], size: int, url: str, number: int
+        self, item: object, fields: dict[str, Any], url: str, number: int, since: float
     ) -> None:
         self.item = item
         self.fields = fields
-        self.size = size
+        self.size = 0
         self.url = url
         self.number = number
-        self.since = time.monotonic()
+        self.since = since
 
 
 class Pipeline:
-    """The pipeline of one crawler."""
+    """The pipeline of one crawler.
 
-    def __init__(self, crawler: "Crawler") -> None:
+    Args:
+        crawler: Of Scrapy.
+        clock: Seconds that only go on.
+        most_bytes: Of items that wait for a Redis that is away.
+    """
+
+    def __init__(
+        self,
+        crawler: "Crawler",
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        most_bytes: int = _MOST_BYTES,
+    ) -> None:
+        self._clock, self._most_bytes = clock, most_bytes
         self._joint = joint_of(crawler)
         settings = self._joint.settings
         if not settings.biz:
@@ -80,14 +94,13 @@ class Pipeline:
         self._bytes = 0
         self._since = self._away_until = 0.0
         self._joint.flush_items = self.flush
+        crawler.signals.connect(self._scraped, signal=signals.item_scraped)
+        crawler.signals.connect(self._try_flush, signal=signals.spider_idle)
 
     @classmethod
     def from_crawler(cls, crawler: "Crawler") -> Self:
         """Made by Scrapy."""
-        pipeline = cls(crawler)
-        crawler.signals.connect(pipeline._scraped, signal=signals.item_scraped)
-        crawler.signals.connect(pipeline._try_flush, signal=signals.spider_idle)
-        return pipeline
+        return cls(crawler)
 
     def process_item(self, item: Any, spider: object = None) -> Any:  # noqa: ARG002  of older Scrapy
         """Take the item, and give it on.
@@ -96,14 +109,14 @@ class Pipeline:
             DropItem: no record can hold it; says which field, or that it is too large.
             StoreUnavailableError: Redis is away for too long; its page is going to be done again.
         """
-        if self._bytes > _MOST_BYTES:
+        if self._bytes > self._most_bytes:
             self._joint.spoil()
             raise StoreUnavailableError("redis", "as many items wait as may; the page is repeated")
         try:
             fields = item_fields(item)
             url = fields.get("url")
             known = url if isinstance(url, str) else ""
-            waiting = _Waiting(item, fields, 0, known, self._joint.items_given)
+            waiting = _Waiting(item, fields, known, self._joint.items_given, self._clock())
             wire = self._wire(waiting)
             refuse_large([wire])
         except NotPortableError as error:
@@ -113,14 +126,14 @@ class Pipeline:
         if (
             len(self._waiting) >= _TOGETHER
             or self._bytes >= _TOGETHER_BYTES
-            or (self._waiting and time.monotonic() - self._since > _SECONDS)
+            or (self._waiting and self._clock() - self._since > _SECONDS)
         ):
             self._try_flush()
         waiting.size = len(wire)
         self._bytes += waiting.size
         self._joint.items_given += 1
         if not self._waiting:
-            self._since = time.monotonic()
+            self._since = self._clock()
         self._waiting.append(waiting)
         if not waiting.url:
             self._pageless[id(item)] = waiting
@@ -159,15 +172,15 @@ class Pipeline:
     def _may_wait(self, waiting: _Waiting) -> bool:
         if self._pageless.get(id(waiting.item)) is not waiting:
             return False
-        return time.monotonic() - waiting.since < _SECONDS
+        return self._clock() - waiting.since < _SECONDS
 
     def _try_flush(self, *, at_last: bool = False) -> None:
-        if not at_last and time.monotonic() < self._away_until:
+        if not at_last and self._clock() < self._away_until:
             return
         try:
             self.flush(at_last)
         except (StoreError, BacklogFullError) as error:
-            self._away_until = time.monotonic() + _SECONDS
+            self._away_until = self._clock() + _SECONDS
             _log.warning("%d items wait: %s", len(self._waiting), error)
 
     def _scraped(self, item: Any, response: object) -> None:

@@ -15,6 +15,7 @@ A step that fails because Redis is away is done when it is back; the engine gets
 
 import logging
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy import Request, signals
@@ -54,9 +55,27 @@ AWAY_REASON: Final = "redis_unavailable"
 
 
 class Scheduler(BaseScheduler):
-    """The scheduler of one crawler."""
+    """The scheduler of one crawler.
 
-    def __init__(self, crawler: "Crawler") -> None:
+    Args:
+        crawler: Of Scrapy.
+        looping: Makes the loop in which it does what nobody asks for.
+        clock: Seconds that only go on.
+        together: Requests that are sent at once.
+        most: Requests that wait for a Redis that is away; then the crawl is ended.
+    """
+
+    def __init__(
+        self,
+        crawler: "Crawler",
+        *,
+        looping: Callable[[Callable[[], object]], engine.Loop] = engine.looping,
+        clock: Callable[[], float] = time.monotonic,
+        together: int = TOGETHER,
+        most: int = MOST,
+    ) -> None:
+        self._clock = clock
+        self._together, self._most = together, most
         self._crawler = crawler
         self._joint = joint_of(crawler)
         self._settings = self._joint.settings
@@ -64,9 +83,9 @@ class Scheduler(BaseScheduler):
         self._filter = self._make_filter()
         self._holding = Holding(self._crawl, lambda: engine.under_way(crawler))
         self._local: set[Request] = set()
-        self._loop = engine.looping(self._tick)
+        self._loop = looping(self._tick)
         self._away_until = self._empty_until = self._renew_at = 0.0
-        self._busy_at = time.monotonic()
+        self._busy_at = clock()
         self._away = self._waited = self._ending = False
 
     @classmethod
@@ -92,7 +111,7 @@ class Scheduler(BaseScheduler):
                 f"Resuming crawl ({found.queued} requests scheduled, {found.leased} leased, "
                 f"{found.others} other processes)"
             )
-        self._renew_at = time.monotonic() + self._settings.lease_seconds / _RENEWALS
+        self._renew_at = self._clock() + self._settings.lease_seconds / _RENEWALS
         self._crawler.signals.connect(self._on_idle, signal=signals.spider_idle)
         self._loop.start(_TICK_SECONDS, now=False)
         return self._filter.open()
@@ -123,7 +142,7 @@ class Scheduler(BaseScheduler):
 
     def enqueue_request(self, request: Request) -> bool:
         """Take a request from the engine; False if it is a duplicate as far as is known here."""
-        if len(self._outgoing) >= MOST:
+        if len(self._outgoing) >= self._most:
             return self._overflow(request)
         marks, mark = self._mark(request)
         if marks is None:
@@ -135,7 +154,7 @@ class Scheduler(BaseScheduler):
                 return self._refuse(request)
         except NotPortableError as reason:
             return self._enqueue_here(request, marks, mark, reason)
-        if len(self._outgoing) >= TOGETHER:
+        if len(self._outgoing) >= self._together:
             self._try_exchange()
         return True
 
@@ -206,12 +225,12 @@ class Scheduler(BaseScheduler):
     def _overflow(self, request: Request) -> bool:
         """Redis is away and no more can be kept: end in good order; nothing is finished."""
         self._try_exchange()
-        if len(self._outgoing) < MOST:
+        if len(self._outgoing) < self._most:
             return self.enqueue_request(request)
         self._holding.spoil()
         if not self._ending:
             self._ending = True
-            _log.error("Redis is away and %d requests wait for it; the crawl ends", MOST)
+            _log.error("Redis is away and %d requests wait for it; the crawl ends", self._most)
             engine.close_spider(self._crawler, AWAY_REASON)
         return False
 
@@ -219,7 +238,7 @@ class Scheduler(BaseScheduler):
 
     def _lease(self) -> bool:
         """Get more work; tells whether there is any."""
-        now = time.monotonic()
+        now = self._clock()
         if not self._try_exchange() or self._holding.is_closed or now < self._empty_until:
             return False
         try:
@@ -287,7 +306,7 @@ class Scheduler(BaseScheduler):
         self._crawl.bury(taken.id, why)
 
     def _counted(self, request: Request) -> Request:
-        self._busy_at = time.monotonic()
+        self._busy_at = self._clock()
         self._waited = False
         self._count("scheduler/dequeued")
         self._count("scheduler/dequeued/redis")
@@ -319,7 +338,7 @@ class Scheduler(BaseScheduler):
 
     def _try_exchange(self) -> bool:
         """Do so unless Redis was away a moment ago; tells whether it was done."""
-        if time.monotonic() < self._away_until:
+        if self._clock() < self._away_until:
             return False
         try:
             self._exchange()
@@ -341,17 +360,17 @@ class Scheduler(BaseScheduler):
             return None
 
     def _note_away(self, error: Exception) -> None:
-        self._away_until = time.monotonic() + _AWAY_SECONDS
+        self._away_until = self._clock() + _AWAY_SECONDS
         if not self._away:
             self._away = True
             _log.warning("no more work until this has passed: %s", error)
 
     def _tick(self) -> None:
         """What has to be done although nobody asks."""
-        if time.monotonic() >= self._renew_at:
+        if self._clock() >= self._renew_at:
             try:
                 self._holding.renew()
-                self._renew_at = time.monotonic() + self._settings.lease_seconds / _RENEWALS
+                self._renew_at = self._clock() + self._settings.lease_seconds / _RENEWALS
             except StoreError as error:
                 self._note_away(error)
         self._try_exchange()
@@ -359,7 +378,7 @@ class Scheduler(BaseScheduler):
 
     def _on_idle(self) -> None:
         """Stay while more may come: start URLs, or as long as the project says."""
-        if time.monotonic() - self._busy_at < self._settings.idle_seconds:
+        if self._clock() - self._busy_at < self._settings.idle_seconds:
             raise DontCloseSpider
 
     # ---- words ------------------------------------------------------------------------------

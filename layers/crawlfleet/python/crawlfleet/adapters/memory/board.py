@@ -39,7 +39,8 @@ class _Job:
 class MemoryBoard:
     """A :class:`~crawlfleet.ports.JobBoard` that lives as long as it is held; thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, room: bounds.BoardBounds | None = None) -> None:
+        self._bounds = room or bounds.BoardBounds()
         self._lock = RLock()
         self._jobs: dict[JobKey, _Job] = {}
         # Of a pool (None: any) and a tenant, what has no award: rank and name.
@@ -64,10 +65,10 @@ class MemoryBoard:
             if begun is not None and begun[2] > to_ms(now - bounds.BEGUN):
                 return Offered.BEGUN
             has = self._counts.get(tenant, 0)
-            if has >= bounds.room(len(self._counts) + (has == 0)):
+            if has >= self._bounds.room(len(self._counts) + (has == 0)):
                 return Offered.FULL
             pools = {pool for pool, _ in self._queues}
-            if offer.pool not in pools and len(pools) >= bounds.MOST_POOLS:
+            if offer.pool not in pools and len(pools) >= self._bounds.most_pools:
                 return Offered.FULL
             if has == 0:
                 self._passes[tenant] = max(self._passes.get(tenant, 0), self._served)
@@ -152,7 +153,7 @@ class MemoryBoard:
                 return Applied.APPLIED if stands else Applied.BUSY
             if one is None or one.standing.state == OfferState.AWARDED:
                 return Applied.GONE
-            if len(one.bids) >= bounds.MOST_APPLICATIONS:
+            if len(one.bids) >= self._bounds.most_applications:
                 return Applied.FULL
             one.bids[worker] = application
             self._workers[worker] = job
@@ -192,7 +193,7 @@ class MemoryBoard:
                 if one is not None:
                     others = [each for each in one.notes.items() if each[0] != pool]
                     note = bounds.noted(said, one.notes.get(pool), now)
-                    one.notes = dict([(pool, note), *others][: bounds.MOST_NOTES])
+                    one.notes = dict([(pool, note), *others][: self._bounds.most_notes])
 
     # ---- awards
 

@@ -17,7 +17,10 @@ _Key: TypeAlias = tuple[str, str, str]
 class MemorySpiders:
     """ports.SpiderStore in memory."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, most_spiders: int = MOST_SPIDERS, most_versions: int = MOST_VERSIONS
+    ) -> None:
+        self._most_spiders, self._most_versions = most_spiders, most_versions
         self._newest: dict[_Key, KeptSpider] = {}
         self._numbers: dict[_Key, int] = {}
         self._versions: dict[_Key, dict[int, KeptSpider]] = {}
@@ -31,8 +34,8 @@ class MemorySpiders:
             standing = self._newest.get(key)
             if standing is not None and standing.plan.digest == plan.digest:
                 return self._keep(key, replace(standing, plan=plan))
-            if standing is None and self._count(tenant, biz) >= MOST_SPIDERS:
-                raise QuotaExceededError(f"a biz keeps at most {MOST_SPIDERS:,} spiders")
+            if standing is None and self._count(tenant, biz) >= self._most_spiders:
+                raise QuotaExceededError(f"a biz keeps at most {self._most_spiders:,} spiders")
             made = KeptSpider(
                 tenant=tenant,
                 biz=biz,
@@ -89,7 +92,7 @@ class MemorySpiders:
         key = (tenant, biz, name)
         with self._lock:
             kept, last = self._versions.get(key, {}), self._numbers.get(key, 0)
-            last -= MOST_VERSIONS if key in self._newest else 0
+            last -= self._most_versions if key in self._newest else 0
             gone = [
                 version
                 for version in kept

@@ -16,8 +16,16 @@ def _now() -> datetime:
 class MemoryTicks:
     """A :class:`~crawlfleet.ports.Ticks`; thread-safe."""
 
-    def __init__(self, clock: Clock = _now) -> None:
+    def __init__(
+        self,
+        clock: Clock = _now,
+        *,
+        between_seconds: float = BETWEEN_SECONDS,
+        most_between: int = MOST_BETWEEN,
+    ) -> None:
         self._clock = clock
+        self._life = timedelta(seconds=between_seconds)
+        self._most = most_between
         self._lock = Lock()
         self._asked_at: datetime | None = None
         self._last: tuple[datetime, float, dict[str, int]] | None = None
@@ -34,7 +42,7 @@ class MemoryTicks:
         with self._lock:
             self._between.pop((part, what), None)
             self._between[part, what] = self._clock()
-            for old in list(self._between)[:-MOST_BETWEEN]:
+            for old in list(self._between)[: -self._most]:
                 del self._between[old]
 
     def last(self) -> Ticked:
@@ -46,7 +54,7 @@ class MemoryTicks:
                 return Ticked(awaited_seconds=max(0.0, (now - self._asked_at).total_seconds()))
             ended_at, took, faults = self._last
             ago = max(0.0, (now - ended_at).total_seconds())
-            since = now - timedelta(seconds=BETWEEN_SECONDS)
+            since = now - self._life
             told = Counter(faults)
             told.update(part.value for (part, _), at in self._between.items() if at > since)
             return Ticked(seconds_ago=ago, took_seconds=took, faults=dict(told))

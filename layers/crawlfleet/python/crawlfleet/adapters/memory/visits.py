@@ -12,13 +12,14 @@ from crawlfleet.model.biz import Biz
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.recrawl import Visit, VisitTotals
 from crawlfleet.model.times import from_ms, to_ms
-from crawlfleet.policy.recrawl import with_room
+from crawlfleet.policy.recrawl import META_ROOM, with_room
 
 
 class MemoryVisits:
     """ports.Visits in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, meta_room: int = META_ROOM) -> None:
+        self._meta_room = meta_room
         self._kept: dict[tuple[str, str], dict[str, Visit]] = defaultdict(dict)
         self._lock = threading.Lock()
 
@@ -46,7 +47,8 @@ class MemoryVisits:
                 if visit.next_at is not None and visit.next_at <= now
             ]
         first = sorted(found, key=lambda one: one[:2])[:limit]
-        return with_room((visit, len(msgspec.msgpack.encode(visit.meta))) for *_, visit in first)
+        sized = ((visit, len(msgspec.msgpack.encode(visit.meta))) for *_, visit in first)
+        return with_room(sized, self._meta_room)
 
     def put_off(
         self,

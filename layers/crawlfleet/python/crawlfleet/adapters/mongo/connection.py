@@ -3,8 +3,9 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import pymongo
@@ -21,6 +22,7 @@ from pymongo.errors import (
     PyMongoError,
     ServerSelectionTimeoutError,
 )
+from pymongo.monitoring import CommandListener
 from pymongo.write_concern import WriteConcern
 
 from crawlfleet.adapters.mongo.refusals import REFUSALS, Pace, is_refused, refusal_of
@@ -39,7 +41,7 @@ SERVER_SELECTION_SECONDS: Final = 3.0
 #: renewing leases or recovering, would wait at each of them, and come too late to all others.
 AWAY_SECONDS: Final = 2.0
 CONNECT_MS: Final = 2_000
-SOCKET_MS: Final = 20_000
+SOCKET_SECONDS: Final = 20.0
 #: The whole of an operation, looking for a primary and waiting for a majority included.
 OPERATION_SECONDS: Final = 10.0
 #: How long somebody may work with a client that he was given: a transaction with all of its tries,
@@ -72,6 +74,25 @@ NEVER_TAKEN: Final = frozenset({15, 22, 52, 56, 57, 388, 10334, 17280})
 
 #: How the driver calls a replica set that it knows the primary of.
 _WITH_PRIMARY: Final = "ReplicaSetWithPrimary"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """How long nodes are waited for, and how often their secrets are read, in seconds.
+
+    Args:
+        selection: A primary, where there is none.
+        socket: An answer, where the operation has no end of its own.
+        glance: A look that costs little however much there is.
+        read_again: Between two looks at a node's secret.
+        read_again_away: The same where the node is away.
+    """
+
+    selection: float = SERVER_SELECTION_SECONDS
+    socket: float = SOCKET_SECONDS
+    glance: float = GLANCE_SECONDS
+    read_again: float = READ_AGAIN_SECONDS
+    read_again_away: float = READ_AGAIN_AWAY_SECONDS
 
 
 def database_name(tenant: str, database: str) -> str:
@@ -127,7 +148,9 @@ def _brief(error: PyMongoError) -> str:
 class _Opened:
     """A node's client, what it was opened with, and what was had of it."""
 
-    def __init__(self, client: MongoClient[Document], uri: str, pace: Pace) -> None:
+    def __init__(
+        self, client: MongoClient[Document], uri: str, pace: Pace, read_again: float
+    ) -> None:
         self.client = client
         self.uri = uri
         self.pace = pace
@@ -139,7 +162,7 @@ class _Opened:
         self.silent_until = float("-inf")
         #: When its secret was read, and when it is read again though nobody was refused.
         self.read_at = time.monotonic()
-        self.read_again_at = self.read_at + READ_AGAIN_SECONDS
+        self.read_again_at = self.read_at + read_again
 
     def must_ask(self, now: float) -> bool:
         """Whether somebody was refused by some node, and this one is to say whether it was it."""
@@ -151,13 +174,15 @@ class _Opened:
 class MongoNodes:
     """One client a node, opened at first use, and anew when its URI is another one.
 
-    That is looked for every :data:`READ_AGAIN_SECONDS`, and at once when the node refuses our user.
+    That is looked for every few minutes, and at once when the node refuses our user.
 
     Args:
         uri_of: Gives the URI of a node by name; asked at first use.
         home: The node that keeps the control database.
         renew: Gives it as it is now, and not as it was remembered. Without one it is ``uri_of``.
         control_database: The name of the control database.
+        waits: How long nodes are waited for.
+        listeners: Are told of the driver's commands.
     """
 
     def __init__(
@@ -167,8 +192,12 @@ class MongoNodes:
         renew: Callable[[str], str] | None = None,
         *,
         control_database: str = CONTROL_DATABASE,
+        waits: Waits = Waits(),
+        listeners: Sequence[CommandListener] = (),
     ) -> None:
         self._control_database = control_database
+        self.waits = waits
+        self._listeners = listeners
         self._uri_of = uri_of
         self._home = home
         self._renew = renew or uri_of
@@ -192,7 +221,7 @@ class MongoNodes:
                 if found is None:
                     uri = self._uri_of(node)
                     with border():
-                        found = _Opened(self._open(uri), uri, Pace())
+                        found = _Opened(self._open(uri), uri, Pace(), self.waits.read_again)
                     self._nodes[node] = found
         now = time.monotonic()
         if now >= found.read_again_at or found.must_ask(now):
@@ -212,7 +241,7 @@ class MongoNodes:
             if present is not found:
                 return present
             if now >= found.read_again_at:
-                found.read_at, found.read_again_at = now, now + READ_AGAIN_SECONDS
+                found.read_at, found.read_again_at = now, now + self.waits.read_again
                 return self._renewed(node, found, refused=False)
             if not found.must_ask(now):
                 return found
@@ -234,7 +263,7 @@ class MongoNodes:
             if uri == found.uri and not refused:
                 return found
             with border():
-                fresh = _Opened(self._open(uri), uri, found.pace)
+                fresh = _Opened(self._open(uri), uri, found.pace, self.waits.read_again)
         except CrawlfleetError as error:
             extra = {"node": node, "error": type(error).__name__, "reason": str(error)}
             if refused:
@@ -302,11 +331,11 @@ class MongoNodes:
         if time.monotonic() < until:
             raise ServerSelectionTimeoutError(why)
         try:
-            with pymongo.timeout(SERVER_SELECTION_SECONDS):
+            with pymongo.timeout(self.waits.selection):
                 client.is_primary  # noqa: B018  reading it waits for a primary
         except ConnectionFailure as error:
             self._away[node] = time.monotonic() + AWAY_SECONDS, str(error)
-            soon = found.read_at + READ_AGAIN_AWAY_SECONDS
+            soon = found.read_at + self.waits.read_again_away
             found.read_again_at = min(found.read_again_at, soon)
             raise
 
@@ -345,19 +374,19 @@ class MongoNodes:
                 opened.client.close()
             self._nodes.clear()
 
-    @staticmethod
-    def _open(uri: str) -> MongoClient[Document]:
+    def _open(self, uri: str) -> MongoClient[Document]:
         try:
             return MongoClient(
                 uri,
                 tz_aware=True,
-                serverSelectionTimeoutMS=int(SERVER_SELECTION_SECONDS * 1000),
+                serverSelectionTimeoutMS=int(self.waits.selection * 1000),
                 connectTimeoutMS=CONNECT_MS,
-                socketTimeoutMS=SOCKET_MS,
+                socketTimeoutMS=int(self.waits.socket * 1000),
                 maxPoolSize=POOL_SIZE,
                 retryWrites=True,
                 retryReads=True,
                 appname=APP_NAME,
+                event_listeners=list(self._listeners),
             )
         except ValueError as error:  # a port that is no number
             raise InvalidURI(str(error)) from error

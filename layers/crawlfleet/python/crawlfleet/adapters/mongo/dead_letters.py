@@ -42,7 +42,7 @@ Place: TypeAlias = tuple[int, str, int, str]
 #: Keys of the index that one look goes through, over all shards.
 SCAN: Final = 10_000
 #: And of each shard at least, however many there are.
-_LEAST_SCAN: Final = 100
+LEAST_SCAN: Final = 100
 #: What a request has of its death, and of those who worked on it.
 _LEFT_BEHIND: Final = (
     "error",
@@ -60,10 +60,10 @@ _LEFT_BEHIND: Final = (
 class MongoDeadLetters:
     """ports.DeadLetters. ``scan`` is how much one look goes through."""
 
-    def __init__(self, nodes: MongoNodes, scan: int = SCAN) -> None:
+    def __init__(self, nodes: MongoNodes, scan: int = SCAN, least_scan: int = LEAST_SCAN) -> None:
         self._nodes = nodes
         self._shards = Shards(nodes)
-        self._scan = scan
+        self._scan, self._least_scan = scan, least_scan
 
     def find(
         self,
@@ -81,7 +81,7 @@ class MongoDeadLetters:
         ranges = _before(letters.until, ranges_of("ts", letters.since, position))
         filters = _filters(letters)
         # One more than asked for tells whether there are more; without a filter that is enough.
-        many = max(self._scan // len(shards), _LEAST_SCAN) if filters else limit + 1
+        many = max(self._scan // len(shards), self._least_scan) if filters else limit + 1
         match = {**_dead(lane), **filters}
         dead: Document = {"flag": int(State.DEAD)}
         index = BY_STATE

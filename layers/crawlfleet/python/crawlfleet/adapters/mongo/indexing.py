@@ -13,7 +13,7 @@ from typing import Final
 from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError
 
-from crawlfleet.adapters.mongo.connection import GLANCE_SECONDS, Document, border
+from crawlfleet.adapters.mongo.connection import Document, border
 from crawlfleet.adapters.mongo.shards import BY_PRIORITY, PRIORITIES, Shards
 from crawlfleet.errors import StoreError
 from crawlfleet.model.biz import Biz
@@ -36,8 +36,11 @@ _BY_HAND: Final = (
 class MongoIndexing:
     """The index-building part of ports.RequestStore."""
 
-    def __init__(self, shards: Shards) -> None:
+    def __init__(
+        self, shards: Shards, small: int = SMALL, build_seconds: float = BUILD_SECONDS
+    ) -> None:
         self._shards = shards
+        self._small, self._build_seconds = small, build_seconds
         #: Collections that have the index, or are left alone until then.
         self._settled: dict[tuple[str, str, Shard], datetime | None] = {}
 
@@ -52,10 +55,10 @@ class MongoIndexing:
             until = self._settled.get(key, now)
             if until is None or until > now or shard.node in away:
                 continue
-            if time_left() < GLANCE_SECONDS + BUILD_SECONDS:
+            if time_left() < self._shards.waits.glance + self._build_seconds:
                 break
             try:
-                with border(GLANCE_SECONDS):
+                with border(self._shards.waits.glance):
                     attempts = self._shards.attempts(lane, biz, shard)
                     collection = self._shards.requests(lane, biz, shard)
                     is_there = BY_PRIORITY in collection.index_information()
@@ -69,11 +72,11 @@ class MongoIndexing:
                 continue
             name = f"{collection.database.name}.{collection.name}"
             by_hand = f'db.getCollection("{collection.name}").{_BY_HAND}'
-            if many > SMALL:
+            if many > self._small:
                 told.append(f"{name} has about {many} documents; build it by hand: {by_hand}")
                 continue
             try:
-                with border(BUILD_SECONDS):
+                with border(self._build_seconds):
                     collection.create_indexes([PRIORITIES])
                     attempts.delete_one({"_id": collection.name})
             except StoreError as error:

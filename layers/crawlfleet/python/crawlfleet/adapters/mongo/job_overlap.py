@@ -31,8 +31,11 @@ _LIFE: Final = timedelta(days=1)
 class JobOverlap(JobsCollection):
     """What ports.JobStore says of jobs that are kept in turn."""
 
-    def __init__(self, nodes: MongoNodes) -> None:
+    def __init__(
+        self, nodes: MongoNodes, *, transaction_seconds: float = TRANSACTION_SECONDS
+    ) -> None:
         super().__init__(nodes)
+        self._transaction_seconds = transaction_seconds
         self._sure_of_turns = False
 
     def create_in_turn(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
@@ -72,7 +75,7 @@ class JobOverlap(JobsCollection):
                 raise MetAnotherError from error
             return fresh
 
-        with border(TRANSACTION_SECONDS):
+        with border(self._transaction_seconds):
             jobs, turns = self._jobs(), self._turns()
             return in_transaction(jobs.database.client, write)
 

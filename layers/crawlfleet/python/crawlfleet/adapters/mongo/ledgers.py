@@ -19,7 +19,6 @@ from pymongo.collection import Collection
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from crawlfleet.adapters.mongo.connection import (
-    GLANCE_SECONDS,
     Document,
     MongoNodes,
     border,
@@ -68,7 +67,7 @@ class MongoLedgers:
 
     def totals(self, lane: Lane, biz: Biz, now: datetime, job: str | None = None) -> Ledger:
         """See ports.Ledgers.totals."""
-        found = self._look(lane, biz, job, GLANCE_SECONDS, everything=False)
+        found = self._look(lane, biz, job, self._nodes.waits.glance, everything=False)
         rest = found.open - found.leased - found.waiting - found.others
         return replace(found, pending=max(0, rest))
 
@@ -170,7 +169,7 @@ class MongoLedgers:
         keys = [f"{lane.tenant}/{lane.biz}/{name}" for name in names]
         match = {"_id": {"$in": keys}, "open": True}
         try:
-            with border(GLANCE_SECONDS):
+            with border(self._nodes.waits.glance):
                 found = self._nodes.control("jobs").find(match, projection=["name"], hint=BY_ID)
                 return {one["name"] for one in found}
         except StoreUnavailableError:

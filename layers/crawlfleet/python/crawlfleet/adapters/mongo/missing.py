@@ -57,10 +57,14 @@ class Missing:
         requests: The shard's.
         mine: What tells them from those of others, and the pool of the lane.
         alive: What was submitted up to then has passed its time to live.
+        scan: Requests that are looked at where no index tells their priority.
     """
 
-    def __init__(self, requests: Collection[Document], mine: Document, alive: datetime) -> None:
+    def __init__(
+        self, requests: Collection[Document], mine: Document, alive: datetime, scan: int = SCAN
+    ) -> None:
         self._requests = requests
+        self._scan = scan
         self._pending = {**mine, "flag": int(State.PENDING)}
         self._pool: str | None = mine.get("pool")
         self._alive = alive
@@ -113,7 +117,7 @@ class Missing:
                 found = self._requests.find(match, projection=ENTRY_FIELDS, hint=hint)
                 first = list(found.sort("ts", ASCENDING).limit(limit))
                 latest = self._requests.find(late, projection=ENTRY_FIELDS, hint=hint)
-                last = list(latest.sort("ts", DESCENDING).limit(SCAN))
+                last = list(latest.sort("ts", DESCENDING).limit(self._scan))
             except OperationFailure as error:
                 if error.code != _BAD_VALUE or hint == BY_STATE:
                     raise
@@ -149,7 +153,7 @@ class Missing:
         bound = max(before[priority] for priority in wanted)
         match = {**self._pending, "ts": {"$gte": since, "$lt": bound}}
         cursor = self._requests.find(match, projection=ENTRY_FIELDS, hint=BY_STATE)
-        for document in cursor.sort("ts", DESCENDING).limit(SCAN):
+        for document in cursor.sort("ts", DESCENDING).limit(self._scan):
             priority = document.get("priority", DEFAULT_PRIORITY)
             if priority in wanted and document["ts"] < before[priority]:
                 yield document

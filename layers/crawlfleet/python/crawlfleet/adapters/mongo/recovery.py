@@ -12,7 +12,7 @@ from pymongo.client_session import ClientSession
 from crawlfleet.adapters.mongo.connection import Document, border
 from crawlfleet.adapters.mongo.counting import book, count_submitted, tally_of
 from crawlfleet.adapters.mongo.documents import ENTRY_FIELDS, entry_of, event, pushed
-from crawlfleet.adapters.mongo.missing import Missing
+from crawlfleet.adapters.mongo.missing import SCAN, Missing
 from crawlfleet.adapters.mongo.record_documents import keys_of
 from crawlfleet.adapters.mongo.shards import BY_COUNTING, BY_DUE, BY_ID, BY_STATE, Shards
 from crawlfleet.adapters.mongo.transactions import TRANSACTION_SECONDS, in_transaction
@@ -31,8 +31,9 @@ T = TypeVar("T")
 class MongoRecovery:
     """The recovering part of ports.RequestStore."""
 
-    def __init__(self, shards: Shards) -> None:
+    def __init__(self, shards: Shards, scan: int = SCAN) -> None:
         self._shards = shards
+        self._scan = scan
 
     def unqueued(
         self, lane: Lane, biz: Biz, *, before: Sequence[datetime], now: datetime, limit: int
@@ -54,7 +55,7 @@ class MongoRecovery:
                 late = collection.find(overdue, projection=ENTRY_FIELDS, hint=BY_DUE)
                 late = late.sort("due", ASCENDING).limit(limit)
                 found = [
-                    *Missing(collection, mine, alive).below(before, limit),
+                    *Missing(collection, mine, alive, self._scan).below(before, limit),
                     *late,
                 ]
             return [entry_of(lane, document) for document in found]

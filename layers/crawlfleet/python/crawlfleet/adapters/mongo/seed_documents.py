@@ -54,7 +54,7 @@ _OF_JOB: Final = IndexModel(
     name=BY_JOB,
     partialFilterExpression={"state": {"$lte": HANDED}, "job": {"$exists": True}},
 )
-_MOST_TO_INDEX: Final = 100_000
+MOST_TO_INDEX: Final = 100_000
 #: Without it so many open seeds are looked through, and no more.
 MOST_LOOKED_THROUGH: Final = 10_000
 _BAD_VALUE: Final = 2
@@ -65,10 +65,12 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Offer)
 
 
-def make_sure(seeds: Collection[Document], life_seconds: int) -> None:
+def make_sure(
+    seeds: Collection[Document], life_seconds: int, most_to_index: int = MOST_TO_INDEX
+) -> None:
     """Have the indexes, and the life that ended seeds are to have now."""
     seeds.create_indexes(_INDEXES)
-    if seeds.estimated_document_count() <= _MOST_TO_INDEX:
+    if seeds.estimated_document_count() <= most_to_index:
         seeds.create_indexes([_OF_JOB])
     ttl = IndexModel([("archived_at", ASCENDING)], name=_TTL, expireAfterSeconds=life_seconds)
     try:
@@ -124,7 +126,9 @@ def waiting_by_segment(seeds: Collection[Document], now: datetime) -> Iterator[t
     return ((each["_id"], each["count"]) for each in found)
 
 
-def find_open(seeds: Collection[Document], job: str, limit: int) -> list[Document]:
+def find_open(
+    seeds: Collection[Document], job: str, limit: int, most_looked_through: int
+) -> list[Document]:
     """Open seeds of a job.
 
     Raises:
@@ -137,7 +141,7 @@ def find_open(seeds: Collection[Document], job: str, limit: int) -> list[Documen
         if error.code != _BAD_VALUE:  # as it calls the hint of an index that is not there
             raise
     is_open: Document = {"state": {"$lte": HANDED}}
-    if count_keys(seeds, is_open, BY_DUE, MOST_LOOKED_THROUGH + 1) > MOST_LOOKED_THROUGH:
+    if count_keys(seeds, is_open, BY_DUE, most_looked_through + 1) > most_looked_through:
         message = f"{seeds.name} has no index {BY_JOB}, and too many open seeds to look through"
         raise StoreError(message)
     return list(seeds.find(match, hint=BY_DUE).limit(limit))

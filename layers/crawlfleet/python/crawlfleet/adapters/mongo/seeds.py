@@ -9,14 +9,16 @@ from typing import Final, TypeVar
 from pymongo import ASCENDING, UpdateMany, UpdateOne
 from pymongo.collection import Collection
 
-from crawlfleet.adapters.mongo.connection import GLANCE_SECONDS, Document, MongoNodes, border
+from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
 from crawlfleet.adapters.mongo.documents import clean
 from crawlfleet.adapters.mongo.seed_documents import (
     BY_DUE,
     BY_ID,
     BY_STATE,
     HANDED,
+    MOST_LOOKED_THROUGH,
     MOST_SEGMENTS,
+    MOST_TO_INDEX,
     READY,
     count_keys,
     document_of,
@@ -45,10 +47,23 @@ _ENDED: Final = {"$in": [int(SeedState.FINISHED), int(SeedState.FAILED)]}
 
 
 class MongoSeeds:
-    """ports.SeedStore."""
+    """ports.SeedStore.
 
-    def __init__(self, nodes: MongoNodes) -> None:
+    Args:
+        nodes: Where seeds are.
+        most_to_index: Seeds of a collection for which an index by job is built in passing.
+        most_looked_through: Open seeds that are looked through where there is none.
+    """
+
+    def __init__(
+        self,
+        nodes: MongoNodes,
+        *,
+        most_to_index: int = MOST_TO_INDEX,
+        most_looked_through: int = MOST_LOOKED_THROUGH,
+    ) -> None:
         self._nodes = nodes
+        self._most_to_index, self._most_looked_through = most_to_index, most_looked_through
         #: By collection, the days for which ended seeds are kept as its index says.
         self._sure: dict[tuple[Shard, str, str], int] = {}
 
@@ -242,8 +257,9 @@ class MongoSeeds:
         """See ports.SeedStore.open_of_job."""
         found: list[Document] = []
         for place in homes(biz):
-            with border(GLANCE_SECONDS):
-                found += find_open(self._seeds(lane, biz, place), job, limit)
+            with border(self._nodes.waits.glance):
+                seeds = self._seeds(lane, biz, place)
+                found += find_open(seeds, job, limit, self._most_looked_through)
         return [seed_of(document) for document in found[:limit]]
 
     def of_keys(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> list[Seed]:
@@ -297,7 +313,7 @@ class MongoSeeds:
         seeds = self._seeds(lane, biz, place)
         key = (place, lane.tenant, seeds.name)
         if self._sure.get(key) != biz.seeds.archive_days:
-            make_sure(seeds, biz.seeds.archive_days * _DAY_SECONDS)
+            make_sure(seeds, biz.seeds.archive_days * _DAY_SECONDS, self._most_to_index)
             self._sure[key] = biz.seeds.archive_days
         return seeds
 

@@ -9,7 +9,7 @@ from pymongo import ASCENDING, IndexModel, MongoClient
 from pymongo.collection import Collection
 from pymongo.errors import OperationFailure
 
-from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
+from crawlfleet.adapters.mongo.connection import Document, MongoNodes, Waits, border
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.ledger import JOB_LIFE
@@ -98,6 +98,11 @@ class Shards:
         self._sure: set[tuple[str, str, Shard, str]] = set()
         self._lives: dict[tuple[str, str, Shard], _Lives] = {}
         self._indexed: dict[tuple[str, str, Shard, str], float] = {}
+
+    @property
+    def waits(self) -> Waits:
+        """How long the nodes are waited for."""
+        return self._nodes.waits
 
     def client(self, shard: Shard) -> MongoClient[Document]:
         """The client of the shard's node, for transactions."""

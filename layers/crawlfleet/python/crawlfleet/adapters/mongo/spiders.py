@@ -38,10 +38,23 @@ _decode = msgspec.json.Decoder(SpiderPlan).decode
 
 
 class MongoSpiders:
-    """ports.SpiderStore."""
+    """ports.SpiderStore.
 
-    def __init__(self, nodes: MongoNodes) -> None:
+    Args:
+        nodes: Of which the home node keeps them.
+        most_spiders: Of a biz.
+        most_versions: Of a spider that lives.
+    """
+
+    def __init__(
+        self,
+        nodes: MongoNodes,
+        *,
+        most_spiders: int = MOST_SPIDERS,
+        most_versions: int = MOST_VERSIONS,
+    ) -> None:
         self._nodes = nodes
+        self._most_spiders, self._most_versions = most_spiders, most_versions
         self._sure = False
         self._held: dict[str, datetime] = {}
 
@@ -137,7 +150,7 @@ class MongoSpiders:
             head = self._spiders().find_one({"_id": key}, {"live": True, "version": True})
             if head is None:
                 return 0
-            last = int(head["version"]) - (MOST_VERSIONS if head["live"] else 0)
+            last = int(head["version"]) - (self._most_versions if head["live"] else 0)
             match = {
                 **of,
                 "version": {"$lte": last, "$nin": sorted(named)},
@@ -170,8 +183,8 @@ class MongoSpiders:
 
     def _check_room(self, tenant: str, biz: str) -> None:
         live = {"tenant": tenant, "biz": biz, "live": True}
-        if self._spiders().count_documents(live, limit=MOST_SPIDERS) >= MOST_SPIDERS:
-            raise QuotaExceededError(f"a biz keeps at most {MOST_SPIDERS:,} spiders")
+        if self._spiders().count_documents(live, limit=self._most_spiders) >= self._most_spiders:
+            raise QuotaExceededError(f"a biz keeps at most {self._most_spiders:,} spiders")
 
     def _described(self, head: Document, plan: SpiderPlan) -> KeptSpider:
         """The version that stands, with this description."""

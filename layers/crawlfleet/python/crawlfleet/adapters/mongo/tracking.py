@@ -8,7 +8,7 @@ from pymongo import ASCENDING, ReturnDocument
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
-from crawlfleet.adapters.mongo.connection import GLANCE_SECONDS, Document, border
+from crawlfleet.adapters.mongo.connection import Document, border
 from crawlfleet.adapters.mongo.counting import book, tally_of
 from crawlfleet.adapters.mongo.documents import event, pushed, tracked_of
 from crawlfleet.adapters.mongo.keyed_records import KeyedRecords
@@ -177,7 +177,7 @@ class MongoTracking:
 
     def record_count(self, lane: Lane, biz: Biz) -> int:
         """See ports.RequestStore.record_count: what the collections know of themselves."""
-        with border(GLANCE_SECONDS):
+        with border(self._shards.waits.glance):
             return KeyedRecords(self._shards, lane, biz).count() + sum(
                 self._shards.records(lane, biz, shard).estimated_document_count()
                 for shard in all_shards(biz)

@@ -24,7 +24,7 @@ from crawlfleet.model.biz import Biz
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.recrawl import RecrawlPolicy, Validators, Visit, VisitTotals
 from crawlfleet.model.times import from_ms, to_ms
-from crawlfleet.policy.recrawl import with_room
+from crawlfleet.policy.recrawl import META_ROOM, with_room
 from crawlfleet.policy.routing import Shard, generation_at, shard_of
 
 BY_NEXT: Final = "by_next"
@@ -47,10 +47,16 @@ _INDEXES: Final = [
 
 
 class MongoVisits:
-    """ports.Visits."""
+    """ports.Visits.
 
-    def __init__(self, nodes: MongoNodes) -> None:
+    Args:
+        nodes: Where visits are.
+        meta_room: Bytes of ``meta`` that are handed out at once.
+    """
+
+    def __init__(self, nodes: MongoNodes, *, meta_room: int = META_ROOM) -> None:
         self._nodes = nodes
+        self._meta_room = meta_room
         self._sure: set[tuple[str, str, str]] = set()
 
     def known(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:
@@ -99,12 +105,12 @@ class MongoVisits:
                     {"next": {"$lte": now}}, sort=[("next", ASCENDING)], limit=limit, hint=BY_NEXT
                 )
                 # Each place by itself too: what there is no room for is not even read.
-                some = with_room((one, _size(one)) for one in due)
+                some = with_room(((one, _size(one)) for one in due), self._meta_room)
                 sized += [
                     ((one["next"], one["_id"].hex(), place, _visit(one)), _size(one))
                     for one in some
                 ]
-        found = with_room(sorted(sized, key=lambda one: one[0][:2])[:limit])
+        found = with_room(sorted(sized, key=lambda one: one[0][:2])[:limit], self._meta_room)
         if len(places) > 1:
             found = self._without_copies(lane, biz, found)
         return [visit for *_, visit in found]

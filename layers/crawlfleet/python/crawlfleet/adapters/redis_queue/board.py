@@ -54,10 +54,18 @@ class RedisBoard:
     Args:
         connection: The stage's Redis.
         fleet: Keeps fleets apart that share a Redis.
+        room: How much it takes.
     """
 
-    def __init__(self, connection: RedisConnection, *, fleet: str = "fleet") -> None:
+    def __init__(
+        self,
+        connection: RedisConnection,
+        *,
+        fleet: str = "fleet",
+        room: bounds.BoardBounds | None = None,
+    ) -> None:
         self._redis = connection
+        self._bounds = room or bounds.BoardBounds()
         self._fleet = fleet
         self._keys = board_keys(fleet)
         self._offers, self._waits, self._windows = (self._keys[at] for at in (0, 9, 10))
@@ -76,7 +84,8 @@ class RedisBoard:
             offer.pool or _ANY_POOL,
             *(offer.priority, offer.weight, offer.lowered),
             *(since_ms, bounds.rank(since_ms, offer.priority), to_ms(now + wait)),
-            *(bounds.TENANT_OFFERS, bounds.MOST_OFFERS, bounds.LEAST_OFFERS, bounds.MOST_POOLS),
+            *(self._bounds.tenant_offers, self._bounds.most_offers),
+            *(self._bounds.least_offers, self._bounds.most_pools),
             *(to_ms(now - bounds.BEGUN), offer.document),
         )
         with self._redis.translated():
@@ -129,7 +138,7 @@ class RedisBoard:
         told = self._redis.again(
             _APPLY,
             self._with_bids(name),
-            *(worker, name, to_ms(now + window), bounds.MOST_APPLICATIONS, application),
+            *(worker, name, to_ms(now + window), self._bounds.most_applications, application),
         )
         with self._redis.translated():
             return Applied(text(told).decode())
@@ -158,7 +167,7 @@ class RedisBoard:
             told += (bounds.name_of(job), f"{said.kind} {said.lowered}", bounds.why(said.why))
         if told:
             suits = bounds.SUITS // timedelta(milliseconds=1)
-            told = [pool, str(bounds.MOST_NOTES), str(to_ms(now)), str(suits), *told]
+            told = [pool, str(self._bounds.most_notes), str(to_ms(now)), str(suits), *told]
             whole(self._redis.again(_DECLINE, self._keys, *told))
 
     # ---- awards

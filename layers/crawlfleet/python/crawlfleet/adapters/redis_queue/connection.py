@@ -64,6 +64,7 @@ class RedisConnection:
             then has been rotated; what it raises is the caller's to see.
         connect_seconds: How long opening a connection may take.
         answer_seconds: How long the server may be silent.
+        lanes_at_once: Lanes that are asked about in one round trip.
 
     Raises:
         ConfigError: the address is none.
@@ -77,7 +78,9 @@ class RedisConnection:
         renew: Callable[[], str] | None = None,
         connect_seconds: float = CONNECT_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
+        lanes_at_once: int = LANES,
     ) -> None:
+        self._lanes_at_once = lanes_at_once
         self._password = Password(password) if password else None
         self._renew = renew
         self._renewed_at = float("-inf")
@@ -152,14 +155,14 @@ class RedisConnection:
         return [_unavailable(one) if isinstance(one, Exception) else one for one in answers]
 
     def lane_by_lane(self, script: Script, each: Sequence[Call]) -> list[object]:
-        """The same over however many lanes, :data:`LANES` in a round trip.
+        """The same over however many lanes, some in a round trip.
 
         Raises:
             StoreUnavailableError: nothing was answered, or the only server is away.
         """
         answers: list[object] = []
-        for first in range(0, len(each), LANES):
-            part = each[first : first + LANES]
+        for first in range(0, len(each), self._lanes_at_once):
+            part = each[first : first + self._lanes_at_once]
             try:
                 answers += self.as_far_as_may_be(script, part)
             except StoreUnavailableError as error:

@@ -35,10 +35,15 @@ class RedisLeaseBook:
 
     Leases are read in steps, between which others work: what is leased or finished meanwhile may
     be missing or there, what is leased throughout is there.
+
+    Args:
+        connection: The stage's Redis.
+        step: Leases that one step looks at.
     """
 
-    def __init__(self, connection: RedisConnection) -> None:
+    def __init__(self, connection: RedisConnection, *, step: int = STEP) -> None:
         self._redis = connection
+        self._length = step
 
     def leases(self, lane: Lane, worker: str | None = None) -> list[tuple[str, Entry]]:
         """Leased entries with their tokens: of one worker, or of all."""
@@ -76,7 +81,7 @@ class RedisLeaseBook:
             StoreUnavailableError: the step leads nowhere, so what answers is no Redis.
         """
         keys = (lane_keys(lane).leases,)
-        answer = self._redis.again(_LIST_LEASES, keys, cursor, pattern, STEP)
+        answer = self._redis.again(_LIST_LEASES, keys, cursor, pattern, self._length)
         step = [text(value) for value in several(answer)]
         if not step or (step[0] == cursor != b"0"):
             raise nonsense()

@@ -47,8 +47,9 @@ class RedisSeedFilter:
     force with the next segment, because bits that are laid out otherwise could not be found.
     """
 
-    def __init__(self, connection: RedisConnection) -> None:
+    def __init__(self, connection: RedisConnection, *, room_bytes: int = ROOM_BYTES) -> None:
         self._redis = connection
+        self._room_bytes = room_bytes
         self._standing: OrderedDict[tuple[Lane, str], _Plan] = OrderedDict()
 
     def seen(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]) -> list[bool]:
@@ -102,7 +103,7 @@ class RedisSeedFilter:
                 self._redis.again(
                     _FILTER,
                     _keys(lane, segment.name, plan),
-                    *(task, _spell(plan), ends, kept, ROOM_BYTES, packed),
+                    *(task, _spell(plan), ends, kept, self._room_bytes, packed),
                     *_layout(plan),
                 ),
                 2,

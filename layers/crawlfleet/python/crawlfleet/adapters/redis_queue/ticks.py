@@ -16,7 +16,6 @@ from crawlfleet.model.tick import BETWEEN_SECONDS, MOST_BETWEEN, Ticked, TickPar
 
 _TICK: Final = Script("tick")
 _TELL_FAULT: Final = Script("tell_fault")
-_LIFE_MS: Final = int(BETWEEN_SECONDS * 1000)
 
 
 class RedisTicks:
@@ -25,27 +24,40 @@ class RedisTicks:
     Args:
         connection: The stage's Redis.
         fleet: Keeps fleets apart that share a Redis.
+        between_seconds: For how long a fault between ticks is told.
+        most_between: How many of them are.
     """
 
-    def __init__(self, connection: RedisConnection, *, fleet: str = "fleet") -> None:
+    def __init__(
+        self,
+        connection: RedisConnection,
+        *,
+        fleet: str = "fleet",
+        between_seconds: float = BETWEEN_SECONDS,
+        most_between: int = MOST_BETWEEN,
+    ) -> None:
         self._redis = connection
+        self._life_ms = int(between_seconds * 1000)
+        self._most = most_between
         keys = fleet_keys(fleet)
         self._keys = (keys.tick, keys.between_ticks)
 
     def note(self, took_seconds: float, faults: Mapping[TickPart, int]) -> None:
         """See ports.Ticks.note."""
         told = [f"{took_seconds:.3f}", *(f"{part} {count}" for part, count in faults.items())]
-        several(self._redis.again(_TICK, self._keys, " ".join(told), _LIFE_MS), 3)
+        several(self._redis.again(_TICK, self._keys, " ".join(told), self._life_ms), 3)
 
     def tell_fault(self, part: TickPart, what: str) -> None:
         """See ports.Ticks.tell_fault."""
         whole(
-            self._redis.again(_TELL_FAULT, self._keys[1:], f"{part} {what}", _LIFE_MS, MOST_BETWEEN)
+            self._redis.again(
+                _TELL_FAULT, self._keys[1:], f"{part} {what}", self._life_ms, self._most
+            )
         )
 
     def last(self) -> Ticked:
         """See ports.Ticks.last."""
-        answer = self._redis.again(_TICK, self._keys, "", _LIFE_MS)
+        answer = self._redis.again(_TICK, self._keys, "", self._life_ms)
         now_ms, standing, between = several(answer, 3)
         with self._redis.translated():
             at_ms, *words = text(standing).decode().split() or [""]

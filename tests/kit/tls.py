@@ -1,4 +1,4 @@
-"""What ElastiCache has in front of Redis and the packaged server lacks: an end that speaks TLS."""
+"""Certificates, and a TLS end for a Redis that speaks none, as ElastiCache has in front of it."""
 
 import asyncio
 import ipaddress
@@ -116,3 +116,31 @@ def tls_end(context: ssl.SSLContext, host: str, port: int) -> Iterator[int]:
         loop.call_soon_threadsafe(loop.stop)
         runner.join(60)
         loop.close()
+
+
+def write_certificate(file: Path, name: str) -> Path:
+    """Write a certificate for ``name`` that vouches for itself, and its key, to one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    built = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    file.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + built.public_bytes(serialization.Encoding.PEM)
+    )
+    return file
