@@ -121,9 +121,8 @@ def test_a_name_with_capitals_is_told_what_names_are(tmp_path):
     [problem] = scan_folder(tmp_path)[1]
 
     assert problem.field == "bizs/acme/Shop.yaml"
-    assert problem.message == (
-        "is no document: 'Shop' will not do, names are up to 32 of a-z, 0-9 and -, a letter first"
-    )
+    assert "'Shop'" in problem.message
+    assert "up to 32 of a-z, 0-9 and -" in problem.message
 
 
 def test_a_folder_without_a_document_offers_those_of_its_folders_that_are_stages(tmp_path):
