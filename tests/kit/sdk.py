@@ -50,4 +50,6 @@ from crawlfleet.sdk import (
 )
 from crawlfleet.sdk.address import Address
 from crawlfleet.sdk.batches import BATCH_BYTES
+from crawlfleet.sdk.pages import Pages
 from crawlfleet.sdk.results import RecordsPage
+from crawlfleet.sdk.transport import Transport

@@ -2,6 +2,7 @@
 
 import json
 import re
+import ssl
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -46,7 +47,7 @@ class ApiServer:
     faults. ``drifts`` are where it differs, and closing it fails where there is one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.calls: list[Call] = []
         self.drifts: list[str] = []
         #: Whether it is held: not where a test has it answer as another version would.
@@ -75,6 +76,9 @@ class ApiServer:
         self.released = threading.Event()
         self._reads = 0
         self._server = _Server(("127.0.0.1", 0), type("Handler", (Handler,), {"api": self}))
+        self._scheme = "http" if tls is None else "https"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
         )
@@ -82,7 +86,7 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
 
     def close(self) -> None:
         self.released.set()

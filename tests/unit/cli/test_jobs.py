@@ -1,17 +1,11 @@
 """``crawlfleet job`` against an API that answers with its own views."""
 
 import re
+import sys
 
 import pytest
 
-from tests.kit.cli import jobs
 from tests.kit.jobs import JobState
-from tests.kit.sdk import waiting
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "_FIRST_PAUSE_SECONDS", 0.001)
 
 
 def test_a_job_is_started_and_it_is_said_how_to_follow_it(crawlfleet, api, tmp_path):
@@ -88,20 +82,19 @@ def test_trouble_is_told_once_while_one_waits(crawlfleet, api):
     assert done.code == 0
 
 
-def test_at_a_terminal_a_bar_is_moved_by_each_look_and_tells_how_long_it_will_take(
-    monkeypatch, api, capsys
+def test_at_a_terminal_a_bar_shows_what_is_done_and_tells_how_long_it_will_take(
+    crawlfleet, monkeypatch, api
 ):
     api.jobs.keep("june", size=4)
-    monkeypatch.setattr(jobs.sys.stderr, "isatty", lambda: True)
-    from tests.kit.sdk import Client
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
 
-    with Client() as fleet, jobs._bar(hidden=False) as told:
-        for _ in range(3):
-            told(fleet.job("news", "june"))
+    api.jobs.done["june"] = 1
 
-    err = capsys.readouterr().err
-    assert "2/4" in err
-    assert "about 0 s left" in err
+    done = crawlfleet("job", "wait", "news", "june", "--timeout", "0")
+
+    assert done.code == 5
+    assert "2/4" in done.err
+    assert "about 0 s" in done.err
 
 
 def test_jobs_are_listed(crawlfleet, api):

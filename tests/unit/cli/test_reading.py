@@ -115,7 +115,7 @@ def test_watching_is_ended_by_an_interrupt_without_a_complaint(crawlfleet, three
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("crawlfleet.cli.figures.time.sleep", interrupted)
+    monkeypatch.setattr("time.sleep", interrupted)
 
     done = crawlfleet("stats", BIZ, "--watch")
 
@@ -260,7 +260,7 @@ def test_an_interrupted_export_leaves_nothing_half_done(crawlfleet, library, mon
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("crawlfleet.cli.formats.CsvOfAll.finish", interrupted)
+    monkeypatch.setattr("pathlib.Path.replace", interrupted)
 
     done = crawlfleet("records", BIZ, "--format", "csv", "-o", str(tmp_path / "out.csv"))
 

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from tests.kit.api_server import BIZ, FIRST_ID, KEY, Fault, problem
+from tests.kit.cli import progress
+from tests.kit.sdk import Client
 
 URL = "https://example.org/a"
 
@@ -288,7 +290,7 @@ def test_an_interrupted_run_says_so(crawlfleet, api, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("crawlfleet.sdk.Client.submit_each", interrupted)
+    monkeypatch.setattr(Client, "submit_each", interrupted)
 
     assert crawlfleet("submit", BIZ, URL).code == 130
 
@@ -297,7 +299,7 @@ def test_an_interrupted_wait_says_where_the_requests_are(crawlfleet, api, monkey
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("crawlfleet.sdk.Client.wait", interrupted)
+    monkeypatch.setattr(Client, "wait", interrupted)
 
     done = crawlfleet("submit", BIZ, URL, "--wait")
 
@@ -306,8 +308,6 @@ def test_an_interrupted_wait_says_where_the_requests_are(crawlfleet, api, monkey
 
 
 def test_progress_is_drawn_on_a_terminal_only(capfdbinary, monkeypatch):
-    from tests.kit.cli import progress
-
     with progress("pages") as advance:
         advance(1, 2)
     assert capfdbinary.readouterr().err == b""

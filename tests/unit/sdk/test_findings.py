@@ -108,7 +108,7 @@ def test_a_limit_ends_a_purge_and_its_cursor_goes_on(client, five):
 def test_nobody_changes_everything_by_a_slip(client, five):
     with pytest.raises(InvalidRequestError, match="say everything=True"):
         client.dead_letters(BIZ).purge()
-    with pytest.raises(InvalidRequestError, match="would mean every dead letter"):
+    with pytest.raises(InvalidRequestError, match="every dead letter"):
         client.dead_letters(BIZ, host="example.org").replay(everything=True)
     assert five.made("POST") == []
 
