@@ -104,7 +104,7 @@ def site():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
     server.heard, server.open, server.robots = [], True, (404, b"")
     server.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield server
     server.open = False

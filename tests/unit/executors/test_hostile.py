@@ -108,10 +108,6 @@ REFUSED = {
         CSV, lambda: b"a," * 5 * MEGA, "line 1: a row of more than 1,000,000 characters"),
     "a table whose rows are all bad": (
         CSV, lambda: b"a,b\n" + b"1\n" * 100_001, "page: has more than 100,000 things"),
-    "lines that are all no objects": (
-        LINES, lambda: b"1\n" * 100_001, "page: has more than 100,000 things"),
-    "lines that are all no URLs": (
-        URLS, lambda: b"x:y\n" * 100_001, "page: has more than 100,000 things"),
 }  # fmt: skip
 
 
@@ -125,6 +121,12 @@ def test_it_is_refused_in_seconds_and_says_why(name):
         Reader()(spider, file)
 
     assert thread_time() - began < 12
+
+
+@pytest.mark.parametrize(("spider", "line"), [(LINES, b"1\n"), (URLS, b"x:y\n")])
+def test_lines_that_are_all_bad_are_not_read_to_their_end(spider, line):
+    with pytest.raises(ExtractError, match="1,000 things"):
+        Reader(bounds=PageBounds(skipped=1_000))(spider, page(line * 1_001))
 
 
 READ = {
