@@ -387,23 +387,16 @@ def test_a_spider_that_finds_nothing_says_so(crawlfleet, files):
     assert "never:" not in done.out
 
 
-@pytest.mark.parametrize(
-    ("page", "told"),
-    [
-        ("ftp://x/y", "is no address that pages are asked for by: http:// or https://"),
-        ("localhost:8901/list1", "an address begins with http:// or https://"),
-        ("shop.example/list", "an address begins with http:// or https://"),
-    ],
-)
+@pytest.mark.parametrize("page", ["ftp://x/y", "localhost:8901/list1", "shop.example/list"])
 @pytest.mark.parametrize("remote", [False, True])
-def test_an_address_that_is_not_of_the_web_is_told_as_one(crawlfleet, files, page, told, remote):
+def test_an_address_that_is_not_of_the_web_is_told_as_one(crawlfleet, files, page, remote):
     more = ("--remote", "--biz", "docs", "--api-url", "http://127.0.0.1:1", "--api-key", "k")
 
     done = crawlfleet("rule", "try", str(files / "rule.yaml"), page, *(more if remote else ()))
 
     assert done.code == 2
     assert page in done.err
-    assert told in " ".join(done.err.split())
+    assert "http:// or https://" in " ".join(done.err.split())
 
 
 def test_a_page_without_end_is_given_up(site):

@@ -106,15 +106,15 @@ FAILURE = {"status": 0, "retryable": False, "retry_after_seconds": None}
     [
         (
             {"error": FAILURE | {"reason": "PageGone", "message": "answered 404", "status": 404}},
-            ["PageGone: answered 404", "a later try will not help"],
+            ["PageGone: answered 404", "will not help"],
         ),
         (
             {"error": FAILURE | {"reason": "Throttled", "message": "no turn", "retryable": True}},
-            ["Throttled: no turn", "a later try may succeed"],
+            ["Throttled: no turn", "may succeed"],
         ),
         (
             {"problems": [{"field": "n", "message": "is missing, and required"}]},
-            ["article: n: is missing, and required", "nothing of this page would be stored"],
+            ["article: n: is missing, and required", "nothing of this page"],
         ),
     ],
     ids=["gone", "busy", "unreadable"],

@@ -66,8 +66,8 @@ def test_a_wrong_rule_is_an_error_that_names_its_field(client, api):
 @pytest.mark.parametrize(
     ("pages", "said"),
     [
-        ({}, "page: is missing, and so is url: give one of the two"),
-        ({"page": "a", "url": URL}, "page: goes without url: give one of the two"),
+        ({}, "page: is missing.* url"),
+        ({"page": "a", "url": URL}, "page: .*without url"),
     ],
     ids=["none", "two"],
 )
