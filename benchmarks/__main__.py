@@ -72,7 +72,7 @@ _WITHOUT_PEERS: Final = (
 def main() -> int:
     arguments = _arguments()
     console = Console(stderr=True)
-    peers = _peers()
+    peers = peers_python()
     chosen = arguments.only or list(BENCHMARKS)
     if peers is None and not arguments.quick and set(chosen) & set(_COMPARED):
         console.print(_WITHOUT_PEERS, style="red")
@@ -157,7 +157,7 @@ def steps(name: str, scale: Scale, *, with_peers: bool) -> int:
     }[name]
 
 
-def _peers() -> Path | None:
+def peers_python() -> Path | None:
     given = os.environ.get(ENV_PEERS)
     return Path(given) if given and Path(given).exists() else None
 

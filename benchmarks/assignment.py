@@ -91,7 +91,7 @@ class Simulation:
         self._count = 0
         self._queue: deque[Task] = deque()
         self._demands: dict[str, JobDemand] = {}
-        self._ended: list[Task] = []
+        self.ended: list[Task] = []
         self._unplaced = 0
         self._killed = self._misplaced = 0
         self._killed_last = killed_last
@@ -116,7 +116,7 @@ class Simulation:
         for task in tasks:
             self._at(task.at, "comes", task)
         latest = tasks[-1].at + LATEST_SECONDS
-        while len(self._ended) + self._unplaced < len(tasks):
+        while len(self.ended) + self._unplaced < len(tasks):
             if not self._events:
                 raise BenchError("assignment: jobs were lost")
             least = self._seconds + self._under_way * self._now - self._came
@@ -129,16 +129,16 @@ class Simulation:
         return self._outcome()
 
     def _outcome(self) -> Outcome:
-        over = {task.number for task in self._ended}
+        over = {task.number for task in self.ended}
         late = [task for task in self._scene.tasks if task.number not in over]
         late = late if len(over) + self._unplaced < len(self._scene.tasks) else []
         # What has not ended by now counts as if it did: that is too good for whoever has such.
-        flows = [task.ended - task.at for task in self._ended]
+        flows = [task.ended - task.at for task in self.ended]
         flows = sorted(flows + [max(0.0, self._now - task.at) for task in late])
-        end = self._now if late else max(task.ended for task in self._ended)
+        end = self._now if late else max(task.ended for task in self.ended)
         for task in (task for machine in self._scene.machines for task in machine.tasks):
             self._waste.on_worker(task, end - task.began)
-        full = sum(task.full for task in self._ended)
+        full = sum(task.full for task in self.ended)
         self.waiting.append([end, len(self._queue)])
         return Outcome(
             makespan=end - self._scene.tasks[0].at,
@@ -219,7 +219,7 @@ class Simulation:
         self._seconds += self._now - task.at
         self._leaves(task)
         self._waste.ended(task)
-        self._ended.append(task)
+        self.ended.append(task)
         seconds = max(1.0, self._now - task.began)
         part = task.full / seconds  # how much of what it wanted it had, on average
         name = task.spider.name

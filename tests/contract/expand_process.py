@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from tests.contract.seed_process import BIZ, Ids, wake
 from tests.kit.config import Stage, Tenant, Tree
 from tests.kit.fleet import RedisWorkers
-from tests.kit.jobs import ExpandingPorts, MongoJobs, expand, expanding
+from tests.kit.jobs import ExpandingPorts, MongoJobs, expand
 from tests.kit.kernel import Lane
 from tests.kit.mongo import MongoLedgers, MongoRequestStore, MongoRules
 from tests.kit.mongo_nodes import NodesOnOneServer
@@ -69,12 +69,12 @@ def ports(
         jobs=Told("jobs", MongoJobs(nodes)),
         ledgers=Told("ledgers", MongoLedgers(nodes)),
         submission=SubmissionPorts(**told, warn=warn),
+        batch=BATCH,
     )
 
 
 def main() -> None:
     redis_url, mongo_uri, control, tenant, number = sys.argv[1:]
-    expanding.BATCH_LIMIT = BATCH
     lane = Lane(tenant, "docs", "main")
     bizs = {tenant: {lane.biz: BIZ}}
     tree = Tree(revision="1", stage=Stage(), tenants={tenant: Tenant()}, bizs=bizs)

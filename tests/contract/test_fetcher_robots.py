@@ -8,7 +8,7 @@ from tests.kit.fakes import MemoryRobotsCache
 from tests.kit.fetching import AiohttpFetcher
 from tests.kit.politeness import RobotsBook
 from tests.kit.requests import Body, Claim, Entry, Held, Request
-from tests.unit.flows.world import DOCS, START, World, make_biz
+from tests.kit.worlds.memory import DOCS, START, World, make_biz
 
 
 async def _threaded(function, *args):

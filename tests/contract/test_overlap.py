@@ -22,7 +22,7 @@ from tests.kit.jobs import (
 from tests.kit.kernel import ConflictError, StoreUnavailableError
 from tests.kit.mongo_nodes import NodesOnOneServer
 from tests.kit.schedules import MongoSchedules, OutcomeKind, Overlap, ScheduleStore
-from tests.unit.flows.clocked import Clocked
+from tests.kit.worlds.schedules import Clocked
 
 HOUR = timedelta(hours=1)
 EXPANDING, RUNNING = JobState.EXPANDING, JobState.RUNNING

@@ -9,7 +9,7 @@ from tests.kit.fleet import StaffingPorts
 from tests.kit.kernel import Lane, to_ms
 from tests.kit.politeness import Parked
 from tests.kit.worker import Placing
-from tests.unit.flows.world import World
+from tests.kit.worlds.memory import World
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LANE = Lane("acme", "docs", "main")

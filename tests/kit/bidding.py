@@ -6,11 +6,11 @@ from crawlfleet.adapters.redis_queue import board_keys as board_keys_module
 from crawlfleet.adapters.redis_queue.board import RedisBoard
 from crawlfleet.adapters.redis_queue.board_keys import applications_key, board_keys
 from crawlfleet.adapters.redis_queue.probes import RedisProbes, probe_keys
-from crawlfleet.flows import boarding, probing
+from crawlfleet.flows import boarding
 from crawlfleet.flows.applying import Applying, ApplyingPorts
-from crawlfleet.flows.awarding import EVERY, TURN, Awarded, AwardingPorts, award_jobs
+from crawlfleet.flows.awarding import EVERY, Awarded, AwardingPorts, award_jobs
 from crawlfleet.flows.boarding import BoardingPorts, offer_job, offer_missing
-from crawlfleet.flows.probing import ASK_SECONDS, HOLD, WAIT_SECONDS, ProbingPorts, probed
+from crawlfleet.flows.probing import ASK_SECONDS, HOLD, WAIT_SECONDS, Pauses, ProbingPorts, probed
 from crawlfleet.model.bidding import Application
 from crawlfleet.model.board import Applied, Decline, Note, Offer, Offered, OfferState, WhyNot
 from crawlfleet.model.probing import NotJudged, ProbeKey

@@ -9,5 +9,5 @@ from crawlfleet.cli.diagnosis import EXITS, NAMES, Level, Reach, Saying, worst
 from crawlfleet.cli.examining import knock
 from crawlfleet.cli.failures import Exit, judge
 from crawlfleet.cli.folder import parse, read_file, read_folder, render, scan_folder, write_folder
-from crawlfleet.cli.local import _checkout, _folder
+from crawlfleet.cli.local import find_checkout, state_folder
 from crawlfleet.cli.main import COMMANDS, program, run

@@ -1,6 +1,6 @@
 """Names tests use of extraction: rules, selectors, transforms, links."""
 
-from crawlfleet.extract import RuleExtractor, check_rule, encoding, nesting
+from crawlfleet.extract import RuleExtractor, check_rule, encoding
 from crawlfleet.extract.bounds import CPU_SECONDS_MAX, UnreadableError
 from crawlfleet.extract.casts import cast
 from crawlfleet.extract.declared_encoding import WITHIN, declared_label

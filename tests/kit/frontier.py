@@ -6,10 +6,9 @@ from crawlfleet.adapters.mongo import seeds as mongo_seeds
 from crawlfleet.adapters.mongo.seeds import MongoSeeds
 from crawlfleet.adapters.redis_queue.seed_filter import FOREVER_LIFE, MARGIN, RedisSeedFilter
 from crawlfleet.adapters.seed_keys import SeedKeys
-from crawlfleet.flows import seeding, seeds, sowing
+from crawlfleet.flows import seeds
 from crawlfleet.flows.offering import LARGEST_OFFER, adopt, offer, offer_each
 from crawlfleet.flows.seeding import (
-    HANDED_A_CALL,
     PUT_OFF,
     SeedingPorts,
     hand_out,

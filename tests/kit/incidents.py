@@ -21,7 +21,6 @@ from crawlfleet.model.incident import (
     Word,
     key_of,
 )
-from crawlfleet.policy import incident_room
 from crawlfleet.policy.capacity_findings import capacity_findings, unknown_of_capacity
 from crawlfleet.policy.findings import judge, seen
 from crawlfleet.policy.host_findings import (
@@ -31,7 +30,7 @@ from crawlfleet.policy.host_findings import (
     host_place,
     unknown_of_host,
 )
-from crawlfleet.policy.incident_room import HOSTS, LEAVING, MOST, RESERVE, TENANTS, let_go
+from crawlfleet.policy.incident_room import MOST, ROOM, Room, let_go
 from crawlfleet.policy.incidents import calm_wanted, latest, left_out, pause, step, told, tried
 from crawlfleet.policy.part_findings import (
     judged_figures,

@@ -6,7 +6,7 @@ from crawlfleet.adapters.mongo.job_reopening import MongoJobReopening, MongoJobS
 from crawlfleet.adapters.mongo.jobs import MongoJobs
 from crawlfleet.adapters.mongo.lost_jobs import MongoLostJobs
 from crawlfleet.adapters.redis_queue.cancellations import RedisCancellations
-from crawlfleet.flows import cancelling, ending, expanding, jobs
+from crawlfleet.flows import cancelling, ending, jobs
 from crawlfleet.flows.advancing import TERM, TURN, AdvancingPorts, advance, can_advance
 from crawlfleet.flows.cancelling import CancellingPorts, cancel_job, cancel_jobs
 from crawlfleet.flows.ending import EndingPorts, end_jobs

@@ -5,12 +5,11 @@ from crawlfleet.adapters.figures import Figures
 from crawlfleet.adapters.mongo import figures as mongo_figures
 from crawlfleet.adapters.part_health import PartHealth
 from crawlfleet.adapters.redis_queue import figures as redis_figures
-from crawlfleet.flows import sampling
 from crawlfleet.flows.emitting import Emitter
 from crawlfleet.flows.gathering import Sharing, gather, in_words
 from crawlfleet.flows.overseeing import at_work
 from crawlfleet.flows.roster import RosterPorts, workers
-from crawlfleet.flows.sampling import SamplingPorts, sample
+from crawlfleet.flows.sampling import Bounds, SamplingPorts, sample
 from crawlfleet.model.sample import (
     FleetSample,
     HostSample,
@@ -21,7 +20,7 @@ from crawlfleet.model.sample import (
     Unread,
     WorkersSample,
 )
-from crawlfleet.policy import auditing, hosts
+from crawlfleet.policy import hosts
 from crawlfleet.policy.auditing import due
 from crawlfleet.policy.capacity_findings import short_of
 from crawlfleet.policy.hosts import (

@@ -2,7 +2,13 @@
 
 from crawlfleet.adapters.redis_queue.hosts import RedisHosts
 from crawlfleet.adapters.redis_queue.robots import RedisRobotsCache
-from crawlfleet.flows import robots, turns
+from crawlfleet.flows.courtesy import MOST_UNTOLD, Courtesy, Turn, Waiting, reason
+from crawlfleet.flows.passages import (
+    LONGEST_INTERVAL_SECONDS,
+    UNTOLD_SECONDS,
+    NoTurnError,
+    Passages,
+)
 from crawlfleet.flows.robots import MOST_PORTS, REFUSED_SECONDS, RobotsBook
 from crawlfleet.flows.turns import Turns
 from crawlfleet.model.politeness import (

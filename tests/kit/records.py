@@ -5,9 +5,9 @@ from crawlfleet.adapters.redis_queue.data_queue import _PUT, RedisDataQueue
 from crawlfleet.adapters.schema import KEPT_SCHEMAS, LONGEST_MESSAGE, MOST_PROBLEMS, SchemaValidator
 from crawlfleet.adapters.schema_bounds import LARGEST_BYTES as LARGEST_SCHEMA_BYTES
 from crawlfleet.adapters.schema_bounds import LONGEST_CHAIN, LONGEST_PATTERN, MOST_PATTERNS
-from crawlfleet.flows import draining
 from crawlfleet.flows.coverage import CoveragePorts, coverage
 from crawlfleet.flows.draining import BATCHES, Drainer
+from crawlfleet.flows.draining import LEASE as ITEM_LEASE
 from crawlfleet.flows.processing import (
     BATCH,
     DROPPED,

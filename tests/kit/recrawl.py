@@ -1,7 +1,6 @@
 """Names tests use of recrawling: policy, history of pages and their service."""
 
 from crawlfleet.adapters.mongo.visits import MongoVisits
-from crawlfleet.flows import recrawling
 from crawlfleet.flows.recrawling import (
     GRACE,
     Recollection,

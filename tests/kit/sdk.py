@@ -1,14 +1,6 @@
 """Names tests use of the client library."""
 
 from crawlfleet import sdk
-from crawlfleet.flows import courtesy, passages, visiting
-from crawlfleet.flows.courtesy import MOST_UNTOLD, Courtesy, Turn, Waiting, reason
-from crawlfleet.flows.passages import (
-    LONGEST_INTERVAL_SECONDS,
-    PATIENCE_SECONDS,
-    NoTurnError,
-    Passages,
-)
 from crawlfleet.sdk import (
     ApiError,
     BizState,
@@ -50,4 +42,6 @@ from crawlfleet.sdk import (
 )
 from crawlfleet.sdk.address import Address
 from crawlfleet.sdk.batches import BATCH_BYTES
+from crawlfleet.sdk.pages import Pages
 from crawlfleet.sdk.results import RecordsPage
+from crawlfleet.sdk.transport import Transport

@@ -2,7 +2,6 @@
 
 from crawlfleet.adapters.mongo import spiders as mongo_spiders
 from crawlfleet.adapters.mongo.spiders import MongoSpiders
-from crawlfleet.flows import spiders
 from crawlfleet.flows.spiders import (
     SpiderPorts,
     delete_spider,
@@ -14,8 +13,8 @@ from crawlfleet.flows.spiders import (
 from crawlfleet.model.plan import (
     HOLD,
     LARGEST_PLAN,
+    MOST_VERSIONS,
     ConfiguredSpider,
-    KeptSpider,
     LinkNeeds,
     SpiderPlan,
 )

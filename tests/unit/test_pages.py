@@ -1,8 +1,10 @@
 """The README and the pages it links are true where that can be told by looking."""
 
+import ast
 import re
 from collections.abc import Iterator
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,8 @@ PAGES = [
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").glob("*.md")),
 ]
-FLOWS = ROOT / "layers/crawlfleet/python/crawlfleet/flows"
+PRODUCT = ROOT / "layers/crawlfleet/python"
+FLOWS = PRODUCT / "crawlfleet/flows"
 #: Verbs' parts, not journeys of their own.
 NO_JOURNEY = {
     "__init__",
@@ -86,22 +89,35 @@ def test_every_function_is_the_door_of_a_journey():
 
 
 @pytest.mark.parametrize("row", journeys(), ids=lambda row: row.split("|")[1].strip())
-def test_what_a_journey_is_decided_by_is_imported_by_its_flow(row):
-    _, _, _, flow, decided, _ = row.split("|")
-    files = [ROOT / link for link in re.findall(r"\(([^)]+\.py)\)", flow)]
-    reached = "\n".join(_with_imports(file) for file in files)
+def test_what_a_journey_is_decided_by_is_imported_by_another_module_of_its_row(row):
+    *_, flow, decided, _ = row.split("|")
+    deciding = modules_of(decided)
+    importing = {module: imports_of(module) for module in modules_of(flow) | deciding}
 
-    for module in re.findall(r"policy/(\w+)\.py", decided):
-        assert f"policy.{module} import" in reached or f"import {module}" in reached, module
+    assert deciding
+    assert [
+        module
+        for module in deciding
+        if not any(module in found for other, found in importing.items() if other != module)
+    ] == []
 
 
-def _with_imports(file: Path) -> str:
-    """A flow's text, and that of what decides for it."""
-    rooms = ROOT / "layers/crawlfleet/python/crawlfleet"
-    others = [
-        one for room in ("adapters", "wiring", "policy") for one in rooms.glob(f"{room}/**/*.py")
-    ]
-    return "\n".join(one.read_text() for one in [file, *others])
+def modules_of(cell: str) -> set[str]:
+    """Dotted names of the product's modules that a cell links."""
+    links = re.findall(r"\(([^)]+)\.py\)", cell)
+    return {(ROOT / link).relative_to(PRODUCT).as_posix().replace("/", ".") for link in links}
+
+
+@cache
+def imports_of(module: str) -> set[str]:
+    """Dotted names of all that a module imports, be it a module or what is in one."""
+    tree = ast.parse((PRODUCT / f"{module.replace('.', '/')}.py").read_text())
+    nodes = list(ast.walk(tree))
+    names = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+    return names
 
 
 def test_the_readme_begins_with_the_two_commands():

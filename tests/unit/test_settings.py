@@ -77,7 +77,7 @@ def test_every_wrong_variable_is_named_at_once_needed_or_not():
     )
 
     assert len(found) == 6
-    assert found[names.ENV_NODE_SECRET] == "lacks {node}, which stands for the node's name"
+    assert "{node}" in found[names.ENV_NODE_SECRET]
 
 
 @pytest.mark.parametrize("scheme", ["redis", "rediss", "redis+cluster", "rediss+cluster"])
@@ -128,9 +128,9 @@ def test_topics_are_arns_and_may_be_unset():
 
     assert (named.people_topic, named.machines_topic) == (arn, None)
     assert named.phones_topic == f"{arn}-phones"
-    assert mistakes({names.ENV_STAGE: "x", names.ENV_MACHINES_TOPIC: "https://x"}) == {
-        names.ENV_MACHINES_TOPIC: "is no ARN of an SNS topic: 'https://x'"
-    }
+    refused = mistakes({names.ENV_STAGE: "x", names.ENV_MACHINES_TOPIC: "https://x"})
+    assert refused.keys() == {names.ENV_MACHINES_TOPIC}
+    assert "'https://x'" in refused[names.ENV_MACHINES_TOPIC]
 
 
 @pytest.mark.parametrize("ceiling", ["0", "-1", "many", "1e3", "100001", "9" * 5_000, "²"])

@@ -39,7 +39,7 @@ def test_a_server_that_somebody_named_is_not_emptied_unasked(monkeypatch, capsys
 def test_an_interpreter_that_is_not_there_is_no_interpreter(monkeypatch, tmp_path):
     monkeypatch.setenv("PEERS_PYTHON", str(tmp_path / "python"))
 
-    assert program._peers() is None
+    assert program.peers_python() is None
 
 
 def test_a_benchmark_that_does_not_exist_is_refused(monkeypatch, capsys):

@@ -5,10 +5,11 @@ from benchmarks.site_pages import LARGEST_BYTES, bodies, chosen, with_index
 from benchmarks.site_server import NOT_FOUND, Connection, answers_in, path_of
 
 
-class Wire:
+class Wire(asyncio.Transport):
     """What a connection writes."""
 
     def __init__(self):
+        super().__init__()
         self.written = b""
 
     def write(self, data):
@@ -17,7 +18,7 @@ class Wire:
 
 def connection(answers):
     found, wire = Connection(answers), Wire()
-    found._transport = wire
+    found.connection_made(wire)
     return found, wire
 
 
@@ -96,7 +97,7 @@ def test_a_far_site_answers_later_and_in_order():
     async def crawl() -> tuple[bytes, float]:
         loop = asyncio.get_running_loop()
         served, wire = Connection({b"/a": b"A", b"/b": b"B"}, delay=0.05), Wire()
-        served._transport = wire
+        served.connection_made(wire)
         began = loop.time()
         done = loop.create_future()
         wire.write = lambda data: (Wire.write(wire, data), data == b"B" and done.set_result(None))

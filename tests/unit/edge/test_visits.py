@@ -75,9 +75,9 @@ def test_without_a_url_all_pages_are_told_together():
 
 def test_a_page_that_is_not_known_is_not_found():
     def visit(*_: str) -> Visit:
-        raise NotFoundError("nothing is known of the page")
+        raise NotFoundError("nothing is known")
 
     event = an_event(path="/v1/docs/visits", queryStringParameters={"url": "https://x.example/"})
     status, body = ask(NoOperations(visit=visit), event)
 
-    assert (status, body["detail"]) == (404, "nothing is known of the page")
+    assert (status, body["detail"]) == (404, "nothing is known")

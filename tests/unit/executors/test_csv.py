@@ -126,20 +126,19 @@ def test_an_integer_fits_what_the_store_holds(read):
 def test_a_bad_row_fails_the_page_unless_it_may_be_left_out(read):
     file = page('a,b\n1,2\n"x\ny",3\n4\n5,6,7\n8,"9"x\n10,11\n')
 
-    with pytest.raises(ExtractError) as caught:
+    with pytest.raises(ExtractError, match=r"^line 5: .* 1 .* 2 "):
         read(spider("csv"), file)
     got = read(spider("csv", bad_rows="skip"), file)
 
-    assert str(caught.value) == "line 5: has 1 cells where there are 2 columns"
     assert [record["a"] for record in got.records] == ["1", "x\ny", "10"]
     assert [one.place for one in got.skipped] == ["line 5", "line 6", "line 7"]
 
 
 def test_a_column_that_the_file_does_not_have_is_named(read):
-    with pytest.raises(ExtractError) as caught:
+    with pytest.raises(ExtractError, match=r"'Pries'.* Preis, Name") as caught:
         read(spider("csv", columns={"price": {"header": "Pries"}}), page("Name,Preis\na,1\n"))
 
-    assert str(caught.value) == ("columns.price: there is no column 'Pries'; there is Preis, Name")
+    assert caught.value.field == "columns.price"
 
 
 def test_a_cell_may_lead_to_a_page(read):
@@ -154,8 +153,8 @@ def test_a_cell_may_lead_to_a_page(read):
 
 
 def test_a_file_of_megabytes_takes_no_more_memory_than_a_few_of_its_rows(read):
-    told = "as long as a product's text is " * 6
-    rows = "".join(f'{n},"Product, {n}",{n}.50,{told}\n' for n in range(40_000))
+    told = "as long as a product's text is " * 20
+    rows = "".join(f'{n},"Product, {n}",{n}.50,{told}\n' for n in range(8_000))
     file = page("id,name,price,text\n" + rows)
     by = spider("csv", columns={"id": {"type": "integer"}, "name": {}, "price": {"type": "number"}})
     tracemalloc.start()
@@ -168,6 +167,6 @@ def test_a_file_of_megabytes_takes_no_more_memory_than_a_few_of_its_rows(read):
     finally:
         tracemalloc.stop()
 
-    assert (count, last) == (40_000, {"id": 39_999, "name": "Product, 39999", "price": 39999.5})
-    assert len(file.body) > 7_000_000
+    assert (count, last) == (8_000, {"id": 7_999, "name": "Product, 7999", "price": 7999.5})
+    assert len(file.body) > 5_000_000
     assert peak < 2_000_000

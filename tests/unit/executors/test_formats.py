@@ -18,8 +18,9 @@ def urlset(*urls):
     return SITEMAP.format("".join(f"<url><loc>{url}</loc></url>" for url in urls))
 
 
-def test_a_sitemap_of_fifty_thousand_pages_is_read_whole(read):
-    urls = [f"https://garden.example/p/{n}" for n in range(50_000)]
+@pytest.mark.parametrize("pages", [2_000, pytest.param(50_000, marks=pytest.mark.long)])
+def test_a_sitemap_of_thousands_of_pages_is_read_whole(read, pages):
+    urls = [f"https://garden.example/p/{n}" for n in range(pages)]
 
     got = read(spider("sitemap", rule="p"), page(gzip.compress(urlset(*urls).encode(), mtime=0)))
 
@@ -232,8 +233,8 @@ def test_records_of_xml_are_found_by_their_path(read, path, expected):
 def test_an_xml_file_of_any_size_takes_little_memory(read):
     import tracemalloc
 
-    record = "<r id='{}'><name>Product {} &amp; more</name><price>1.5</price></r>\n"
-    body = page("<x>" + "".join(record.format(n, n) for n in range(15_000)) + "</x>")
+    record = "<r id='{}'><name>Product {} &amp; " + "more " * 200 + "</name></r>\n"
+    body = page("<x>" + "".join(record.format(n, n) for n in range(4_000)) + "</x>")
     by = spider("xml", records="x/r", fields={"id": {"xpath": "@id", "type": "integer"}})
     tracemalloc.start()
     try:
@@ -242,7 +243,8 @@ def test_an_xml_file_of_any_size_takes_little_memory(read):
     finally:
         tracemalloc.stop()
 
-    assert total == sum(range(15_000))
+    assert total == sum(range(4_000))
+    assert len(body.body) > 4_000_000
     assert peak < 3_000_000
 
 
@@ -341,7 +343,7 @@ def test_what_is_no_list_of_urls_gives_no_links_of_its_lines(read):
 
     assert got.urls == ["https://garden.example/right"]
     assert [one.place for one in got.skipped] == [f"line {n}" for n in range(1, 6)]
-    assert got.skipped[0].why.startswith("is no URL to go on with: '<?xml")
+    assert "'<?xml" in got.skipped[0].why
 
 
 def test_a_list_of_urls_says_what_is_a_comment_and_what_is_bad(read):
@@ -351,6 +353,6 @@ def test_a_list_of_urls_says_what_is_a_comment_and_what_is_bad(read):
 
     assert got.urls == ["https://a.example/1", "https://a.example/"]
     assert [one.place for one in got.skipped] == ["line 5"]
-    with pytest.raises(ExtractError, match="line 5: is no URL"):
+    with pytest.raises(ExtractError, match=r"^line 5: "):
         read(spider("url_list", rule="p", comment="//", bad_rows="fail"), body)
     assert len(read(spider("url_list", rule="p", max_urls=1), body).links) == 1

@@ -8,6 +8,7 @@ from time import thread_time
 
 import pytest
 
+from tests.kit.executors import PageBounds
 from tests.kit.kernel import ExtractError
 from tests.unit.executors.reading import Reader, page, spider
 
@@ -37,7 +38,7 @@ def description(text):
 REFUSED = {
     "a sitemap of ampersands": (
         SITEMAP,
-        lambda: b"<urlset><url><loc>" + b"&" * 60_000_000 + b"</loc></url></urlset>",
+        lambda: b"<urlset><url><loc>" + b"&" * 12 * MEGA + b"</loc></url></urlset>",
         "url.*(larger|longer|text|huge|well-formed)"),
     "a sitemap of a billion laughs": (
         SITEMAP, lambda: LAUGHS + b"<urlset><url><loc>&j;</loc></url></urlset>",
@@ -68,16 +69,13 @@ REFUSED = {
     "a URL of a million images": (
         SITEMAP, lambda: b"<urlset><url>" + b"<image><loc>x</loc></image>" * (MEGA // 4),
         "urlset/url: "),
-    "twenty thousand namespaces": (
+    "five thousand namespaces": (
         XML,
-        lambda: b"<x " + b"".join(b"xmlns:a%d='u' " % n for n in range(20_000)) + b">"
-        + b"<r><a>1</a></r>" * 2_000 + b"</x>",
+        lambda: b"<x " + b"".join(b"xmlns:a%d='u' " % n for n in range(5_000)) + b">"
+        + b"<r><a>1</a></r>" * 500 + b"</x>",
         r"records\[0\]: has over 100 namespaces"),
-    "a gzip bomb": (
-        SITEMAP, lambda: gzip.compress(b"<urlset>" + (b"<a>" + b"x" * MEGA + b"</a>") * 80, 1),
-        "page: unpacks to more than 67,108,864 bytes"),
     "a gzip bomb of a table": (
-        CSV, lambda: gzip.compress(b"a\n" + (b"x" * 900_000 + b"\n") * 80, 1),
+        CSV, lambda: gzip.compress(b"a\n" + (b"x" * 900_000 + b"\n") * 75, 1),
         "page: unpacks to more than"),
     "a gzip bomb of JSON": (
         JSON, lambda: gzip.compress(b"[" + b" " * 70 * MEGA, 1), "page: unpacks to more than"),
@@ -109,11 +107,7 @@ REFUSED = {
     "a table whose header is ten megabytes long": (
         CSV, lambda: b"a," * 5 * MEGA, "line 1: a row of more than 1,000,000 characters"),
     "a table whose rows are all bad": (
-        CSV, lambda: b"a,b\n" + b"1\n" * 200_000, "page: has more than 100,000 things"),
-    "lines that are all no objects": (
-        LINES, lambda: b"1\n" * 200_000, "page: has more than 100,000 things"),
-    "lines that are all no URLs": (
-        URLS, lambda: b"x:y\n" * 200_000, "page: has more than 100,000 things"),
+        CSV, lambda: b"a,b\n" + b"1\n" * 100_001, "page: has more than 100,000 things"),
 }  # fmt: skip
 
 
@@ -129,6 +123,12 @@ def test_it_is_refused_in_seconds_and_says_why(name):
     assert thread_time() - began < 12
 
 
+@pytest.mark.parametrize(("spider", "line"), [(LINES, b"1\n"), (URLS, b"x:y\n")])
+def test_lines_that_are_all_bad_are_not_read_to_their_end(spider, line):
+    with pytest.raises(ExtractError, match="1,000 things"):
+        Reader(bounds=PageBounds(skipped=1_000))(spider, page(line * 1_001))
+
+
 READ = {
     "an endless field": (CSV, lambda: b'a,b\n1,"' + b"x" * 10 * MEGA, [], 1),
     "a quote that is not closed, and rows after it": (
@@ -140,7 +140,7 @@ READ = {
         LINES, lambda: b'{"a":"' + b"x" * 10 * MEGA + b'"}\n{"a":1}', [{"a": 1}], 1),
     "a URL of ten megabytes": (URLS, lambda: b"https://a.example/" + b"x" * 10 * MEGA, [], 1),
     "a sitemap of many other elements": (
-        SITEMAP, lambda: b"<urlset>" + b"<a/>" * 200_000 + b"</urlset>", [], 0),
+        SITEMAP, lambda: b"<urlset>" + b"<a/>" * 50_000 + b"</urlset>", [], 0),
     "a file of this machine as a document type": (
         XML, lambda: b"<!DOCTYPE x SYSTEM 'file:///etc/passwd'><x><r><a>1</a></r></x>",
         [{"a": "1"}], 0),
@@ -197,11 +197,11 @@ def test_markup_that_a_feed_hides_in_base64_is_not_cleaned_for_hours():
 
 
 def test_a_bomb_takes_no_memory():
-    bomb = gzip.compress(b"<urlset>" + (b"<a>" + b"x" * MEGA + b"</a>") * 80, 1)
+    bomb = gzip.compress(b"<urlset>" + (b"<a>" + b"x" * MEGA + b"</a>") * 68, 1)
     Reader()(SITEMAP, page(b"<urlset/>"))  # what is loaded once
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    with pytest.raises(ExtractError, match="unpacks to more than"):
+    with pytest.raises(ExtractError, match=" 67,108,864 bytes"):
         Reader()(SITEMAP, page(bomb))
 
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000
@@ -213,15 +213,15 @@ def test_patterns_that_cost_milliseconds_a_url_end_with_the_pages_time():
     urls = ("".join(picked.choices("ab", k=2_000)) for _ in range(100))
     body = "".join(f"<url><loc>https://garden.example/{url}</loc></url>" for url in urls)
     slow = spider("sitemap", rule="p", include=["(?:(?:a|b|ab|ba){1,30}){1,30}x"] * 3)
-    read = Reader(cpu_seconds=1.0)
+    read = Reader(bounds=PageBounds(cpu_seconds=0.3))
     began = thread_time()
 
-    with pytest.raises(ExtractError, match="took more than 1 CPU seconds"):
+    with pytest.raises(ExtractError, match=r" 0\.3 CPU seconds"):
         read(slow, page(f"<urlset>{body}</urlset>"))
 
     assert thread_time() - began < 8
 
 
 def test_a_pattern_of_many_repetitions_is_no_pattern():
-    with pytest.raises(ExtractError, match="too large once its repetitions are written out"):
+    with pytest.raises(ExtractError, match="too large"):
         Reader()(spider("sitemap", rule="p", exclude=["(?:abcdefghijkl){1,1000}x"]), page("<a/>"))

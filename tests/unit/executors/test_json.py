@@ -68,19 +68,19 @@ def test_the_place_of_a_bad_record_is_counted_over_the_whole_document(read):
     body = json.dumps([{"n": n} for n in range(450)] + [{"n": "many"}, {"n": 451}])
     fields = {"n": {"json": "$.n", "type": "integer"}}
 
-    with pytest.raises(ExtractError) as caught:
+    with pytest.raises(ExtractError, match="'many'") as caught:
         read(spider("json", fields=fields), page(body))
     got = read(spider("json", fields=fields, bad_records="skip"), page(body))
 
-    assert str(caught.value) == "records[450].n: 'many' is not an integer"
+    assert caught.value.field == "records[450].n"
     assert len(got.records) == 451
     assert [one.place for one in got.skipped] == ["records[450].n"]
 
 
 def test_a_record_that_is_no_object_needs_fields(read):
-    with pytest.raises(ExtractError, match=r"records\[1\]: is no object"):
+    with pytest.raises(ExtractError, match=r"^records\[1\]: "):
         read(spider("json"), page('[{"a":1}, 2]'))
-    with pytest.raises(ExtractError, match=r"records\[0\]: is no object"):
+    with pytest.raises(ExtractError, match=r"^records\[0\]: "):
         read(spider("json", records="$..n"), page('[{"n":1}]'))
 
     got = read(spider("json", fields={"n": {"json": "$", "type": "integer"}}), page("[1, 2]"))

@@ -63,16 +63,16 @@ def test_the_example_of_the_base_class_is_a_whole_file_that_works(folder):
         ("https://garden.example/sitemap.xml", "pages")
     ]
     [problem] = check_spider(spider("robots_lines"), registry=registry)
-    assert str(problem) == "parameters.agent: is missing"
+    assert problem.field == "parameters.agent"
 
 
 def test_importing_the_registry_loads_no_parser_and_no_executor():
+    executors = {Registry(installed=False).find(name).__module__ for name in BUILT_IN}
     code = (
-        "import sys, crawlfleet.executors, crawlfleet.executors.registry\n"
-        "crawlfleet.executors.Registry(installed=False).names()\n"
+        f"import sys; from {Registry.__module__} import Registry\n"
+        "Registry(installed=False).names()\n"
         "heavy = {'lxml', 'feedparser', 'selectolax', 'bs4', 're2', 'jsonpath', 'scrapy'}\n"
-        "ours = {'crawlfleet.executors.' + name for name in ('feed', 'csv_file', 'sitemap')}\n"
-        "print(sorted((heavy | ours) & set(sys.modules)))"
+        f"print(sorted((heavy | {executors}) & set(sys.modules)))"
     )
 
     done = subprocess.run(
@@ -88,7 +88,7 @@ def test_importing_the_registry_loads_no_parser_and_no_executor():
 
 def test_importing_an_executor_loads_no_parser():
     code = (
-        "import sys; from crawlfleet.executors import Registry, check_spider\n"
+        f"import sys; from {Registry.__module__} import Registry\n"
         "[Registry().find(name) for name in ('feed', 'sitemap', 'xml', 'json', 'url_list')]\n"
         "print(sorted({'lxml', 'feedparser', 'selectolax', 're2'} & set(sys.modules)))"
     )
@@ -156,9 +156,9 @@ def test_a_name_that_two_have_belongs_to_neither(folder):
     (folder / "table.py").write_text(LINES.replace('"lines"', '"csv"'))
     registry = Registry(folder, installed=False)
 
-    with pytest.raises(ConfigError, match=r"executors/one\.py and executors/two\.py"):
+    with pytest.raises(ConfigError, match=r"/one\.py .*/two\.py"):
         registry.find("lines")
-    with pytest.raises(ConfigError, match=r"crawlfleet and executors/table\.py"):
+    with pytest.raises(ConfigError, match=r"crawlfleet .*/table\.py"):
         registry.find("csv")
     assert len(registry.problems) == 2
     assert registry.find("json").name == "json"
@@ -181,9 +181,9 @@ def test_an_installed_package_brings_executors_by_entry_point(tmp_path, monkeypa
 
     assert {"lines", "bad"} <= set(names)
     assert registry.find("lines").name == "lines"
-    with pytest.raises(ConfigError, match="package acme-lines cannot be used: AttributeError"):
+    with pytest.raises(ConfigError, match=r"acme-lines .*AttributeError"):
         registry.find("bad")
-    with pytest.raises(ConfigError, match="Lines calls itself 'lines'"):
+    with pytest.raises(ConfigError, match=r"Lines .*'lines'"):
         registry.find("alias")
 
 
@@ -191,7 +191,8 @@ def test_an_unknown_executor_is_told_with_those_there_are():
     [problem] = check_spider(spider("cvs"), "spiders.it.")
 
     assert problem.field == "spiders.it.executor"
-    assert problem.message.startswith("'cvs' is no executor here; there are csv, ")
+    assert "'cvs'" in problem.message
+    assert all(name in problem.message for name in ("csv", "json", "sitemap"))
 
 
 def test_unknown_missing_and_wrong_parameters_are_told_at_once():
@@ -261,4 +262,4 @@ def test_the_key_of_records_names_their_fields(samples):
     [problem] = check_spider(wrong, "spiders.it.")
 
     assert problem.field == "spiders.it.key[1]"
-    assert "'guid' is no field of the records" in problem.message
+    assert "'guid'" in problem.message

@@ -177,7 +177,7 @@ def test_a_link_that_is_taken_fits_into_an_offer_and_one_that_does_not_is_told()
     assert LARGEST_OFFER - 2_500 < size_of(found_of(size=str(least))) <= LARGEST_OFFER
     refused = found_of(size=str(most))
     assert isinstance(refused, Skipped)
-    assert "bytes with its meta and headers; 62,000 is the most" in refused.why
+    assert "62,000" in refused.why
 
 
 def test_what_a_link_has_in_headers_and_other_letters_counts_too():
@@ -240,9 +240,9 @@ def test_what_can_be_no_link_and_no_record_is_left_out_and_told():
     assert kept == {"kept": True}
     assert all(isinstance(each, Skipped) for each in (post, nameless, bad, number))
     assert "a link is a GET" in post.why
-    assert "is no method of the spider" in nameless.why
-    assert str(bad) == "bad: is a object, which no record can hold"
-    assert "is no item but builtins.int" in number.why
+    assert "no method" in nameless.why
+    assert (bad.place, "object" in bad.why) == ("bad", True)
+    assert "builtins.int" in number.why
 
 
 def test_rules_of_a_crawl_spider_give_links_for_its_callbacks():
@@ -285,7 +285,7 @@ def test_a_configuration_cannot_import_what_the_operator_did_not_name():
 
     [problem] = check_spider(foreign)
     assert problem.field == "parameters.spider"
-    assert "'os' is in none of the operator's packages" in problem.message
+    assert "'os'" in problem.message
     page = Page(url="https://shop.example/", status=200, headers={}, body=b"")
     with pytest.raises(ExtractError, match="operator's packages"):
         list(executors.read(foreign, page, Body(url=page.url, rule="r", rule_version="v")))

@@ -230,7 +230,7 @@ def test_error_names_the_field(extract, rule, field):
 
 def test_parsers_are_loaded_by_the_rules_that_need_them():
     code = (
-        "import sys, crawlfleet.extract as e;"
+        f"import sys, {RuleExtractor.__module__};"
         "print([m for m in ('lxml','bs4','jsonpath','selectolax','re2') if m in sys.modules])"
     )
 

@@ -1,6 +1,4 @@
-"""What the guard lets through, and what no page hides from it. Bounds are CPU seconds."""
-
-import time
+"""What the guard lets through, and what no page hides from it."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +23,6 @@ HIDING = [
     b"<svg><input>",
     b"<script><!--<script></script></div></script>--></script><div>",
     b"<svg><style><!--</style></g>--></style><g>",
-    b"<!--></div>--><div>",
     b"<!--</div>--><div>",
     b"<div a='</div>'>",
     b"<textarea></div></textarea><div>",
@@ -40,16 +37,17 @@ HIDING = [
 @pytest.mark.parametrize("unit", HIDING, ids=lambda unit: unit.decode())
 @pytest.mark.parametrize("once", [True, False], ids=["once", "each"])
 def test_depth_does_not_hide(unit, once):
-    deep = unit + b"<div>" * 250_000 if once else unit * 50_000
-    began = time.process_time()
+    deep = unit + b"<div>" * 60_000 if once else unit * 50_000
 
-    try:
+    with pytest.raises(UnreadableError, match="deep"):
         guard_html(deep)
-    except UnreadableError:
-        return
-    LexborHTMLParser(deep)
 
-    assert time.process_time() - began < 15
+
+def test_an_empty_comment_hides_nothing_and_is_no_reason_to_refuse():
+    with pytest.raises(UnreadableError, match="deep"):
+        guard_html(b"<!--></div>--><div>" + b"<div>" * 60_000)
+
+    guard_html(b"<!--></div>--><div>" * 50_000)
 
 
 @pytest.mark.parametrize(
@@ -110,36 +108,10 @@ def test_a_page_is_never_deeper_than_what_was_counted(unit, before):
     body = ("".join(before) + "".join(unit) * 60).encode()
     grown = depth_of(body)
 
-    counted = counted_depth(body)
+    counted = walk(body, body.count(b"<"))
 
     # Tables bring elements that are not written, formatting is built again: both are a factor.
     assert grown <= 4 * counted + 20
-
-
-def counted_depth(body):
-    """The smallest limit that lets the page through, within a factor of two."""
-    from tests.kit.extract import nesting
-
-    kept = nesting._Elements
-    seen = []
-
-    class Watched(kept):
-        __slots__ = ()
-
-        def guard(self, tags):
-            seen.append(len(self.stack) + self.hidden + self.formatting)
-
-        def cdata(self, body, at):
-            found = super().cdata(body, at)
-            self.guard(0)
-            return found
-
-    nesting._Elements = Watched
-    try:
-        walk(body, body.count(b"<"))
-    finally:
-        nesting._Elements = kept
-    return max(seen, default=0)
 
 
 ROW = b"<tr><td class='a'><b>x</b> <a href='/?a=1&b=2'>y<br></a><!-- </table> --><td><li>z"
@@ -172,28 +144,24 @@ def test_large_pages_as_people_write_them_pass(page):
 @pytest.mark.parametrize(
     "page",
     [
-        b"<a " + b" ".join(b"a%d=1" % i for i in range(150_000)) + b">",
-        b"<a " + b" ".join(b'a%d=">"' % i for i in range(100_000)) + b">",
-        b"<a " + b" ".join(b"a%d = '<>'" % i for i in range(100_000)) + b">",
-        b"<a " + b"/".join(b"a%d" % i for i in range(150_000)) + b">",
-        (b"<a " + b" ".join(b"a%d" % i for i in range(900)) + b" b='>") * 150,
+        b"<a " + b" ".join(b"a%d=1" % i for i in range(30_000)) + b">",
+        b"<a " + b" ".join(b'a%d=">"' % i for i in range(25_000)) + b">",
+        b"<a " + b" ".join(b"a%d = '<>'" % i for i in range(25_000)) + b">",
+        b"<a " + b"/".join(b"a%d" % i for i in range(40_000)) + b">",
     ],
     ids=lambda page: repr(page[:12]),
 )
 def test_attributes_do_not_hide(page):
-    began = time.process_time()
-
-    try:
+    with pytest.raises(UnreadableError, match="attributes"):
         guard_html(page)
-    except UnreadableError:
-        return
-    LexborHTMLParser(page)
 
-    assert time.process_time() - began < 15
+
+def test_many_attributes_of_several_tags_are_no_reason_to_refuse():
+    guard_html((b"<a " + b" ".join(b"a%d" % i for i in range(900)) + b" b='>") * 150)
 
 
 def test_a_page_just_deep_enough_passes_the_walk():
     walk(b"<div>" * DEPTH_MAX, DEPTH_MAX)
 
-    with pytest.raises(UnreadableError, match="nested over 5,000 deep"):
+    with pytest.raises(UnreadableError, match="5,000 deep"):
         walk(b"<div>" * (DEPTH_MAX + 1), DEPTH_MAX + 1)

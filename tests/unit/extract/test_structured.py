@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.kit.config import Rule
+from tests.kit.extract import RuleExtractor
 from tests.kit.kernel import ExtractError
+from tests.kit.requests import Page
 from tests.unit.extract.test_check_rule import problems
 
 ARTICLE = "$[?@['@type']=='NewsArticle']"
@@ -215,8 +218,8 @@ def test_broken_markup_does_not_cost_the_page(extract, body, kind):
 
 def test_extruct_is_loaded_by_the_rules_that_need_it():
     code = (
-        "import sys; from crawlfleet.extract import RuleExtractor, check_rule;"
-        "from crawlfleet.model.rule import *; from crawlfleet.model.outcome import Page;"
+        f"import sys; from {RuleExtractor.__module__} import RuleExtractor, check_rule;"
+        f"from {Rule.__module__} import Field, Rule; from {Page.__module__} import Page;"
         "page = Page(url='https://a.example/', status=200, headers={}, body=b'<p>x');"
         "RuleExtractor().extract(Rule(fields={'a': Field(css='p')}), page);"
         "check_rule(Rule(fields={'a': Field(structured='json_ld', json='$')}));"

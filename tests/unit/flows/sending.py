@@ -6,7 +6,7 @@ from tests.kit.config import Field, Rule
 from tests.kit.kernel import InvalidRequestError
 from tests.kit.requests import Receipt, State, Submission
 from tests.kit.submission import submit
-from tests.unit.flows.world import DOCS, World, make_tree
+from tests.kit.worlds.memory import DOCS, World, make_tree
 
 EDITED = Rule(fields={"title": Field(css="h1")})
 
@@ -45,7 +45,3 @@ def stored(world: World) -> int:
 
 def edit_rules(world: World, **rules: Rule) -> None:
     world.tree = make_tree(replace(world.biz, rules=rules))
-
-
-class DiedError(Exception):
-    """The process is gone."""

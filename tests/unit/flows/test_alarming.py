@@ -10,137 +10,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.config import AlarmLimits, Stage, Tenant, Tree
-from tests.kit.fakes import MemoryIncidentBook, MemoryNotifier
+from tests.kit.fakes import MemoryNotifier
 from tests.kit.incidents import (
     PATIENCE,
-    AlarmingPorts,
     Bulletin,
     Kind,
     Letter,
     Life,
-    Memory,
+    Room,
     Word,
-    alarm,
-    incident_room,
     list_incidents,
 )
 from tests.kit.kernel import (
     ConfigError,
-    Lane,
     MessageRefusedError,
     Problem,
     StoreUnavailableError,
     metric_names,
 )
-from tests.kit.monitoring import HostSample, LaneSample, Sample, WorkersSample
-from tests.kit.queue import Depth, NodeHealth
-from tests.unit.flows.world import Metrics, make_biz
-from tests.unit.policy.incident_cases import MINUTE, START
-
-LIMITS = AlarmLimits(bad_looks=2, good_looks=2, singly=3, messages_an_hour=10)
-BIZS = tuple(f"b{n}" for n in range(8))
-
-
-class Faulty:
-    """A part whose calls fail while it is told so: before their effect, or after it."""
-
-    def __init__(self, part: Any) -> None:
-        self._part = part
-        self.faults: dict[str, str] = {}
-        self.calls: list[str] = []
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def call(*arguments: Any, **named: Any) -> Any:
-            self.calls.append(name)
-            fault = self.faults.get(name, self.faults.get("*"))
-            if fault == "before":
-                raise StoreUnavailableError("part", "is away")
-            answer = getattr(self._part, name)(*arguments, **named)
-            if fault == "after":
-                raise StoreUnavailableError("part", "did not answer in time")
-            return answer
-
-        return call
-
-
-class Stand:
-    """A stage whose monitor looks once a minute, from as many environments as wanted."""
-
-    def __init__(self) -> None:
-        self.told = MemoryNotifier()
-        self.book = Faulty(MemoryIncidentBook())
-        self.notifier = Faulty(self.told)
-        self.metrics = Metrics()
-        self.warnings: list[str] = []
-        self.now = START
-        self.call_takes = timedelta()
-        self.environments: dict[str, Memory] = {}
-        self.tree = Tree(
-            revision="1",
-            stage=Stage(alarms=LIMITS),
-            tenants={"acme": Tenant(), "rival": Tenant()},
-            bizs={name: {biz: make_biz() for biz in BIZS} for name in ("acme", "rival")},
-        )
-
-    def clock(self):
-        self.now += self.call_takes
-        return self.now
-
-    def look(
-        self,
-        *late: str,
-        down: str = "",
-        by: str = "one",
-        tenant: str = "acme",
-        hosts: tuple[HostSample, ...] = (),
-        read: bool = True,
-    ):
-        """A look that finds these bizs too old; returns what came of it. Or one without queues."""
-        self.now += MINUTE
-        lanes = [
-            LaneSample(
-                lane=Lane(tenant, biz, "main"),
-                depth=Depth(queued=1, leased=0, delayed=0) if read else None,
-                oldest_seconds=(9e6 if biz in late else 0.0) if read else None,
-                difference=0,
-            )
-            for biz in BIZS
-        ]
-        sample = Sample(
-            at=self.now,
-            lanes=tuple(lanes),
-            hosts=hosts,
-            workers=WorkersSample(alive=1),
-            stray_items=0,
-            stray_requests=0,
-            parts=(NodeHealth(part="redis", name="redis", up=not down, error=down or None),),
-        )
-        ports = AlarmingPorts(
-            book=self.book,
-            notifier=self.notifier,
-            metrics=self.metrics,
-            clock=self.clock,
-            stage="test",
-            warn=lambda message, _: self.warnings.append(message),
-        )
-        memory = self.environments.setdefault(by, Memory())
-        return alarm(ports, memory, sample, self.tree, by)
-
-    @property
-    def subjects(self) -> list[str]:
-        return [letter.subject for letter in self.told.letters]
-
-    def words(self) -> list[tuple[Word, ...]]:
-        return [letter.words for letter in self.told.letters]
+from tests.kit.monitoring import HostSample
+from tests.kit.worlds.alarms import BIZS, OPENED, RECOVERED, Stand
+from tests.kit.worlds.incidents import MINUTE
 
 
 @pytest.fixture
 def stand() -> Stand:
     return Stand()
-
-
-OPENED, RECOVERED = (Word.OPENED,), (Word.RECOVERED,)
 
 
 def test_an_incident_is_told_once_and_so_is_its_end(stand: Stand):
@@ -149,9 +44,7 @@ def test_an_incident_is_told_once_and_so_is_its_end(stand: Stand):
 
     assert stand.words() == [OPENED, RECOVERED]
     assert [bulletin.tenant for bulletin in stand.told.bulletins] == ["acme", "acme"]
-    assert stand.subjects[0] == (
-        "crawlfleet test warning: biz acme/b0: the oldest request waits too long"
-    )
+    assert "acme/b0" in stand.subjects[0]
 
 
 def test_each_kind_of_finding_is_a_metric_of_the_stage(stand: Stand):
@@ -295,8 +188,8 @@ def test_a_message_that_is_always_refused_goes_out_bare_and_holds_no_other_up(st
     assert looks[-1].owed == 0
     assert stand.words() == [OPENED] * 3
     [bare] = [each for each in stand.told.letters if "biz" not in each.subject]
-    assert bare.subject == "crawlfleet test warning: 1 incidents"
-    assert "the oldest request waits too long" in bare.text
+    assert "1 incident" in bare.subject
+    assert "waits too long" in bare.text
     [document] = [each.document for each in stand.told.bulletins]
     assert '"bare":true' in document
 
@@ -308,9 +201,8 @@ def test_a_topic_that_refuses_even_bare_messages_keeps_them_owed_and_others_go_o
     last = stand.look("b0", "b1", down="no answer")
     last = stand.look("b0", "b1", down="no answer")
 
-    assert [each.subject for each in stand.told.letters] == [
-        "crawlfleet test CRITICAL: redis: does not answer"
-    ]
+    [subject] = [each.subject for each in stand.told.letters]
+    assert "CRITICAL: redis" in subject
     assert (last.failed, last.owed) == (3, 2)
     stand.told.words = ()
     assert stand.look("b0", "b1", down="no answer").owed == 0
@@ -343,7 +235,7 @@ def test_an_answer_that_got_lost_means_once_more_and_not_never(stand: Stand):
 def test_who_dies_between_saying_and_noting_has_it_said_again(stand: Stand):
     stand.look("b0")
     written = 0
-    write = stand.book._part.write
+    write = stand.book.part.write
 
     def dies_at_the_second(*arguments: Any) -> None:
         nonlocal written
@@ -352,10 +244,10 @@ def test_who_dies_between_saying_and_noting_has_it_said_again(stand: Stand):
             raise SystemExit
         write(*arguments)
 
-    stand.book._part.write = dies_at_the_second
+    stand.book.part.write = dies_at_the_second
     with pytest.raises(SystemExit):
         stand.look("b0", by="dying")
-    stand.book._part.write = write
+    stand.book.part.write = write
     assert stand.words() == [OPENED]
 
     stand.look("b0", by="next")
@@ -366,14 +258,14 @@ def test_who_dies_between_saying_and_noting_has_it_said_again(stand: Stand):
 
 def test_a_note_that_could_not_be_written_is_written_with_the_next_look(stand: Stand):
     stand.look("b0")
-    write, failing = stand.book._part.write, [False, True]
+    write, failing = stand.book.part.write, [False, True]
 
     def once_fails(*arguments: Any) -> None:
         if failing and failing.pop(0):
             raise StoreUnavailableError("mongodb", "is away")
         write(*arguments)
 
-    stand.book._part.write = once_fails
+    stand.book.part.write = once_fails
     stand.look("b0")
     stand.look("b0")
     stand.look("b0", by="another")
@@ -414,15 +306,14 @@ def test_a_storm_is_one_message_and_its_end_another(stand: Stand):
         stand.look()
 
     first, second = stand.told.letters
-    assert first.subject == "crawlfleet test CRITICAL: 9 new"
-    assert "- CRITICAL: redis: does not answer: no answer" in first.text
-    assert second.subject == "crawlfleet test CRITICAL: 9 over"
+    assert "CRITICAL: 9 new" in first.subject
+    assert "- CRITICAL: redis" in first.text
+    assert "CRITICAL: 9 over" in second.subject
     assert sorted(each.tenant for each in stand.told.bulletins) == ["", "", "acme", "acme"]
 
 
-def test_what_there_was_no_room_for_is_told_as_ended_and_is_past(stand: Stand, monkeypatch):
-    monkeypatch.setattr(incident_room, "MOST", 2)
-    monkeypatch.setattr(incident_room, "RESERVE", 0)
+def test_what_there_was_no_room_for_is_told_as_ended_and_is_past():
+    stand = Stand(Room(most=2, reserve=0))
     for late in (["b0", "b1"], ["b0", "b1"]):
         stand.look(*late)
     stand.notifier.faults["*"] = "before"
@@ -444,7 +335,8 @@ def test_what_there_was_no_room_for_is_told_as_ended_and_is_past(stand: Stand, m
         ("redis", "opened"): 1,
     }
     [letter] = [each for each in stand.told.letters if each.words == RECOVERED]
-    assert "no longer followed: biz acme/b1" in letter.subject
+    assert "no longer followed" in letter.subject
+    assert "acme/b1" in letter.subject
     assert "It is over." not in letter.text
     past = stand.book.find(["acme"], open_only=False, before=None, limit=9)
     assert {each.place.biz: each.life for each in past} == {"b0": Life.OPEN, "b1": Life.OVER}

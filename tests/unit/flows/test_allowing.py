@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from tests.kit.fakes import MemoryLimit
 from tests.kit.fleet import FLEET_POOL, PROBES, SPARE, allow
 from tests.kit.kernel import LimitRefusedError, StoreUnavailableError
-from tests.unit.flows.test_scaling import queued, scaled
-from tests.unit.flows.world import World, make_tree
+from tests.kit.worlds.fleet import queued, scaled
+from tests.kit.worlds.memory import World, make_tree
 
 
 @pytest.fixture

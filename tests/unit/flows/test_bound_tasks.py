@@ -14,8 +14,8 @@ from tests.kit.recovery import GONE_AFTER, RehomingPorts, recover, rehome
 from tests.kit.requests import Body, Request
 from tests.kit.spiders import Start
 from tests.kit.submission import Crew, persist_and_enqueue, stats
-from tests.unit.flows.job_world import NoSpiders, tasks
-from tests.unit.flows.world import DOCS, Broken, World
+from tests.kit.worlds.jobs import NoSpiders, tasks
+from tests.kit.worlds.memory import DOCS, Broken, World
 
 FAR = bound(DOCS, "far")
 URLS = tuple(f"https://example.org/{n}" for n in range(5))

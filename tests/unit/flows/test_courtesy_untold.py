@@ -1,27 +1,23 @@
 """What a worker has seen of hosts while nobody could be told: it is told the next time."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
 
 from tests.kit.kernel import StoreUnavailableError, ThrottledError
-from tests.kit.politeness import Turns
-from tests.kit.sdk import MOST_UNTOLD, Courtesy
-from tests.kit.sdk import courtesy as courtesy_module
-from tests.kit.worker import execution, settling
-from tests.unit.flows.manners import Time, idle, polite, run, submitted, worker
+from tests.kit.politeness import MOST_UNTOLD, Courtesy, Turns
+from tests.kit.worlds.memory import Broken, Failing
+from tests.kit.worlds.worker import Time, idle, polite, submitted, work
 from tests.unit.flows.test_courtesy import HOST, KEY, Sites, ask
-from tests.unit.flows.world import Broken, Failing
 
 
 @pytest.fixture
-def clock(world, monkeypatch) -> Time:
-    return Time(world).in_place_of(monkeypatch, courtesy_module)
+def clock(world) -> Time:
+    return Time(world)
 
 
 def manners(world, hosts=None) -> Courtesy:
-    return Courtesy(hosts or world.hosts, world, Sites(), Turns(), "w", world.clock)
+    return Courtesy(hosts or world.hosts, world, Sites(), Turns(), "w", world.clock, world.steady)
 
 
 def tell(mine: Courtesy) -> None:
@@ -40,8 +36,7 @@ def test_a_back_off_that_could_not_be_told_is_told_next_and_is_no_longer_for_it(
     mine.saw(KEY, 0.0, ThrottledError("answered 503", status=503, retry_after_seconds=60))
 
     tell(mine)
-    clock.now += 15
-    world.now += timedelta(seconds=15)
+    clock.passes(15)
     tell(mine)
 
     [state] = world.hosts.states([HOST])
@@ -95,8 +90,7 @@ def test_permits_whose_end_could_not_be_told_are_given_back_with_the_next_report
     polite(world, per_second=10, concurrency=4)
     mine = manners(world, Failing(world.hosts, report=2))
     ask(mine, world, a=2)
-    clock.now += 2
-    world.now += timedelta(seconds=2)
+    clock.passes(2)
     assert world.hosts.states([HOST])[0].running > 0
 
     tell(mine)
@@ -117,12 +111,10 @@ def test_of_what_cannot_be_told_as_much_is_kept_as_there_is_room_for(world):
     tell(mine)
     tell(mine)
 
-    assert len(mine._seen) == MOST_UNTOLD
+    assert len(mine.take_reports()) == MOST_UNTOLD
 
 
-def test_a_worker_tells_of_a_back_off_when_redis_is_back(world, monkeypatch):
-    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
-    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
+def test_a_worker_tells_of_a_back_off_when_redis_is_back(world):
     polite(world, per_second=1_000)
     submitted(world, "https://a.example/1", "https://b.example/1")
     pages = {
@@ -131,7 +123,7 @@ def test_a_worker_tells_of_a_back_off_when_redis_is_back(world, monkeypatch):
     }
     hosts = Failing(world.hosts, report=1)
 
-    report = run(world, pages, hosts=hosts)
+    report = work(world, pages, hosts=hosts)
 
     assert (report.done, report.retried) == (1, 1)
     assert hosts.left == {"report": 0}
@@ -145,10 +137,10 @@ def test_a_worker_whose_reports_all_fail_ends_all_the_same_and_its_permits_after
     polite(world, per_second=1_000)
     submitted(world, "https://a.example/1")
 
-    mine = worker(world, {"https://a.example/1": b"x"}, hosts=Failing(world.hosts, report=999))
-    report = asyncio.run(asyncio.wait_for(mine.run(), 60))
+    pages = {"https://a.example/1": b"x"}
+    report = work(world, pages, hosts=Failing(world.hosts, report=999))
 
     assert report.done == 1
-    assert any("could not be told yet" in warning for warning in world.warnings)
+    assert any("report: no answer" in warning for warning in world.warnings)
     world.now += timedelta(seconds=31)
     assert idle(world)

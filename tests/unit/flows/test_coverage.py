@@ -7,7 +7,7 @@ from tests.kit.fakes import MemoryCoverages
 from tests.kit.kernel import UnknownBizError
 from tests.kit.records import CoveragePorts, coverage
 from tests.kit.requests import Coverage
-from tests.unit.flows.world import make_tree
+from tests.kit.worlds.memory import make_tree
 
 
 @pytest.fixture

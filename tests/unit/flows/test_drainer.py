@@ -1,14 +1,12 @@
 """A worker drains the data queues: lane by lane, and no lane's fault is another's."""
 
-import asyncio
-
 import pytest
 
 from tests.kit.kernel import StoreUnavailableError
-from tests.kit.records import BATCH, BATCHES, Drainer, draining, wire_of
+from tests.kit.records import BATCH, BATCHES, ITEM_LEASE, Drainer, wire_of
 from tests.kit.requests import Item
-from tests.kit.worker import Worker, chores, execution
-from tests.unit.flows.world import DOCS, OTHER, Broken, Failing, World, make_tree
+from tests.kit.worlds.memory import DOCS, OTHER, Broken, Failing, World, make_tree
+from tests.kit.worlds.worker import work
 
 
 def put(world, lane, *titles):
@@ -23,11 +21,11 @@ def titles(world, lane=DOCS):
     return sorted(record.fields["title"] for record in found)
 
 
-def drainer(world, **changes):
+def drainer(world, batches=BATCHES, **changes):
     ports = world.draining()
     for name, part in changes.items():
         object.__setattr__(ports, name, part)
-    return Drainer(ports, "w", world.clock, world.warn)
+    return Drainer(ports, "w", world.clock, world.warn, batches)
 
 
 def test_the_items_of_every_lane_are_stored(world):
@@ -47,13 +45,10 @@ def test_a_stage_without_lanes_asks_nobody():
     assert drainer(world, queue=Broken()).drain(world.tree) == 0
 
 
-def test_a_lane_with_many_items_gets_so_many_batches_then_others_have_their_turn(
-    world, monkeypatch
-):
-    monkeypatch.setattr(draining, "BATCHES", 2)
+def test_a_lane_with_many_items_gets_so_many_batches_then_others_have_their_turn(world):
     put(world, DOCS, *(f"{number}" for number in range(2 * BATCH + 1)))
     put(world, OTHER, "other")
-    one = drainer(world)
+    one = drainer(world, 2)
 
     assert one.drain(world.tree) == 2 * BATCH + 1
     assert (titles(world, OTHER), len(titles(world))) == (["other"], 2 * BATCH)
@@ -105,7 +100,7 @@ def test_a_lanes_fault_stops_no_other_and_its_items_stay(world, part, method, er
     assert titles(world) == ["a"]
     assert faulty.calls == 1, "it was asked again in the same round"
     assert len(world.warnings) == 1
-    world.now += draining.LEASE
+    world.now += ITEM_LEASE
     drainer(world).drain(world.tree)
     assert titles(world, OTHER) == ["0", "1", "2"]
 
@@ -134,9 +129,8 @@ def test_each_lease_has_a_token_of_its_own(world):
 
 
 @pytest.fixture
-def _quick(monkeypatch):
-    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(chores, "DRAIN_SECONDS", 0.01)
+def _quick(world):
+    world.pace(drain=0.01)
 
 
 @pytest.mark.usefixtures("_quick")
@@ -144,7 +138,7 @@ def test_a_worker_stores_what_waits_and_does_not_leave_before(world):
     put(world, DOCS, *(f"{number}" for number in range(BATCH)))
     put(world, OTHER, "x")
 
-    report = asyncio.run(Worker(world.work({}), "w").run())
+    report = work(world)
 
     assert (report.items, report.stopped_because) == (BATCH + 1, "idle")
     assert (len(titles(world)), titles(world, OTHER)) == (BATCH, ["x"])
@@ -157,6 +151,6 @@ def test_a_data_queue_that_is_away_for_a_while_stops_no_worker(world):
     object.__setattr__(ports, "queue", Failing(world.data, waiting=1, lease=2))
     world.tree = make_tree(world.biz, idle_seconds=0.2)
 
-    report = asyncio.run(Worker(world.work({}, draining=ports), "w").run())
+    report = work(world, draining=ports)
 
     assert (report.items, titles(world)) == (1, ["a"])

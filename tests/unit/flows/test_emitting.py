@@ -3,8 +3,8 @@ from datetime import timedelta
 from tests.kit.config import MonitorLimits
 from tests.kit.kernel import metric_names as names
 from tests.kit.monitoring import Emitter
-from tests.unit.flows.sampled import do, look, put
-from tests.unit.flows.world import DOCS, Metrics
+from tests.kit.worlds.memory import DOCS, Metrics
+from tests.kit.worlds.monitoring import do, look, put
 
 
 def test_what_is_seen_is_emitted(world):

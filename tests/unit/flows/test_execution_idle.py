@@ -1,18 +1,16 @@
 """A worker that finds nothing to do."""
 
-import asyncio
 import threading
+from dataclasses import replace
 
-from tests.kit.requests import Submission
-from tests.kit.submission import submit
-from tests.kit.worker import Worker, chores, execution
-from tests.unit.flows.world import World, make_tree
+from tests.kit.worlds.memory import World, make_tree
+from tests.kit.worlds.worker import submitted, work
 
 
 class Slow:
     """An index with so many lanes, or so many who ask, that a look at them takes a while."""
 
-    SECONDS = 0.02
+    SECONDS = 0.01
 
     def __init__(self, world: World) -> None:
         self._queue = world.queue
@@ -27,45 +25,45 @@ class Slow:
         return getattr(self._queue, name)
 
 
-def test_where_looking_for_work_costs_much_it_is_looked_seldom(world, monkeypatch):
+def test_where_looking_for_work_costs_much_it_is_looked_seldom(world):
     """Two hundred workers, five hundred lanes: ten looks a second of each are ten Redis servers."""
-    monkeypatch.setattr(execution, "POLL_SECONDS", 0.001)
-    idle = 1.0
+    world.pace(poll=0.001, trouble=1.0)
+    idle = 0.3
     world.tree = make_tree(world.biz, idle_seconds=idle)
     index = Slow(world)
 
-    report = asyncio.run(Worker(world.work({}, queue=index), "w").run())
+    report = work(world, queue=index)
 
     assert report.stopped_because == "idle"
     # The first look, about one in eleven times its cost, and the last one before it leaves.
     assert index.looks <= 2 + idle / (11 * Slow.SECONDS) + 1
 
 
-class HalfHandedOut:
-    """Seeds that are handed out by the first who asks, whose requests are stored a while later."""
+class SlowToStore:
+    """A store of requests that takes a while for the second that is made."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
-        self.begun = threading.Event()
-        self.waited_for = threading.Event()
+        self._store = world.store
+        self.stored = 0
 
-    def hand_out(self, tree) -> int:
-        if self.begun.is_set():
-            return 0
-        self.begun.set()
-        threading.Event().wait(0.5)
-        page = Submission(url="https://example.org/1", rule="page")
-        world = self._world
-        return len(submit(world.submission(), tree, "default", "docs", [page], world.now))
+    def insert(self, *args, **kwargs):
+        self.stored += 1
+        threading.Event().wait(0.2)
+        return self._store.insert(*args, **kwargs)
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
 
 
-def test_who_leaves_waits_for_the_seeds_that_are_being_handed_out(world, monkeypatch):
+def test_who_leaves_waits_for_the_seeds_that_are_being_handed_out(world):
     """They are not ready any more and not queued yet: both looks would find nothing to do."""
-    monkeypatch.setattr(chores, "SOW_SECONDS", 0.0)
-    world.tree = make_tree(world.biz, idle_seconds=0.0)
-    worker = Worker(world.work({"https://example.org/1": b"<title>one</title>"}), "w")
-    worker._chores._sower = HalfHandedOut(world)
+    world.pace(sow=0.0)
+    first, second = "https://example.org/1", "https://example.org/2"
+    submitted(world, first)
+    store = SlowToStore(world)
+    seeding = replace(world.seeding(), submission=world.submission(store=store))
+    pages = {first: f"one -> {second}".encode(), second: b"two"}
 
-    report = asyncio.run(worker.run())
+    report = work(world, pages, seeding=seeding)
 
-    assert (report.stopped_because, report.done) == ("idle", 1)
+    assert (report.stopped_because, report.done, store.stored) == ("idle", 2, 1)

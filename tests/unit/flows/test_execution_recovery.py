@@ -1,6 +1,5 @@
 """A worker whose work ends while it recovers what others have lost."""
 
-import asyncio
 import threading
 from datetime import timedelta
 
@@ -8,20 +7,16 @@ import pytest
 
 from tests.kit.fetching import NO_ERRAND
 from tests.kit.recovery import recovery
-from tests.kit.requests import Submission
-from tests.kit.submission import submit
-from tests.kit.worker import Worker, chores, execution, settling
-from tests.unit.flows.world import World
+from tests.kit.worlds import worker as worlds
+from tests.kit.worlds.memory import World
 from tests.waiting import eventually
 
 PAGES = {"https://example.org/": b"Title"}
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch):
-    monkeypatch.setattr(execution, "POLL_SECONDS", 0.005)
-    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
-    monkeypatch.setattr(chores, "RECOVER_SECONDS", 0.001)
+def _quick(world):
+    world.pace(recover=0.001, round_end=0.02)
 
 
 class Slow:
@@ -52,23 +47,14 @@ class Waiting:
         self._begun = begun
 
     async def fetch(self, body, limits, passage=None, errand=NO_ERRAND):
-        while not self._begun.is_set():  # noqa: ASYNC110  another thread sets it
-            await asyncio.sleep(0.001)
+        await worlds.until(self._begun.is_set)
         return await self._fetcher.fetch(body, limits, passage, errand)
 
 
 def work(world: World, slow: Slow):
-    pages = [Submission(url=url) for url in PAGES]
-    submit(world.submission(), world.tree, "default", "docs", pages, world.now)
-    ports = world.work(
-        PAGES, fetcher=Waiting(world, slow.begun), recovery=world.recovery(store=slow)
-    )
-
-    async def run():
-        async with asyncio.timeout(60):
-            return await Worker(ports, "w").run()
-
-    return asyncio.run(run())
+    worlds.submitted(world, *PAGES)
+    recovery = world.recovery(store=slow)
+    return worlds.work(world, fetcher=Waiting(world, slow.begun), recovery=recovery)
 
 
 def parts_at_work() -> list[threading.Thread]:
@@ -79,9 +65,8 @@ def is_free(world: World) -> bool:
     return world.watch.take_turn(recovery.TURN, "next", timedelta(), timedelta())
 
 
-def test_a_worker_that_ends_in_the_middle_of_a_round_leaves_it_to_others(world, monkeypatch):
+def test_a_worker_that_ends_in_the_middle_of_a_round_leaves_it_to_others(world):
     """Lambda freezes what still runs; the turn would be taken for as long as its term is."""
-    monkeypatch.setattr(chores, "ROUND_END_SECONDS", 0.02)
     slow = Slow(world)
 
     report = work(world, slow)

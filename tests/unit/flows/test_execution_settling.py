@@ -1,33 +1,22 @@
 """Outcomes that the store does not take yet, and those that it never will: how they end."""
 
-import asyncio
-
 import pytest
+from msgspec.structs import replace
 
-from tests.kit.fakes import storable
 from tests.kit.frontier import SeedState, hand_out, offer
 from tests.kit.kernel import StoreConflictError, StoreError
 from tests.kit.requests import Dead, Page, State
-from tests.kit.worker import Worker, chores
-from tests.unit.flows.manners import submitted
-from tests.unit.flows.seed_world import an_offer, url
-from tests.unit.flows.world import DOCS, Failing, World
+from tests.kit.worlds.frontier import an_offer, url
+from tests.kit.worlds.memory import DOCS, Failing, World
+from tests.kit.worlds.worker import submitted, tracked, work
 
 URLS = [f"https://example.org/{n}" for n in range(8)]
 PAGES = dict.fromkeys(URLS, b"x")
 
 
 @pytest.fixture(autouse=True)
-def _quick(quick, monkeypatch):
-    monkeypatch.setattr(chores, "SOW_SECONDS", 0.01)
-
-
-def work(world: World, pages: dict[str, object], **changes: object):
-    async def run():
-        async with asyncio.timeout(60):
-            return await Worker(world.work(pages, **changes), "w").run()
-
-    return asyncio.run(run())
+def _quick(world):
+    world.pace(sow=0.01)
 
 
 class Refusing:
@@ -90,8 +79,8 @@ def test_an_outcome_that_the_store_never_takes_is_buried_and_not_tried_for_ever(
     assert (report.done, report.dead, report.left) == (6, 2, 0)
     assert report.stopped_because == "idle"
     assert store.calls < 40
-    tracked = world.store.get(DOCS, world.biz, ids[2])
-    assert (tracked.state, tracked.reason) == (State.DEAD, "Unstorable")
+    found = tracked(world, ids[2])
+    assert (found.state, found.reason) == (State.DEAD, "Unstorable")
 
 
 def test_what_cannot_even_be_buried_is_left_to_its_lease_counted_and_told(world):
@@ -107,14 +96,26 @@ def test_what_cannot_even_be_buried_is_left_to_its_lease_counted_and_told(world)
     assert {world.store.get(DOCS, world.biz, one).state for one in ids[2:4]} == {State.LEASED}
 
 
-def test_a_page_whose_records_the_store_buries_is_dead_in_the_report_and_for_its_seed(
-    world, monkeypatch
-):
-    monkeypatch.setattr(storable, "_LARGEST_RECORD", 1_000)
+def test_a_page_whose_records_the_store_buries_is_dead_in_the_report_and_for_its_seed(world):
     offer(world.seeding(), DOCS, world.biz, [an_offer(1), an_offer(2)], world.now)
     hand_out(world.seeding(), world.tree, DOCS, world.biz, world.now)
 
-    report = work(world, {url(1): b"fine", url(2): b"x" * 2_000})
+    class Burying:
+        """A store that cannot hold the records of one page."""
+
+        def settle(self, lane, biz, outcomes, *args):
+            buried = {
+                claim.request.id: Dead("too large", "Unstorable")
+                for claim, _ in outcomes
+                if claim.request.body.url == url(2)
+            }
+            ends = [(claim, buried.get(claim.request.id, end)) for claim, end in outcomes]
+            return replace(world.store.settle(lane, biz, ends, *args), buried=buried)
+
+        def __getattr__(self, name):
+            return getattr(world.store, name)
+
+    report = work(world, {url(1): b"fine", url(2): b"large"}, store=Burying())
 
     assert (report.done, report.dead, report.records) == (1, 1, 1)
     seeds = world.seeds.find(DOCS, world.biz, segment=None, state=None, after=None, limit=9)
@@ -122,4 +123,4 @@ def test_a_page_whose_records_the_store_buries_is_dead_in_the_report_and_for_its
     assert ends[url(1)] == (SeedState.FINISHED, "")
     state, why = ends[url(2)]
     assert state is SeedState.FAILED
-    assert "no records stored: it is too large" in why
+    assert "too large" in why

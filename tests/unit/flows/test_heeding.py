@@ -1,22 +1,22 @@
 """A worker that hears of a cancelled job lets go what it holds of it, downloads under way too."""
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
 from tests.kit.fakes import MemoryFetcher
-from tests.kit.requests import State, Submission
-from tests.kit.submission import submit
-from tests.kit.worker import Stopper, Worker, heeding
-from tests.unit.flows.world import DOCS, Broken, World, make_tree
+from tests.kit.requests import State
+from tests.kit.worker import Stopper, Worker
+from tests.kit.worlds import worker as worlds
+from tests.kit.worlds.memory import DOCS, Broken, Failing, World, make_tree
+from tests.kit.worlds.worker import until
 
 KEY = ("default", "docs", "june")
 
 
 @pytest.fixture(autouse=True)
-def _quick(quick, monkeypatch):
-    monkeypatch.setattr(heeding, "HEED_SECONDS", 0.01)
+def _quick(world):
+    world.pace(heed=0.01)
 
 
 class Slow(MemoryFetcher):
@@ -25,9 +25,10 @@ class Slow(MemoryFetcher):
     def __init__(self) -> None:
         super().__init__({})
         self.go = asyncio.Event()
-        self.under_way = self.stopped = 0
+        self.begun = self.under_way = self.stopped = 0
 
     async def fetch(self, body, *args):
+        self.begun += 1
         self.under_way += 1
         self.answers[body.url] = b"a page"
         try:
@@ -41,15 +42,24 @@ class Slow(MemoryFetcher):
 
 
 def submitted(world: World, count: int, job: str | None) -> list[int]:
-    pages = [Submission(url=f"https://{job or 'none'}.example/{n}", job=job) for n in range(count)]
-    receipts = submit(world.submission(), world.tree, "default", "docs", pages, world.now)
-    return [receipt.id for receipt in receipts]
+    urls = [f"https://{job or 'none'}.example/{n}" for n in range(count)]
+    return worlds.submitted(world, *urls, job=job)
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110  what is waited for knows of no event
-            await asyncio.sleep(0.002)
+class Heard:
+    """Cancellations of which it is known when they have been heard, and acted on."""
+
+    def __init__(self, world: World) -> None:
+        self._cancellations = world.cancellations
+        self._jobs: set[object] = set()
+        #: Of how many jobs a worker knew when it asked last.
+        self.count = 0
+
+    def heard(self, reached):
+        self.count = len(self._jobs)
+        found = self._cancellations.heard(reached)
+        self._jobs.update(found.jobs)
+        return found
 
 
 def cancel(world: World) -> int:
@@ -61,11 +71,10 @@ def work(world: World, during, **ports: object):
 
     async def run():
         site = Slow()
-        mine = Worker(world.work({}, fetcher=site, **ports), "w")
-        working = asyncio.ensure_future(mine.run())
+        working = asyncio.ensure_future(Worker(world.work({}, fetcher=site, **ports), "w").run())
         try:
             async with asyncio.timeout(60):
-                await during(site, mine)
+                await during(site)
                 site.go.set()
                 return await working
         finally:
@@ -78,32 +87,35 @@ def test_downloads_under_way_are_stopped_and_what_waits_is_not_begun(world):
     submitted(world, 12, "june")
     submitted(world, 2, "july")
 
-    async def during(site, mine):
+    async def during(site):
         await until(lambda: site.under_way == 4)
         cancel(world)
         world.cancellations.announce([KEY])
-        await until(lambda: site.stopped == 4 and mine._report.cancelled >= 5)
+        await until(lambda: site.stopped == 4)
 
     report = work(world, during)
 
     assert ledger(world, "june") == (12, 0, 0, 12)
     assert ledger(world, "july") == (2, 0, 2, 0)
     assert (report.done, report.lost, report.stopped_because) == (2, 0, "idle")
+    assert report.cancelled >= 5, "more than those that were under way"
     assert world.queue.depth(DOCS).leased == 0
     assert all(record.url.startswith("https://july") for record in _records(world))
 
 
 def test_nothing_of_it_is_begun_afterwards_though_it_is_not_swept_yet(world):
     world.cancellations.announce([KEY])
+    told = Heard(world)
+    ids = []
 
-    async def during(site, mine):
-        await until(lambda: mine._heeding._jobs != {})
-        submitted(world, 3, "june")
-        await until(lambda: mine._report.cancelled == 3)
-        assert site.under_way == 0
+    async def during(site):
+        await until(lambda: told.count == 1)
+        ids.extend(submitted(world, 3, "june"))
+        await until(lambda: leased_once(world, ids))
+        assert site.begun == 0
 
     world.tree = make_tree(idle_seconds=0.2)
-    report = work(world, during)
+    report = work(world, during, cancelling=world.cancelling(cancellations=told))
 
     assert (report.done, report.cancelled) == (0, 3)
     assert world.queue.depth(DOCS).leased == 0
@@ -114,19 +126,22 @@ def test_a_job_of_that_name_of_another_biz_and_what_has_no_job_go_on(world):
     submitted(world, 2, "june")
     submitted(world, 2, None)
 
-    async def during(site, mine):
+    async def during(site):
         await until(lambda: site.under_way == 4)
         world.cancellations.announce([("default", "other", "june"), ("acme", "docs", "june")])
-        await until(lambda: len(mine._heeding._jobs) == 2)
+        await until(lambda: told.count == 2)
 
-    assert work(world, during).done == 4
+    told = Heard(world)
+    report = work(world, during, cancelling=world.cancelling(cancellations=told))
+
+    assert report.done == 4
 
 
 def test_without_announcements_the_renewal_of_leases_stops_the_downloads(world):
     world.tree = make_tree(lease_seconds=1.0)
     submitted(world, 4, "june")
 
-    async def during(site, _):
+    async def during(site):
         await until(lambda: site.under_way == 4)
         cancel(world)
         await until(lambda: site.stopped == 4)
@@ -134,38 +149,43 @@ def test_without_announcements_the_renewal_of_leases_stops_the_downloads(world):
     report = work(world, during, cancelling=world.cancelling(cancellations=Broken()))
 
     assert (report.done, report.lost) == (0, 4)
-    assert any("could not be heard of" in warning for warning in world.warnings)
+    assert any("heard: no answer" in warning for warning in world.warnings)
     assert ledger(world, "june") == (4, 0, 0, 4)
 
 
 def test_what_is_dropped_of_a_job_that_goes_on_after_all_is_worked_on_again(world):
     [an_id] = submitted(world, 1, "june")
 
-    async def during(site, mine):
+    async def during(site):
         await until(lambda: site.under_way == 1)
         world.cancellations.announce([KEY])
-        await until(lambda: mine._report.cancelled == 1)
+        await until(lambda: site.stopped == 1)
 
-    work(world, during)
-
+    assert work(world, during).cancelled == 1
     assert world.store.get(DOCS, world.biz, an_id).state == State.LEASED
     assert ledger(world, "june") == (1, 1, 0, 0)
 
 
-def test_an_index_that_does_not_answer_leaves_the_leases_to_their_end(world, monkeypatch):
+def test_an_index_that_does_not_answer_leaves_the_leases_to_their_end(world):
     submitted(world, 2, "june")
+    queue = Failing(world.queue)
 
-    async def during(site, mine):
+    async def during(site):
         await until(lambda: site.under_way == 2)
-        monkeypatch.setattr(mine._leasing, "forget", Broken().forget)
+        queue.left["finish"] = 9
         cancel(world)
         world.cancellations.announce([KEY])
-        await until(lambda: mine._report.cancelled == 2)
+        await until(lambda: site.stopped == 2)
 
-    report = work(world, during)
+    report = work(world, during, queue=queue)
 
-    assert report.done == 0
-    assert any("could not be ended" in warning for warning in world.warnings)
+    assert (report.done, report.cancelled) == (0, 2)
+    assert any("finish: no answer" in warning for warning in world.warnings)
+
+
+def leased_once(world: World, ids: list[int]) -> bool:
+    found = [world.store.get(DOCS, world.biz, an_id).state for an_id in ids]
+    return found == [State.LEASED] * len(ids) and world.queue.depth(DOCS).leased == 0
 
 
 def ledger(world: World, job: str) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from tests.kit.kernel import (
     WorkerNumbersExhaustedError,
     issued_at,
 )
-from tests.unit.flows.world import START, Broken, Failing
+from tests.kit.worlds.memory import START, Broken, Failing
 
 
 class Clock:

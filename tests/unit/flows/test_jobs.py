@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.dead_letters import DeadLetterPorts, dead_letters
+from tests.kit.dead_letters import DeadLetterPorts
 from tests.kit.fakes import MemoryDeadLetters, MemoryJobReopening, MemorySpiders
-from tests.kit.jobs import JobOrder, JobPorts, JobState, StartingPorts, jobs
+from tests.kit.jobs import JobOrder, JobPorts, JobState, StartingPorts, TaskBatch, jobs
 from tests.kit.kernel import (
     ConflictError,
     InvalidRequestError,
@@ -19,7 +19,7 @@ from tests.kit.kernel import (
 from tests.kit.requests import Dead, Submission
 from tests.kit.spiders import Range, SpiderPlan, Start
 from tests.kit.submission import submit
-from tests.unit.flows.world import DOCS, Broken, World, make_biz, make_tree
+from tests.kit.worlds.memory import DOCS, Broken, World, make_biz, make_tree
 
 URLS = Start(urls=("https://a.example/1", "https://a.example/2"))
 PAGES = Start(pattern="https://a.example/{kind}/{n}", values={"n": Range(last=3)})
@@ -170,7 +170,7 @@ def test_a_job_is_kept_though_nobody_can_be_woken(world):
     )
 
     assert found.is_new
-    assert any("begun by the next tick" in warning for warning in world.warnings)
+    assert any("next tick" in warning for warning in world.warnings)
 
 
 # ---- looking -----------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def failed(world: World, count: int, state: JobState = JobState.DONE) -> None:
         world.jobs.end(job, state, {"dead": count}, world.now)
 
 
-def retry(world: World, **changes: object) -> jobs.Retried:
+def retry(world: World, tools: JobPorts | None = None, look_seconds: float = 5.0) -> jobs.Retried:
     letters = DeadLetterPorts(
         letters=MemoryDeadLetters(world.store.state),
         store=world.store,
@@ -244,9 +244,10 @@ def retry(world: World, **changes: object) -> jobs.Retried:
         rules=world.rules,
         journal=world.journal,
         warn=world.warn,
+        look_seconds=look_seconds,
     )
     return jobs.retry_failed(
-        changes.pop("ports", None) or ports(world),
+        tools or ports(world),
         letters,
         MemoryJobReopening(world.jobs),
         world.tree,
@@ -289,7 +290,7 @@ def test_whoever_died_after_the_replay_has_the_job_run_by_calling_again(world):
             raise RuntimeError(name)
 
     with pytest.raises(RuntimeError):
-        retry(world, ports=ports(world, ledgers=Dying()))
+        retry(world, ports(world, ledgers=Dying()))
     assert world.jobs.get("default", "docs", "june").state is JobState.DONE
 
     done = retry(world)
@@ -305,28 +306,27 @@ def test_of_what_was_cancelled_nothing_is_retried(world, state):
     assert world.ledgers.audit(DOCS, world.biz, world.now, "june").dead == 2
 
 
-def test_a_retry_that_takes_long_says_that_there_is_more(world, monkeypatch):
+def test_a_retry_that_takes_long_says_that_there_is_more(world):
     failed(world, 5)
-    monkeypatch.setattr(jobs, "RETRIES", 2)
-    monkeypatch.setattr(jobs, "RETRY_SECONDS", -1.0)
+    tools = ports(world, retries=2, retry_seconds=-1.0)
 
-    done = retry(world)
+    done = retry(world, tools)
     assert (done.count, done.more) == (2, True)
-    assert (retry(world).count, retry(world).count) == (2, 1)
+    assert (retry(world, tools).count, retry(world, tools).count) == (2, 1)
 
 
-def test_many_are_retried_in_one_call(world, monkeypatch):
+def test_many_are_retried_in_one_call(world):
     failed(world, 5)
-    monkeypatch.setattr(jobs, "RETRIES", 2)
-    monkeypatch.setattr(dead_letters, "LOOK_SECONDS", 0.0)
 
-    assert retry(world).count == 5
+    assert retry(world, ports(world, retries=2), look_seconds=0.0).count == 5
 
 
 def test_a_job_that_ends_while_it_is_retried_runs_again(world):
     failed(world, 3, JobState.EXPANDING)
-    running = replace(world.jobs.get("default", "docs", "june"), state=JobState.RUNNING)
-    world.jobs._jobs[running.key] = running
+    making = world.jobs.get("default", "docs", "june")
+    batch = TaskBatch(first=0, ids=tuple(range(1, making.size + 1)), queued_at=world.now)
+    running = world.jobs.close_batch(world.jobs.open_batch(making, batch), batch, world.now)
+    assert running.state is JobState.RUNNING
 
     class Ends:
         """Another ends it by the ledger that was true before the letters were replayed."""
@@ -340,7 +340,7 @@ def test_a_job_that_ends_while_it_is_retried_runs_again(world):
             assert world.jobs.end(job, JobState.DONE, {"dead": 3}, world.now)
             return world.ledgers.totals(*asked)
 
-    done = retry(world, ports=ports(world, ledgers=Ends()))
+    done = retry(world, ports(world, ledgers=Ends()))
 
     assert (done.count, done.job.state, done.job.counts) == (3, JobState.RUNNING, {})
 

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import Submission
 from tests.kit.submission import submit
-from tests.kit.worker import Worker, leasing
-from tests.unit.flows.world import DOCS, World
+from tests.kit.worker import Pauses
+from tests.kit.worlds.memory import DOCS, World
+from tests.kit.worlds.worker import Parts
 
 BIZS = 30
 
@@ -33,9 +34,8 @@ class Hanging:
         return getattr(self._queue, name)
 
 
-def test_an_index_that_hangs_keeps_no_lane_from_being_renewed_in_the_truth(world, monkeypatch):
+def test_an_index_that_hangs_keeps_no_lane_from_being_renewed_in_the_truth(world):
     """Two seconds a lane: of thirty the last would come when its lease is over."""
-    monkeypatch.setattr(leasing, "INDEX_SECONDS", 1e-9)
     world.tree = replace(world.tree, bizs={"default": {f"b{n}": world.biz for n in range(BIZS)}})
     for biz in world.tree.bizs["default"]:
         page = [Submission(url="https://example.org/")]
@@ -51,9 +51,8 @@ def test_an_index_that_hangs_keeps_no_lane_from_being_renewed_in_the_truth(world
         def __getattr__(self, name):
             return getattr(world.store, name)
 
-    ports = world.work({}, queue=index, store=Noting())
     limits = world.tree.stage.fleet
-    mine = Worker(ports, "w")._leasing
+    mine = Parts(world, queue=index, store=Noting(), pauses=Pauses(index=1e-9)).leasing
     held = [one for _ in range(BIZS) for one in mine.take().held]
     assert len(held) == BIZS
     world.now += timedelta(seconds=limits.lease_seconds / 3)
@@ -69,7 +68,7 @@ def test_a_lease_whose_outcome_is_written_meanwhile_is_not_listed_anew(world):
     """Nobody would finish it, and it would count as leased until it ends."""
     page = [Submission(url="https://example.org/")]
     submit(world.submission(), world.tree, "default", "docs", page, world.now)
-    mine = Worker(world.work({}), "w")._leasing
+    mine = Parts(world).leasing
     held = mine.take().held
     world.queue.flush()
 
@@ -82,13 +81,26 @@ def test_leases_that_the_index_has_lost_are_listed_anew(world):
     """Redis has lost them, the truth has not: whose they are must be known if this worker dies."""
     page = [Submission(url="https://example.org/")]
     submit(world.submission(), world.tree, "default", "docs", page, world.now)
-    mine = Worker(world.work({}), "w")._leasing
+    mine = Parts(world).leasing
     held = mine.take().held
     world.queue.flush()
 
     assert mine.keep(held, never).gone == []
 
     assert world.queue.depth(DOCS).leased == 1
+
+
+def test_leases_that_the_index_has_lost_are_not_listed_anew_by_one_that_was_frozen(world):
+    """Others may have done it all since the truth was asked: the lease would be nobody's."""
+    page = [Submission(url="https://example.org/")]
+    submit(world.submission(), world.tree, "default", "docs", page, world.now)
+    mine = Parts(world, pauses=Pauses(true=0.0)).leasing
+    held = mine.take().held
+    world.queue.flush()
+
+    assert mine.keep(held, never).gone == []
+
+    assert world.queue.depth(DOCS).leased == 0
 
 
 def test_bizs_take_turns_by_their_weight(world):
@@ -99,7 +111,7 @@ def test_bizs_take_turns_by_their_weight(world):
         submit(world.submission(), world.tree, "default", biz, pages, world.now)
     limits = replace(world.tree.stage.fleet, batch=1)
     world.tree = replace(world.tree, stage=replace(world.tree.stage, fleet=limits))
-    mine = Worker(world.work({}), "w")._leasing
+    mine = Parts(world).leasing
 
     served = [mine.take().held[0].lane.biz for _ in range(40)]
 

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from tests.kit.requests import Submission
 from tests.kit.submission import submit
-from tests.kit.worker import Worker
-from tests.unit.flows.world import World
+from tests.kit.worlds.memory import World
+from tests.kit.worlds.worker import Parts
 
 BATCH = 32
 
@@ -25,7 +25,7 @@ class Stand:
         limits = replace(world.tree.stage.fleet, batch=BATCH)
         stage = replace(world.tree.stage, fleet=limits)
         world.tree = replace(world.tree, bizs={"default": bizs}, stage=stage)
-        self._leasing = Worker(world.work({}), "w")._leasing
+        self._leasing = Parts(world).leasing
         self.had: Counter[str] = Counter()
         self.leases: Counter[str] = Counter()
 

@@ -2,20 +2,18 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
 
-from tests.kit.worker import Worker, WorkPorts, chores, execution
-from tests.unit.flows.test_staffing import decided, submitted
-from tests.unit.flows.world import Failing, World, make_tree
+from tests.kit.worker import Worker, WorkPorts
+from tests.kit.worlds import worker as worlds
+from tests.kit.worlds.memory import Failing, World, make_tree
+from tests.kit.worlds.worker import decided, submitted
 
 
 @pytest.fixture
-def world(monkeypatch) -> World:
-    monkeypatch.setattr(chores, "MUSTER_SECONDS", 0.01)
-    monkeypatch.setattr(execution, "KEPT_SECONDS", 0.01)
+def world() -> World:
     return World(tree=make_tree(min_consumers=1, max_consumers=5, idle_seconds=0.02))
 
 
@@ -37,16 +35,12 @@ class Hands:
 
         async def all_of_them() -> None:
             tasks = [asyncio.create_task(self._one(f"w{n}", work)) for n in range(count)]
-            end = time.monotonic() + 60
-            while not until() and time.monotonic() < end:  # noqa: ASYNC110  no event says it
-                await asyncio.sleep(0.01)
-            held = until()
+            await worlds.until(until)
             # What would come yet of whoever is wrong to stay has come then.
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.1)
             self.staying = count - len(self.ended)
             self._over.set()
             await asyncio.gather(*tasks)
-            assert held
 
         asyncio.run(all_of_them())
 
@@ -87,7 +81,9 @@ def test_who_is_kept_works_when_there_is_something_to_do(world):
 
     def until() -> bool:
         if not pages:
-            pages.update(submitted(world, 3))
+            urls = [f"https://example.org/{n}" for n in range(3)]
+            submitted(world, *urls)
+            pages.update(dict.fromkeys(urls, b"<title>one</title>"))
         return world.queue.depth(next(iter(world.tree.lanes()))).queued == 0
 
     hands.run(1, until, lambda: world.work(pages, remaining=hands.left))
@@ -121,5 +117,5 @@ def test_who_cannot_ask_whether_it_may_leave_stays_and_asks_again(world):
     )
 
     assert hands.ended == {"w0": "idle"}
-    assert sum("could not say good-bye" in said for said in world.warnings) == 2
+    assert sum("retire: no answer" in said for said in world.warnings) == 2
     assert world.workers.live(world.now) == ["other"]

@@ -5,8 +5,8 @@ import pytest
 from tests.kit.config import Span
 from tests.kit.frontier import LARGEST_OFFER, Offer, SeedState, Segment, offer_each, seed_key
 from tests.kit.kernel import InvalidRequestError, StoreUnavailableError
-from tests.unit.flows.seed_world import SeedWorld, an_offer, url
-from tests.unit.flows.world import DOCS, START, Broken, Failing
+from tests.kit.worlds.frontier import SeedWorld, an_offer, url
+from tests.kit.worlds.memory import DOCS, START, Broken, Failing
 
 DAY = timedelta(days=1)
 TODAY = "2026-03-01"
@@ -48,14 +48,12 @@ def test_twice_in_one_call_is_once(world):
     answers = world.offer(1, 2, 1)
 
     assert accepted(answers) == [True, True, False]
-    assert answers[2].why == "offered twice in one call"
+    assert "twice" in answers[2].why
     assert len(world.kept()) == 2
     again = world.offer(3, 1, 3)
-    assert [each.why.split(",")[0] for each in again] == [
-        "",
-        f"known in segment {TODAY}",
-        "offered twice in one call",
-    ]
+    assert [each.accepted for each in again] == [True, False, False]
+    assert TODAY in again[1].why
+    assert "twice" in again[2].why
 
 
 @pytest.mark.parametrize(
@@ -93,7 +91,8 @@ def test_a_url_that_no_key_can_be_made_of_is_refused_and_others_are_not(world):
 
     bad, good = offer_each(ports, DOCS, world.biz, [an_offer(1), an_offer(2)], world.now)
 
-    assert (bad.field, bad.message) == ("url", "is no URL: odd")
+    assert bad.field == "url"
+    assert bad.message.endswith(": odd")
     assert good.accepted
 
 

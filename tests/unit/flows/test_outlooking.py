@@ -12,7 +12,7 @@ from tests.kit.kernel import StoreUnavailableError
 from tests.kit.politeness import HostReport
 from tests.kit.requests import Submission
 from tests.kit.submission import submit
-from tests.unit.flows.world import DOCS, OTHER, START, Broken, World, make_biz, make_tree
+from tests.kit.worlds.memory import DOCS, OTHER, START, Broken, World, make_biz, make_tree
 
 SLOW = HostLimits(per_second=2, concurrency=8)
 
@@ -156,13 +156,12 @@ def test_what_is_under_way_and_waits_for_nothing_is_not_held_up(world):
     assert found.lanes == (LaneDemand(backlog=1, leased=1),)
 
 
-def test_of_many_hosts_some_are_looked_at_for_all(world, monkeypatch):
+def test_of_many_hosts_some_are_looked_at_for_all(world):
     polite(world)
-    monkeypatch.setattr(outlooking, "MOST_HOSTS", 8)
     for n in range(40):
         parked(world, f"h{n}.example", 1)
 
-    assert ahead(world).polite_per_second == pytest.approx(80.0)
+    assert ahead(world, most_hosts=8).polite_per_second == pytest.approx(80.0)
 
 
 def test_no_more_requests_are_looked_up_than_said_however_long_the_queue(world):
@@ -303,14 +302,13 @@ def test_the_first_of_a_plan_begins_with_all_its_time(world):
     assert ahead(world).lanes[0].seconds_left == 600
 
 
-def test_no_lanes_hosts_push_out_another_lanes(world, monkeypatch):
-    monkeypatch.setattr(outlooking, "MOST_HOSTS", 8)
+def test_no_lanes_hosts_push_out_another_lanes(world):
     polite(world)
     for n in range(20):
         parked(world, f"a{n}.example", 1)
         parked(world, f"b{n}.example", 1, lane=OTHER)
 
-    found = ahead(world)
+    found = ahead(world, most_hosts=8)
 
     assert [lane.polite_per_second for lane in found.lanes] == [40.0, 40.0]
 

@@ -1,6 +1,5 @@
 """A worker in doubt asks for no page before it knows that it is still its own."""
 
-import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -9,17 +8,17 @@ import pytest
 from tests.kit.fakes import MemoryFetcher
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import State
-from tests.kit.worker import Worker, execution, leasing, owning
-from tests.unit.flows.test_execution_cut_off import PAGES, quick_tree, states, submitted
-from tests.unit.flows.world import DOCS, World
+from tests.kit.worlds.memory import DOCS, World
+from tests.kit.worlds.worker import quick_tree, states, submitted, work
 from tests.waiting import eventually, in_time
+
+URLS = [f"https://example.org/{n}" for n in range(12)]
+PAGES = dict.fromkeys(URLS, b"Title")
 
 
 @pytest.fixture(autouse=True)
-def _quick(quick, monkeypatch):
-    monkeypatch.setattr(owning, "AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(leasing, "REST_SECONDS", 0.02)
-    monkeypatch.setattr(execution, "KEEP_SECONDS", 10.0)
+def _quick(world):
+    world.pace(owned=0.01, renew=10.0)
 
 
 class Away:
@@ -90,22 +89,14 @@ def taken_by_another(world: World) -> None:
     world.store.claim(DOCS, world.biz, entries, "other", world.now, until, "other.a.1")
 
 
-def work(world: World, **changes: object):
-    async def run():
-        async with asyncio.timeout(60):
-            return await Worker(world.work(PAGES, **changes), "w").run()
-
-    return asyncio.run(run())
-
-
 def test_a_look_that_got_no_answer_is_none_for_one_that_thaws(world):
     """It waits for one that tells, and asks for nothing that is another's by then."""
     world.tree = quick_tree(world, concurrency=3, batch=12)
-    ids = submitted(world, 12)
+    ids = submitted(world, *URLS)
     store = Away(world, 5)
     fetcher = Freezing(lambda: taken_by_another(world), world)
 
-    report = work(world, store=store, fetcher=fetcher)
+    report = work(world, PAGES, store=store, fetcher=fetcher)
 
     assert fetcher.asked == []
     assert store.asked > 5
@@ -113,13 +104,13 @@ def test_a_look_that_got_no_answer_is_none_for_one_that_thaws(world):
     assert {world.store.get(DOCS, world.biz, one).worker for one in ids} == {"other"}
 
 
-def test_what_is_settled_while_it_looks_is_done_and_not_lost(world, monkeypatch):
+def test_what_is_settled_while_it_looks_is_done_and_not_lost(world):
     """What is done is nobody's any more, and the truth says so to whoever looks then."""
-    monkeypatch.setattr(execution, "KEEP_SECONDS", 0.05)
+    world.pace(renew=0.05)
     world.tree = quick_tree(world, concurrency=3, batch=12)
-    ids = submitted(world, 12)
+    ids = submitted(world, *URLS)
 
-    report = work(world, store=SlowToAnswer(world), fetcher=Freezing(lambda: None, world))
+    report = work(world, PAGES, store=SlowToAnswer(world), fetcher=Freezing(lambda: None, world))
 
     assert (report.done, report.lost, report.left) == (12, 0, 0)
     assert states(world, ids) == [State.DONE] * 12
@@ -127,10 +118,10 @@ def test_what_is_settled_while_it_looks_is_done_and_not_lost(world, monkeypatch)
 
 def test_what_is_still_its_own_after_looks_in_vain_is_done(world):
     world.tree = quick_tree(world, concurrency=3, batch=12)
-    ids = submitted(world, 12)
+    ids = submitted(world, *URLS)
     fetcher = Freezing(lambda: None, world)
 
-    report = work(world, store=Away(world, 5), fetcher=fetcher)
+    report = work(world, PAGES, store=Away(world, 5), fetcher=fetcher)
 
     assert (report.done, report.lost, report.left) == (12, 0, 0)
     assert states(world, ids) == [State.DONE] * 12
@@ -139,45 +130,47 @@ def test_what_is_still_its_own_after_looks_in_vain_is_done(world):
 def test_waiting_for_a_look_ends_with_the_lease(world):
     """Whoever takes the requests when their leases are over finds them in the truth."""
     world.tree = quick_tree(world, concurrency=3, batch=12, lease_seconds=0.3)
-    ids = submitted(world, 12)
+    ids = submitted(world, *URLS)
     fetcher = Freezing(lambda: taken_by_another(world), world)
 
     with in_time(0.3, "it waits for longer than the lease"):
-        report = work(world, store=Away(world, float("inf")), fetcher=fetcher)
+        report = work(world, PAGES, store=Away(world, float("inf")), fetcher=fetcher)
 
     assert fetcher.asked == []
     assert (report.left, report.lost, report.retried) == (12, 0, 0)
-    assert sum("left to its lease" in warning for warning in world.warnings) == 12
+    assert all(any(f"{an_id} " in one for one in world.warnings) for an_id in ids)
     assert {world.store.get(DOCS, world.biz, one).worker for one in ids} == {"other"}
 
 
-def test_a_lease_that_is_over_is_looked_up_before_its_page_is_asked_for(world, steady):
+def test_a_lease_that_is_over_is_looked_up_before_its_page_is_asked_for(world):
     """Nobody took the worker for dead: its node was away for longer than its leases."""
     world.tree = quick_tree(world, concurrency=1, batch=3, lease_seconds=0.05)
-    submitted(world, 3)
+    submitted(world, *URLS[:3])
 
     class Slow(MemoryFetcher):
         async def fetch(self, body, limits, passage=None, errand=None):
             if not self.asked:
                 taken_by_another(world)
-                over = steady() + 0.1
-                eventually(lambda: steady() > over, what="the leases are over")
+                over = world.steady.now() + 0.1
+                eventually(lambda: world.steady.now() > over, what="the leases are over")
             return await super().fetch(body, limits, passage)
 
     fetcher = Slow(PAGES)
-    report = work(world, fetcher=fetcher)
+    report = work(world, PAGES, fetcher=fetcher)
 
     assert fetcher.asked == []
     assert report.lost == 3
 
 
-def test_many_that_wait_for_the_same_node_do_not_ask_it_each(world, monkeypatch):
-    monkeypatch.setattr(owning, "AGAIN_SECONDS", 0.2)
-    world.tree = quick_tree(world, concurrency=12, batch=12, lease_seconds=1.0)
-    submitted(world, 12)
+def test_many_that_wait_for_the_same_node_do_not_ask_it_each(world):
+    world.pace(owned=0.1)
+    world.tree = quick_tree(world, concurrency=12, batch=12, lease_seconds=0.5)
+    submitted(world, *URLS)
     store = Away(world, float("inf"))
 
-    report = work(world, store=store, fetcher=Freezing(lambda: taken_by_another(world), world))
+    report = work(
+        world, PAGES, store=store, fetcher=Freezing(lambda: taken_by_another(world), world)
+    )
 
     assert report.left == 12
     assert store.asked < 30

@@ -12,28 +12,25 @@ from tests.kit.kernel import (
     StoreUnavailableError,
     ThrottledError,
 )
-from tests.kit.politeness import HostReport
+from tests.kit.politeness import HostReport, Passages, Turn
 from tests.kit.requests import Page, State
-from tests.kit.sdk import PATIENCE_SECONDS, Passages, courtesy, passages
-from tests.kit.worker import settling
-from tests.unit.flows.manners import (
+from tests.kit.worker import PAUSES
+from tests.kit.worlds.memory import DOCS, Broken
+from tests.kit.worlds.worker import (
     ROBOTS,
+    Parts,
     Time,
-    held_of,
+    at_once,
     leave_alone,
     obedient,
     polite,
     submitted,
-    worker,
+    tracked,
+    work,
 )
-from tests.unit.flows.world import DOCS, Broken
 
 PAGE = "https://a.example/1"
 ELSEWHERE = "https://b.example/2"
-
-
-async def at_once(function, *args, **kwargs):
-    return function(*args, **kwargs)
 
 
 async def ours(held) -> bool:
@@ -44,22 +41,16 @@ async def lost(held) -> bool:
     return False
 
 
-def ways(world, mine) -> Passages:
-    return Passages(world, mine._courtesy, mine._robots, at_once)
-
-
 @pytest.fixture
-def clock(world, monkeypatch) -> Time:
-    return Time(world).in_place_of(monkeypatch, courtesy, passages)
+def clock(world) -> Time:
+    return Time(world)
 
 
 def test_the_first_host_needs_no_second_turn_and_the_next_one_needs_its_own(world, clock):
     polite(world, per_second=1)
-    mine = worker(world)
-    passage = ways(world, mine).of(held_of(world, PAGE, mine), ours)
-    world.hosts.reserve(
-        [mine._courtesy._ask(world.tree.stage, DOCS, world.biz, "b.example", 1, None)], "x"
-    )
+    mine = Parts(world)
+    passage = mine.passages.of(mine.holds(PAGE), ours)
+    Parts(world, name="x").courtesy.ask(world.tree, DOCS, world.biz, {"b.example": 1})
 
     async def go():
         await passage(PAGE)
@@ -73,12 +64,12 @@ def test_the_first_host_needs_no_second_turn_and_the_next_one_needs_its_own(worl
 
 def test_a_redirect_asks_again_until_there_is_a_turn(world, clock):
     polite(world, per_second=10)
-    mine = worker(world)
-    held = held_of(world, PAGE, mine)
+    mine = Parts(world)
+    held = mine.holds(PAGE)
     leave_alone(world, "b.example", 12)
     began = clock.now
 
-    asyncio.run(ways(world, mine).turn_at(held, "b.example"))
+    asyncio.run(mine.passages.turn_at(held, "b.example"))
 
     assert clock.now - began >= 12
     assert sum(clock.slept) == pytest.approx(12, abs=0.1)
@@ -93,13 +84,13 @@ def test_a_turn_that_is_nearly_there_is_not_asked_for_without_a_pause(world, clo
         def ask(self, tree, lane, biz, wanted, under_way):
             self.asked += 1
             count = int(self.asked == 3)
-            turn = courtesy.Turn(count, clock.now, 0.1, 1, world.now, 0.0, "rate")
+            turn = Turn(count, clock.now, 0.1, 1, world.now, 0.0, "rate")
             return dict.fromkeys(wanted, turn)
 
-    soon, mine = Soon(), worker(world)
-    held = held_of(world, PAGE, mine)
+    soon, mine = Soon(), Parts(world)
+    passages = Passages(world, soon, mine.robots, at_once, steady=world.steady)
 
-    asyncio.run(Passages(world, soon, mine._robots, at_once).turn_at(held, "b.example"))
+    asyncio.run(passages.turn_at(mine.holds(PAGE), "b.example"))
 
     assert soon.asked == 3
     assert clock.slept == [0.05, 0.05]
@@ -107,21 +98,21 @@ def test_a_turn_that_is_nearly_there_is_not_asked_for_without_a_pause(world, clo
 
 def test_a_redirect_to_a_host_without_a_turn_gives_up_after_its_patience(world, clock):
     polite(world, per_second=10)
-    mine = worker(world)
-    held = held_of(world, PAGE, mine)
+    mine = Parts(world)
+    held = mine.holds(PAGE)
     leave_alone(world, "b.example", 60)
 
-    with pytest.raises(ThrottledError, match=r"leads to b\.example") as caught:
-        asyncio.run(ways(world, mine).turn_at(held, "b.example", led=True))
+    with pytest.raises(ThrottledError, match=r"b\.example") as caught:
+        asyncio.run(mine.passages.turn_at(held, "b.example", led=True))
 
     assert caught.value.retry_after_seconds == 60
     assert caught.value.retryable
-    assert sum(clock.slept) <= PATIENCE_SECONDS
+    assert sum(clock.slept) <= PAUSES.turn
 
 
 def test_a_page_that_is_another_workers_by_now_is_not_asked_for(world):
-    mine = worker(world)
-    passage = ways(world, mine).of(held_of(world, PAGE, mine), lost)
+    mine = Parts(world)
+    passage = mine.passages.of(mine.holds(PAGE), lost)
 
     with pytest.raises(LeaseLostError):
         asyncio.run(passage(PAGE))
@@ -129,11 +120,10 @@ def test_a_page_that_is_another_workers_by_now_is_not_asked_for(world):
 
 def test_a_site_is_asked_whether_it_wants_the_place_that_a_redirect_leads_to(world):
     obedient(world)
-    mine = worker(world, {"https://b.example/robots.txt": b"User-agent: *\nDisallow: /2\n"})
+    mine = Parts(world, {"https://b.example/robots.txt": b"User-agent: *\nDisallow: /2\n"})
 
     async def go():
-        held = held_of(world, PAGE, mine)
-        passage = mine._passages.of(held, ours)
+        passage = mine.passages.of(mine.holds(PAGE), ours)
         await passage(PAGE)
         with pytest.raises(RobotsDeniedError, match=r"Disallow: /2"):
             await passage(ELSEWHERE)
@@ -142,45 +132,40 @@ def test_a_site_is_asked_whether_it_wants_the_place_that_a_redirect_leads_to(wor
 
 
 def test_nobody_follows_a_redirect_when_it_cannot_be_told_whose_turn_it_is(world):
-    mine = worker(world, hosts=Broken())
-    held = held_of(world, PAGE, worker(world, name="x"))
+    mine = Parts(world, hosts=Broken())
+    held = Parts(world, name="x").holds(PAGE)
 
     with pytest.raises(StoreUnavailableError):
-        asyncio.run(ways(world, mine).turn_at(held, "b.example"))
+        asyncio.run(mine.passages.turn_at(held, "b.example"))
 
 
-def test_a_request_led_to_a_busy_host_comes_again_and_its_own_host_is_not_blamed(
-    world, monkeypatch
-):
+def test_a_request_led_to_a_busy_host_comes_again_and_its_own_host_is_not_blamed(world):
     """The host that sent us on has answered: it is not to be left alone for it."""
-    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
     polite(world, per_second=1000)
     [an_id] = submitted(world, PAGE)
     leave_alone(world, "b.example", 60)
     led = Page(url=ELSEWHERE, status=200, headers={}, body=b"x", redirects=(PAGE,))
 
-    report = asyncio.run(worker(world, {PAGE: led}).run())
+    report = work(world, {PAGE: led})
 
-    found = world.store.get(DOCS, world.biz, an_id)
+    found = tracked(world, an_id)
     assert (report.retried, found.state) == (1, State.WAITING)
     assert found.due_at == world.now + timedelta(seconds=60)
     assert world.hosts.states(["a.example"])[0].strain == 0
 
 
-def test_a_page_is_asked_for_after_its_sites_robots_txt(world, monkeypatch):
-    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
+def test_a_page_is_asked_for_after_its_sites_robots_txt(world):
     obedient(world)
     submitted(world, PAGE)
-    mine = worker(world, {PAGE: b"Title", ROBOTS: b"User-agent: *\nAllow: /\n"})
+    site = MemoryFetcher({PAGE: b"Title", ROBOTS: b"User-agent: *\nAllow: /\n"})
 
-    assert asyncio.run(mine.run()).done == 1
-    assert [body.url for body in mine._ports.fetcher.asked] == [ROBOTS, PAGE]
+    assert work(world, fetcher=site).done == 1
+    assert [body.url for body in site.asked] == [ROBOTS, PAGE]
 
 
-def test_a_redirect_within_a_slow_host_does_not_wait_for_itself(world, monkeypatch):
+def test_a_redirect_within_a_slow_host_does_not_wait_for_itself(world):
     """Of a host that takes one at a time it has the one permit already."""
-    monkeypatch.setattr(settling, "SETTLE_SECONDS", 0.005)
-    monkeypatch.setattr(passages, "PATIENCE_SECONDS", 0.0)
+    world.pace(turn=0.0)
     polite(world, per_second=1_000, concurrency=1)
     for _ in range(20):
         slow = HostReport(
@@ -196,7 +181,7 @@ def test_a_redirect_within_a_slow_host_does_not_wait_for_itself(world, monkeypat
     end = "https://a.example/2"
     led = Page(url=end, status=200, headers={}, body=b"Title", redirects=(PAGE,))
 
-    report = asyncio.run(worker(world, {PAGE: led}).run())
+    report = work(world, {PAGE: led})
 
     assert (report.done, report.retried) == (1, 0)
 
@@ -204,19 +189,19 @@ def test_a_redirect_within_a_slow_host_does_not_wait_for_itself(world, monkeypat
 def test_a_page_counts_as_under_way_where_its_redirects_have_led(world):
     """So that no host has more under way than it may, by whatever way they came."""
     polite(world, per_second=1_000, concurrency=9)
-    submitted(world, PAGE)
-    seen = []
+    mine = Parts(world)
+    held = mine.holds(PAGE)
+    passage = mine.passages.of(held, ours)
 
-    class Looking(MemoryFetcher):
-        async def fetch(self, body, limits, passage, errand):
-            await passage(PAGE)
-            seen.append(mine._turns.busy())
-            await passage(ELSEWHERE)
-            seen.append(mine._turns.busy())
-            return Page(url=ELSEWHERE, status=200, headers={}, body=b"Title", redirects=(PAGE,))
+    async def go():
+        mine.turns.add(held)
+        assert await mine.turns.ready.get() is held
+        await passage(PAGE)
+        assert mine.turns.busy() == {("a.example", "default"): 1}
+        await passage(ELSEWHERE)
+        assert mine.turns.busy() == {("b.example", "default"): 1}
 
-    mine = worker(world, fetcher=Looking({}))
+    asyncio.run(go())
+    mine.turns.end(held)
 
-    assert asyncio.run(mine.run()).done == 1
-    assert seen == [{("a.example", "default"): 1}, {("b.example", "default"): 1}]
-    assert mine._turns.busy() == {}
+    assert mine.turns.busy() == {}

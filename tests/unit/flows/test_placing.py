@@ -10,7 +10,7 @@ from tests.kit.fleet import WAKE_TERM
 from tests.kit.kernel import StoreUnavailableError, bound, to_ms
 from tests.kit.politeness import Parked
 from tests.kit.worker import MOST_WORKERS, PATIENCE_MS, Placing
-from tests.unit.flows.world import DOCS
+from tests.kit.worlds.memory import DOCS
 
 
 class Living:

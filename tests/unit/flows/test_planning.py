@@ -1,6 +1,7 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from tests.kit.jobs import JobState
 from tests.kit.kernel import (
@@ -13,8 +14,8 @@ from tests.kit.kernel import (
 )
 from tests.kit.schedules import OPEN_JOBS, Missed, Overlap, planning
 from tests.kit.spiders import Start
-from tests.unit.flows.clocked import URLS, Clocked, at, schedule
-from tests.unit.flows.world import START, Failing
+from tests.kit.worlds.memory import START, Failing
+from tests.kit.worlds.schedules import URLS, Clocked, at, schedule
 
 HOUR = timedelta(hours=1)
 PATTERN = Start(pattern="https://example.org/{kind}")
@@ -84,13 +85,13 @@ def test_a_biz_that_there_is_not_has_no_schedules(world):
             call()
 
 
-def test_a_biz_has_so_many_schedules_and_no_more(world, monkeypatch):
-    monkeypatch.setattr(planning, "MOST_SCHEDULES", 2)
-    world.put()
-    world.put(name="other")
+def test_a_biz_has_so_many_schedules_and_no_more(world):
+    kept = world.put()
+    for number in range(1, planning.MOST_SCHEDULES):
+        world.schedules.put(replace(kept, name=f"s{number}"), None)
     world.put(tenant="acme")
 
-    with pytest.raises(QuotaExceededError, match="2 schedules"):
+    with pytest.raises(QuotaExceededError, match="1,000"):
         world.put(name="third")
     assert world.put(urls=URLS[:1]).version == 2
 

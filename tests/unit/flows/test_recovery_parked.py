@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.unit.flows.test_recovery import run, submitted
-from tests.unit.flows.world import DOCS, Broken
+from tests.kit.worlds.memory import DOCS, Broken
+from tests.kit.worlds.recovery import run, submitted
 
 HOST = "example.org"
 

@@ -3,7 +3,7 @@ import pytest
 from tests.kit.fleet import Card, Health, Pulse
 from tests.kit.kernel import UnknownBizError
 from tests.kit.monitoring import RosterPorts, workers
-from tests.unit.flows.world import make_tree
+from tests.kit.worlds.memory import make_tree
 
 
 class Seen:

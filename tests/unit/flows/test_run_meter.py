@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.kit.fakes import MemoryReadings
 from tests.kit.jobs import RunPart, together, usage_of
 from tests.kit.kernel import Lane
+from tests.kit.politeness import Waiting
 from tests.kit.requests import Dead, Done, Page, Retry
-from tests.kit.sdk import Waiting
-from tests.kit.worker import Idle, RunMeter, run_meter, travelled
+from tests.kit.worker import FORGET_SECONDS, Idle, RunMeter, travelled
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DOCS, SHOP = Lane("acme", "docs", "main"), Lane("acme", "shop", "main")
@@ -43,14 +43,14 @@ class Attempt:
 class Bench:
     """A meter on a clock and readings that are moved by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 200) -> None:
         self.readings = MemoryReadings()
         self.readings.memory_bytes = IDLE_BYTES
         self.readings.frequency = 2.0
         self.seconds = 1_000.0
         self.idle = Idle()
         self.attempts: list[Attempt] = []
-        self.meter = RunMeter(self.readings, "w1", self.now, self.idle, lambda: self.seconds)
+        self.meter = RunMeter(self.readings, "w1", self.now, self.idle, lambda: self.seconds, most)
 
     def now(self) -> datetime:
         return START + timedelta(seconds=self.seconds - 1_000)
@@ -229,7 +229,7 @@ def test_a_job_that_comes_back_after_it_was_forgotten_is_another_part(bench: Ben
     bench.begin().end(Done(()))
     bench.passes(2)
     first = bench.meter.take()
-    bench.passes(run_meter.FORGET_SECONDS)
+    bench.passes(FORGET_SECONDS)
     assert bench.meter.take() == []
     bench.meter.keep(first)  # of what is forgotten nothing is told again
     bench.begin().end(Done(()))
@@ -239,10 +239,8 @@ def test_a_job_that_comes_back_after_it_was_forgotten_is_another_part(bench: Ben
     assert together([first[0].figures, second.figures]).requests == 2
 
 
-def test_more_jobs_than_are_measured_at_once_count_as_none(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_meter, "MOST_RUNS", 2)
+def test_more_jobs_than_are_measured_at_once_count_as_none() -> None:
+    bench = Bench(most=2)
     first = bench.begin("one")
     bench.begin("two")
     third = bench.begin("three")

@@ -1,19 +1,17 @@
-from collections import Counter
 from datetime import timedelta
 from threading import Event
 
 import msgspec
 import pytest
 
-from tests.kit.config import BizThresholds, Thresholds
-from tests.kit.fakes import MemoryOverview
+from tests.kit.config import BizThresholds
 from tests.kit.fleet import Card
 from tests.kit.kernel import Lane
-from tests.kit.monitoring import LaneSample, Sample, auditing, sample, sampling
+from tests.kit.monitoring import Bounds, LaneSample, Sample, sample
 from tests.kit.politeness import HostReport
 from tests.kit.queue import NodeHealth, Rates
-from tests.unit.flows.sampled import do, look, ports, put
-from tests.unit.flows.world import DOCS, OTHER, Broken, Failing, World, make_biz, make_tree
+from tests.kit.worlds.memory import DOCS, OTHER, Broken, Failing, World, make_biz, make_tree
+from tests.kit.worlds.monitoring import do, look, ports, put
 
 
 def of(seen: Sample, lane: Lane) -> LaneSample:
@@ -180,7 +178,7 @@ def test_parts_are_judged_by_the_thresholds_and_keep_their_figures(world):
     parts = look(world, well, full, down).parts
 
     assert [one.name for one in parts] == ["redis", "main", "spare"]
-    assert parts[0].error == "97% of its memory is used, more than 75%"
+    assert "97% of its memory" in parts[0].error
     assert parts[1].error == "no answer"
     assert parts[2] == well
 
@@ -194,7 +192,7 @@ def test_keys_that_were_thrown_away_since_the_look_before_are_a_problem(world):
     earlier = NodeHealth(part="redis", name="redis", up=True, figures={"EvictedKeys": 5.0})
     before = Sample(at=world.now - minute, parts=(earlier,))
 
-    assert seen(7.0, before) == "2 keys were thrown away since the last look"
+    assert "2 keys" in seen(7.0, before)
     assert seen(5.0, before) is None
     assert seen(7.0, None) is None
     # Long ago says nothing of now.
@@ -212,11 +210,11 @@ def test_figures_that_could_not_be_read_are_named_among_what_was_not(world):
 
     [unread] = look(world, blind).unread
 
-    assert (unread.what, unread.why) == ("figures of mongodb main: LagSeconds", "no right")
+    assert unread.what.endswith("mongodb main: LagSeconds")
+    assert unread.why == "no right"
 
 
-def test_a_part_that_hangs_is_down_and_the_others_are_seen(world, monkeypatch):
-    monkeypatch.setattr(sampling, "LOOK_SECONDS", 0.5)
+def test_a_part_that_hangs_is_down_and_the_others_are_seen(world):
     stuck = Event()
     well = NodeHealth(part="redis", name="redis", up=True)
 
@@ -225,13 +223,13 @@ def test_a_part_that_hangs_is_down_and_the_others_are_seen(world, monkeypatch):
             return {("redis", "redis"): lambda: well, ("mongodb", "main"): stuck.wait}
 
     try:
-        seen = look(world, health=Hanging())
+        seen = look(world, health=Hanging(), bounds=Bounds(look_seconds=0.1))
     finally:
         stuck.set()
 
     assert seen.parts[0] == well
     assert seen.parts[1].up is False
-    assert seen.parts[1].error == "not answered within 0.5 s"
+    assert seen.parts[1].error == "not answered within 0.1 s"
     assert seen.unread == ()
 
 
@@ -303,160 +301,3 @@ def test_without_any_configuration_the_parts_are_looked_at(world):
 
     assert (seen.parts, seen.lanes, seen.workers) == ((up,), (), None)
     assert (seen.config_refused, seen.revision) == ("there is none", "")
-
-
-# ---- the ledger ----------------------------------------------------------------------------------
-
-
-def test_a_difference_is_told_of_its_biz_and_summed_without_signs(world):
-    put(world, 6)
-    requests = world.store.state.of(DOCS).requests
-    for request_id in list(requests)[:2]:
-        del requests[request_id]
-
-    seen = look(world)
-
-    assert (of(seen, DOCS).difference, of(seen, OTHER).difference) == (2, 0)
-    assert seen.fleet.difference == 2
-
-
-def test_lanes_take_turns_where_a_node_is_not_to_count_all_that_is_open(world, monkeypatch):
-    monkeypatch.setitem(auditing.due.__kwdefaults__, "budget", 1_000)
-    put(world, 4)
-    put(world, 1, "acme")
-
-    audited = Counter()
-    for _ in range(20):
-        seen = look(world)
-        assert (of(seen, DOCS).ledger.pending, of(seen, OTHER).ledger.pending) == (4, 1)
-        audited.update(one.lane for one in seen.lanes if one.difference is not None)
-        world.now += timedelta(minutes=1)
-
-    assert all(8 <= audited[lane] <= 12 for lane in (DOCS, OTHER))
-    assert whats(look(world)) == []
-
-
-def test_an_audit_has_what_is_left_of_the_look(world, monkeypatch):
-    monkeypatch.setattr(sampling, "AUDITED_BY_SECONDS", 5.0)
-    put(world, 2)
-    told = []
-
-    class Telling(Failing):
-        def audit(self, lane, biz, now, job=None, *, within_seconds=None):
-            told.append(within_seconds)
-            return world.ledgers.audit(lane, biz, now, job)
-
-    look(world, ledgers=Telling(world.ledgers))
-
-    assert len(told) == 2
-    assert all(0 < within <= 5 for within in told)
-
-
-def test_a_slow_audit_never_costs_the_totals(world, monkeypatch):
-    monkeypatch.setattr(sampling, "AUDITED_BY_SECONDS", 0.5)
-    put(world, 2)
-    stuck = Event()
-
-    class Slow(Failing):
-        def audit(self, lane, biz, now, job=None, *, within_seconds=None):
-            stuck.wait()
-
-    try:
-        seen = look(world, ledgers=Slow(world.ledgers))
-    finally:
-        stuck.set()
-
-    assert whats(seen) == ["audit of acme/docs", "audit of default/docs"]
-    assert (of(seen, DOCS).ledger.pending, of(seen, DOCS).records) == (2, 0)
-
-
-def test_a_node_that_hangs_costs_the_lanes_of_others_nothing(monkeypatch):
-    monkeypatch.setattr(sampling, "LOOK_SECONDS", 2.0)
-    monkeypatch.setattr(sampling, "AUDITED_BY_SECONDS", 4.0)
-    stuck = Event()
-    [first] = make_biz().generations
-    on = {
-        node: make_biz(generations=(msgspec.structs.replace(first, nodes=(node,)),))
-        for node in ("bad", "good")
-    }
-    bizs = {f"{node}{n:03}": biz for node, biz in on.items() for n in range(50)}
-    world = World(tree=msgspec.structs.replace(make_tree(), bizs={"default": bizs}))
-
-    class Hanging(Failing):
-        def totals(self, lane, biz, now, job=None):
-            if biz is on["bad"]:
-                stuck.wait()
-            return world.ledgers.totals(lane, biz, now, job)
-
-    try:
-        seen = look(world, ledgers=Hanging(world.ledgers))
-    finally:
-        stuck.set()
-
-    lost = [one.lane.biz for one in seen.lanes if one.ledger is None]
-    assert lost == [f"bad{n:03}" for n in range(50)]
-    assert whats(seen) == [f"ledger of default/{biz}" for biz in lost]
-    assert all(one.difference == 0 for one in seen.lanes if one.lane.biz.startswith("good"))
-
-
-def test_it_is_not_always_the_same_lanes_that_there_is_no_time_for(monkeypatch):
-    bizs = {f"b{n:02}": make_biz() for n in range(20)}
-    world = World(tree=msgspec.structs.replace(make_tree(), bizs={"default": bizs}))
-    firsts = []
-
-    class Asked(Failing):
-        def totals(self, lane, biz, now, job=None):
-            firsts.append(lane.biz)
-            return world.ledgers.totals(lane, biz, now, job)
-
-    monkeypatch.setattr(sampling, "THREADS", 1)
-    begun = set()
-    for _ in range(15):
-        firsts.clear()
-        look(world, ledgers=Asked(world.ledgers))
-        begun.update(firsts[:4])
-        world.now += timedelta(minutes=1)
-
-    assert begun == set(bizs)
-
-
-def test_looking_changes_nothing(world):
-    put(world, 5)
-    queue = msgspec.json.encode(world.queue.depth(DOCS))
-
-    first, second = look(world), look(world)
-
-    assert msgspec.structs.replace(first, took_seconds=0) == msgspec.structs.replace(
-        second, took_seconds=0
-    )
-    assert msgspec.json.encode(world.queue.depth(DOCS)) == queue
-
-
-def test_a_hundred_lanes_cost_one_look_at_the_queues(world):
-    class Counting:
-        def __init__(self, port: object) -> None:
-            self.port, self.calls = port, []
-
-        def __getattr__(self, name: str) -> object:
-            self.calls.append(name)
-            return getattr(self.port, name)
-
-    bizs = {f"b{number}": make_biz() for number in range(100)}
-    world.tree = msgspec.structs.replace(world.tree, bizs={"default": bizs})
-    queue, overview = Counting(world.queue), Counting(MemoryOverview(world.queue))
-
-    seen = look(world, queue=queue, overview=overview)
-
-    assert seen.fleet.lanes == 100
-    assert sorted(queue.calls + overview.calls) == ["counts", "depths", "loads"]
-
-
-def test_thresholds_are_those_of_the_stage(world):
-    stage = msgspec.structs.replace(
-        world.tree.stage, thresholds=Thresholds(oldest_waiting_seconds=5)
-    )
-    world.tree = msgspec.structs.replace(world.tree, stage=stage)
-    put(world, 1)
-    world.now += timedelta(seconds=6)
-
-    assert of(look(world), DOCS).late

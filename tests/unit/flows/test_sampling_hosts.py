@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from tests.kit.monitoring import hosts, sample
 from tests.kit.politeness import HostReport
-from tests.unit.flows.sampled import ports
-from tests.unit.flows.world import World
+from tests.kit.worlds.memory import World
+from tests.kit.worlds.monitoring import ports
 
 
 def tell(world: World, tenant: str, host: str, **seen: object) -> None:
@@ -31,15 +31,18 @@ def test_hosts_of_many_tenants_that_refuse_are_all_followed_in_the_end(world):
     assert watched == set(names)
 
 
-def test_more_tenants_than_there_are_places_come_in_turn(world, monkeypatch):
-    monkeypatch.setattr(hosts, "TROUBLED_PLACES", 4)
-    tree = replace(world.tree, bizs={f"t{n:02}": {} for n in range(30)})
-    for tenant in tree.bizs:
-        tell(world, tenant, f"bad.{tenant}", strained=1)
-    seen: set[str] = set()
+def test_more_tenants_than_there_are_places_come_in_turn(world):
+    tree = replace(world.tree, bizs={f"t{n:03}": {} for n in range(hosts.TROUBLED_PLACES + 50)})
+    asked: set[str] = set()
 
-    for minute in range(20):
+    class Asked:
+        def troubled(self, tenants, most):
+            assert len(tenants) == hosts.TROUBLED_PLACES
+            asked.update(tenants)
+            return world.hosts.troubled(tenants, most)
+
+    for minute in range(4):
         at = world.now + timedelta(minutes=minute)
-        seen |= {one.host for one in sample(ports(world), tree, at).hosts}
+        sample(ports(world, hosts=Asked()), tree, at)
 
-    assert len(seen) == 30
+    assert asked == set(tree.bizs)

@@ -12,9 +12,8 @@ from tests.kit.examples import examples
 from tests.kit.frontier import SeedState
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import Done
-from tests.unit.flows.seed_world import PORTS, SeedWorld, url
-from tests.unit.flows.sending import DiedError
-from tests.unit.flows.test_submission_crashes import Trouble
+from tests.kit.worlds.crashes import DiedError, Trouble
+from tests.kit.worlds.frontier import PORTS, SeedWorld, url
 
 STEPS = st.tuples(
     st.sampled_from(["offer", "hand_out", "look_after", "work"]),

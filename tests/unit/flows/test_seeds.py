@@ -11,8 +11,8 @@ from tests.kit.kernel import (
     UnknownBizError,
 )
 from tests.kit.requests import Dead, Done
-from tests.unit.flows.seed_world import SeedWorld, an_offer, url
-from tests.unit.flows.world import DOCS, RULE, Broken, make_biz, make_tree
+from tests.kit.worlds.frontier import SeedWorld, an_offer, url
+from tests.kit.worlds.memory import DOCS, RULE, Broken, make_biz, make_tree
 
 EVERY = SeedsMeant()
 DAY = timedelta(days=1)

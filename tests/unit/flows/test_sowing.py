@@ -1,98 +1,40 @@
 """A worker's part in seeds: links become seeds once each, whatever crashes, and seeds end."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.config import SeedPolicy
 from tests.kit.frontier import (
-    ACTIVE_SECONDS,
-    MARGIN_SECONDS,
     Offer,
     SeedState,
     Sower,
     adopt,
-    sowing,
     tend_seeds,
 )
 from tests.kit.kernel import ConnectFailedError, PageGoneError, StoreUnavailableError
 from tests.kit.requests import (
-    Body,
-    Claim,
     Dead,
     Done,
-    Entry,
     Harvest,
     Link,
-    Request,
     Retry,
     State,
-    Submission,
 )
-from tests.kit.submission import submit
-from tests.kit.worker import Worker, chores
-from tests.unit.flows.seed_world import an_offer, url
-from tests.unit.flows.world import DOCS, OTHER, START, Failing, Titles, make_biz, make_tree
+from tests.kit.worlds import worker as worlds
+from tests.kit.worlds.frontier import an_offer, url
+from tests.kit.worlds.memory import DOCS, OTHER, START, Failing, Titles
+from tests.kit.worlds.worker import work
+from tests.unit.flows.sown import a_claim, found, linking, requests, seeds, spied, states
 
 
 @pytest.fixture(autouse=True)
-def _quick(quick, monkeypatch):
-    monkeypatch.setattr(chores, "SOW_SECONDS", 0.01)
+def _quick(world):
+    world.pace(sow=0.01)
 
 
 def submitted(world, *numbers, **facts):
-    receipts = submit(
-        world.submission(),
-        world.tree,
-        "default",
-        "docs",
-        [Submission(url=url(number), **facts) for number in numbers],
-        world.now,
-    )
-    return [receipt.id for receipt in receipts]
-
-
-def work(world, pages, worker="w", **changes):
-    return asyncio.run(Worker(world.work(pages, **changes), worker).run())
-
-
-def linking(**pages):
-    """Pages that link to others, by number: ``p1=(2, 3)``."""
-    return {
-        url(int(name[1:])): f"t -> {' '.join(map(url, targets))}".encode() if targets else b"t"
-        for name, targets in pages.items()
-    }
-
-
-def seeds(world, lane=DOCS):
-    found = world.seeds.find(lane, world.biz, segment=None, state=None, after=None, limit=9_999)
-    return {seed.offer.url: seed for seed in found}
-
-
-def states(world, lane=DOCS):
-    return {int(place.rpartition("/")[2]): seed.state for place, seed in seeds(world, lane).items()}
-
-
-def requests(world):
-    found = world.store.find(
-        DOCS, world.biz, state=None, since=None, after=None, limit=999, now=world.now
-    )
-    return sorted(int(one.request.body.url.rpartition("/")[2]) for one in found)
-
-
-def a_claim(number, *, seed=None, lane=DOCS, **facts):
-    body = Body(url=url(number), rule="page", rule_version="v", seed=seed, **facts)
-    request = Request(
-        id=number, tenant=lane.tenant, biz=lane.biz, queued_at=START, body=body, job="a.job"
-    )
-    return Claim(request=request, entry=Entry(number, "docs", 1), token="t", attempt=1)
-
-
-def found(*numbers, **facts):
-    """A page that was read, with these links."""
-    return Done((), links=tuple(Link(url=url(number), depth=1, **facts) for number in numbers))
+    return worlds.submitted(world, *map(url, numbers), **facts)
 
 
 @pytest.fixture
@@ -175,7 +117,7 @@ def test_while_seeds_cannot_be_stored_outcomes_wait(world):
 
     assert report.done == 2
     assert world.store.get(DOCS, world.biz, an_id).attempts == 1
-    assert any("could not be stored yet" in warning for warning in world.warnings)
+    assert any("insert: no answer" in warning for warning in world.warnings)
 
 
 def test_links_that_nobody_can_go_to_stop_no_other_and_not_the_page(world):
@@ -202,8 +144,7 @@ def test_links_that_nobody_can_go_to_stop_no_other_and_not_the_page(world):
     assert world.store.get(DOCS, world.biz, an_id).state == State.DONE
     # Four of each page are known for what they are when the page is read; who finds the others
     # out can tell nobody but the operator.
-    told = [warning for warning in world.warnings if "cannot be seeds" in warning]
-    assert [warning.partition(" links of docs ")[0] for warning in told] == ["8", "8"]
+    assert [warning.split()[0] for warning in world.warnings] == ["8", "8"]
     assert set(states(world)) == {1, 2}
 
 
@@ -223,20 +164,14 @@ def test_a_link_that_breaks_the_offering_costs_its_page_and_no_other(world):
     assert world.store.get(DOCS, world.biz, ids[0]).state == State.DEAD
 
 
-def test_many_links_are_offered_some_at_a_time(world, sower, monkeypatch):
-    monkeypatch.setattr(sowing, "OFFERS", 100)
-    sizes = []
-    original = sowing.offer_each
-
-    def noting(ports, lane, biz, offers, now):
-        sizes.append(len(offers))
-        return original(ports, lane, biz, offers, now)
-
-    monkeypatch.setattr(sowing, "offer_each", noting)
+def test_many_links_are_offered_some_at_a_time(world):
+    ports, spy = spied(world)
+    sower = Sower(ports, world.clock, world.warn, offers=100)
     outcomes = [(a_claim(1), found(*range(10, 160))), (a_claim(2), found(*range(100, 200)))]
 
     assert sower.offer_links(DOCS, world.biz, outcomes) == 190
-    assert sizes == [100, 100, 50]
+    # The two that were submitted as they are, and then the links.
+    assert [len(seeds) for _, _, seeds in spy.of("insert")] == [2, 100, 50, 40]
 
 
 # ---- what was submitted as it is -----------------------------------------------------------------
@@ -315,7 +250,6 @@ def test_an_adopted_seed_whose_request_is_anothers_now_is_left_to_that_one(world
     end(sower, world, claim, Done(()))
 
     assert states(world)[1] == SeedState.HANDED
-    assert sower._adopted == {}
 
 
 def test_lanes_whose_counters_gave_the_same_id_keep_their_adopted_seeds_apart(world, sower):
@@ -329,12 +263,11 @@ def test_lanes_whose_counters_gave_the_same_id_keep_their_adopted_seeds_apart(wo
     assert states(world, OTHER)[1] == SeedState.FAILED
 
 
-def test_adopted_requests_are_remembered_within_bounds(world, sower, monkeypatch):
-    monkeypatch.setattr(sowing, "MOST_ADOPTED", 3)
+def test_adopted_requests_are_remembered_within_bounds(world):
+    sower = Sower(world.seeding(), world.clock, world.warn, most_adopted=3)
 
     for number in range(10, 20):
         sower.offer_links(DOCS, world.biz, [(a_claim(number), found(2))])
-        assert len(sower._adopted) <= 3
 
     for number in range(10, 20):
         end(sower, world, a_claim(number), Done(()))
@@ -387,134 +320,10 @@ def test_a_seed_that_cannot_be_ended_does_not_undo_what_is_stored(world, error):
 
     assert (report.done, report.lost, report.dead) == (2, 0, 0)
     assert set(states(world).values()) == {SeedState.HANDED}
-    assert any("found out later" in warning for warning in world.warnings)
+    assert any(str(error) in warning for warning in world.warnings)
     depth = world.queue.depth(DOCS)
     assert (depth.queued, depth.leased) == (0, 0)
     # The tick finds out.
     world.now += timedelta(seconds=world.biz.seeds.lease_seconds + 1)
     tend_seeds(world.seeding(), world.tree, world.now, lambda: 600.0)
     assert set(states(world).values()) == {SeedState.FINISHED}
-
-
-# ---- seeds are handed out ------------------------------------------------------------------------
-
-
-def test_a_worker_with_seeds_left_does_not_leave(world, monkeypatch):
-    monkeypatch.setattr(chores, "SOW_SECONDS", 600.0)  # it hands out only when about to leave
-    world.tree = make_tree(make_biz(seeds=SeedPolicy(ahead=1)))
-    submitted(world, 1)
-
-    report = work(world, linking(p1=(2, 3, 4), p2=(), p3=(), p4=()))
-
-    assert (report.done, report.stopped_because) == (4, "idle")
-
-
-def test_a_lane_is_looked_after_while_something_is_met_there(world, sower, monkeypatch):
-    now = [1_000.0]
-    monkeypatch.setattr(sowing.time, "monotonic", lambda: now[0])
-    sower.offer_links(DOCS, world.biz, [(a_claim(1), found(2))])
-
-    assert sower.hand_out(world.tree) == 1  # which keeps it active
-    now[0] += ACTIVE_SECONDS
-    assert sower.hand_out(world.tree) == 0
-    assert list(sower._active) == [DOCS]
-    end(sower, world, a_claim(2, seed=seeds(world)[url(2)].id), Done(()))
-    now[0] += ACTIVE_SECONDS
-    sower.hand_out(world.tree)
-    assert list(sower._active) == [DOCS]
-
-    now[0] += 1.0
-    sower.hand_out(world.tree)
-    assert sower._active == {}
-
-
-def test_a_biz_that_is_gone_is_looked_after_no_more(world, sower):
-    sower.offer_links(DOCS, world.biz, [(a_claim(1), found(2))])
-    world.tree.bizs["default"].clear()
-
-    assert sower.hand_out(world.tree) == 0
-    assert sower._active == {}
-
-
-class OneLane:
-    """A seed store that fails for one tenant."""
-
-    def __init__(self, world, tenant):
-        self._world, self._tenant = world, tenant
-
-    def __getattr__(self, name):
-        method = getattr(self._world.seeds, name)
-
-        def call(lane, *args):
-            if lane.tenant == self._tenant and name in {"ready", "overdue"}:
-                raise ValueError("odd")
-            return method(lane, *args)
-
-        return call
-
-
-def faulty(world, tenant):
-    ports = world.seeding()
-    object.__setattr__(ports, "seeds", OneLane(world, tenant))
-    return ports
-
-
-@pytest.mark.parametrize(("broken", "served"), [("default", OTHER), ("acme", DOCS)])
-def test_a_lane_that_cannot_be_served_by_a_worker_stops_no_other(world, broken, served):
-    sower = Sower(faulty(world, broken), world.clock, world.warn)
-    for lane in (DOCS, OTHER):
-        sower.offer_links(lane, world.biz, [(a_claim(1, lane=lane), found(2))])
-
-    assert sower.hand_out(world.tree) == 1
-
-    assert states(world, served)[2] == SeedState.HANDED
-    assert len(world.warnings) == 1
-
-
-# ---- by the tick ---------------------------------------------------------------------------------
-
-
-def offered(world):
-    for lane in (DOCS, OTHER):
-        Sower(world.seeding(), world.clock, world.warn).offer_links(
-            lane, world.biz, [(a_claim(1, lane=lane), found(2))]
-        )
-
-
-def handed(world):
-    return {lane for lane in (DOCS, OTHER) if states(world, lane)[2] == SeedState.HANDED}
-
-
-def test_the_tick_hands_out_what_is_due_in_every_lane(world):
-    offered(world)
-
-    assert tend_seeds(world.seeding(), world.tree, world.now, lambda: 600.0) == 2
-    assert handed(world) == {DOCS, OTHER}
-
-
-@pytest.mark.parametrize(("broken", "served"), [("default", OTHER), ("acme", DOCS)])
-def test_a_lane_that_cannot_be_served_by_the_tick_stops_no_other(world, broken, served):
-    offered(world)
-
-    assert tend_seeds(faulty(world, broken), world.tree, world.now, lambda: 600.0) == 1
-
-    assert handed(world) == {served}
-    assert len(world.warnings) == 1
-
-
-def test_without_time_left_the_tick_begins_no_lane(world):
-    offered(world)
-
-    assert tend_seeds(world.seeding(), world.tree, world.now, lambda: MARGIN_SECONDS - 1) == 0
-    assert handed(world) == set()
-
-
-def test_ticks_that_get_no_further_than_one_lane_come_to_all_of_them(world):
-    offered(world)
-
-    for _ in range(4):
-        left = iter([600.0, 0.0])
-        tend_seeds(world.seeding(), world.tree, world.now, lambda left=left: next(left))
-        world.now += timedelta(minutes=1)
-
-    assert handed(world) == {DOCS, OTHER}

@@ -1,23 +1,22 @@
 """Keeping spiders: what is checked, listed, and not deleted."""
 
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
 
 from tests.kit.fakes import MemoryJobs, MemorySchedules, MemorySpiders
-from tests.kit.fakes import spiders as memory_spiders
 from tests.kit.jobs import Job, JobOrder, JobState, StartingPorts, start_job
 from tests.kit.kernel import (
     ConflictError,
     InvalidRequestError,
     NotFoundError,
-    StoreUnavailableError,
     UnknownBizError,
 )
 from tests.kit.schedules import PlanningPorts, Schedule, put_schedule
 from tests.kit.spiders import (
     HOLD,
     LARGEST_PLAN,
+    MOST_VERSIONS,
     ConfiguredSpider,
     LinkNeeds,
     Range,
@@ -29,9 +28,8 @@ from tests.kit.spiders import (
     list_spiders,
     list_versions,
     put_spider,
-    spiders,
 )
-from tests.unit.flows.world import World
+from tests.kit.worlds.memory import Failing, World
 
 PATTERN = Start(pattern="https://a.example/{x}/{p}", values={"p": Range(last=9)})
 
@@ -67,82 +65,82 @@ def versions(ports: SpiderPorts, name: str = "all") -> list[int]:
     return [one.version for one in ports.spiders.versions("default", "docs", name, 1_000)]
 
 
-def test_a_version_stays_while_an_open_job_names_it_and_no_longer(ports, world, monkeypatch):
-    for module in (spiders, memory_spiders):
-        monkeypatch.setattr(module, "MOST_VERSIONS", 2)
+def put_until(ports: SpiderPorts, world: World, last: int) -> None:
+    """Put versions until the newest is that one."""
+    for number in range(versions(ports)[0] + 1, last + 1):
+        put(ports, world, link=LinkNeeds(bytes_per_second_above=number))
+
+
+def newest(last: int) -> list[int]:
+    """The versions that a spider keeps of its own, where the newest is that one."""
+    return list(range(last, last - MOST_VERSIONS, -1))
+
+
+def test_a_version_stays_while_an_open_job_names_it_and_no_longer(ports, world):
     put(ports, world, priority=1)
     job = start(ports, world, "june")
-    for priority in (2, 3, 4):
-        put(ports, world, priority=priority)
-    assert versions(ports) == [4, 3, 1]
+    put_until(ports, world, MOST_VERSIONS + 2)
+    assert versions(ports) == [*newest(MOST_VERSIONS + 2), 1]
 
     world.now += HOLD
-    put(ports, world, priority=5)
-    assert versions(ports) == [5, 4, 1]
+    put_until(ports, world, MOST_VERSIONS + 3)
+    assert versions(ports) == [*newest(MOST_VERSIONS + 3), 1]
 
     end(ports, world, job.name)
-    put(ports, world, priority=6)
-    assert versions(ports) == [6, 5]
+    put_until(ports, world, MOST_VERSIONS + 4)
+    assert versions(ports) == newest(MOST_VERSIONS + 4)
 
 
-def schedule_of(version: int) -> Schedule:
+def schedule_of(version: int, **changes: str) -> Schedule:
+    facts: dict = {"name": "nightly", "spider": "all", "values": {"x": "1"}}
     return Schedule(
         tenant="default",
         biz="docs",
-        name="nightly",
         cron="0 3 * * *",
         time_zone="UTC",
-        spider="all",
         spider_version=version,
-        values={"x": "1"},
+        **(facts | changes),
     )
 
 
-def test_a_version_stays_while_a_schedule_names_it(ports, world, monkeypatch):
-    for module in (spiders, memory_spiders):
-        monkeypatch.setattr(module, "MOST_VERSIONS", 1)
+def test_a_version_stays_while_a_schedule_names_it(ports, world):
     put(ports, world, priority=1)
     planning = PlanningPorts(schedules=ports.schedules, spiders=ports.spiders)
     put_schedule(planning, world.tree, schedule_of(1), world.now)
-    put(ports, world, priority=2)
     world.now += HOLD
-    put(ports, world, priority=3)
-    assert versions(ports) == [3, 1]
+    put_until(ports, world, MOST_VERSIONS + 2)
+    assert versions(ports) == [*newest(MOST_VERSIONS + 2), 1]
 
     ports.schedules.delete("default", "docs", "nightly")
-    put(ports, world, priority=4)
-    assert versions(ports) == [4]
+    put_until(ports, world, MOST_VERSIONS + 3)
+    assert versions(ports) == newest(MOST_VERSIONS + 3)
 
 
-def test_what_a_schedule_is_about_to_name_stays_meanwhile(ports, world, monkeypatch):
-    for module in (spiders, memory_spiders):
-        monkeypatch.setattr(module, "MOST_VERSIONS", 1)
+def test_what_a_schedule_is_about_to_name_stays_meanwhile(ports, world):
     put(ports, world, priority=1)
-    keep = ports.schedules.put
+    put_until(ports, world, MOST_VERSIONS)
 
-    def overtaken(*args, **kwargs):
-        # Somebody changes the spider between its check and the schedule's being there.
-        put(ports, world, priority=2)
-        assert versions(ports) == [2, 1]
-        return keep(*args, **kwargs)
+    class Overtaken:
+        """Somebody changes the spider between its check and the schedule's being there."""
 
-    monkeypatch.setattr(ports.schedules, "put", overtaken)
-    planning = PlanningPorts(schedules=ports.schedules, spiders=ports.spiders)
+        def put(self, *args, **kwargs):
+            put_until(ports, world, MOST_VERSIONS + 1)
+            assert versions(ports) == [*newest(MOST_VERSIONS + 1), 1]
+            return ports.schedules.put(*args, **kwargs)
+
+        def __getattr__(self, name):
+            return getattr(ports.schedules, name)
+
+    planning = PlanningPorts(schedules=Overtaken(), spiders=ports.spiders)
 
     assert put_schedule(planning, world.tree, schedule_of(1), world.now).spider_version == 1
-    assert versions(ports) == [2, 1]
+    assert versions(ports) == [*newest(MOST_VERSIONS + 1), 1]
 
 
-def test_a_spider_is_deleted_though_what_is_left_of_it_cannot_be_forgotten(
-    ports, world, monkeypatch
-):
-    def away(*args):
-        raise StoreUnavailableError("main", "no answer")
-
+def test_a_spider_is_deleted_though_what_is_left_of_it_cannot_be_forgotten(ports, world):
     put(ports, world)
-    monkeypatch.setattr(ports.jobs, "open_versions", away)
 
-    delete(ports, world)
+    delete(replace(ports, jobs=Failing(ports.jobs, open_versions=1)), world)
 
     assert ports.spiders.get("default", "docs", "all") is None
 
@@ -256,15 +254,19 @@ def test_a_rule_is_shown_where_nothing_is_kept_of_that_name(ports, world):
         get_spider(ports, world.tree, "default", "docs", "page", 1)
 
 
-def test_what_schedules_start_is_not_deleted(ports, world, monkeypatch):
+def test_what_schedules_start_is_not_deleted(ports, world):
     put(ports, world)
-    naming = [SimpleNamespace(name=f"s{n}", spider="all") for n in range(7)]
-    other = SimpleNamespace(name="t", spider="other")
-    with monkeypatch.context() as patch:
-        patch.setattr(ports.schedules, "of_biz", lambda *_: [*naming, other])
-        with pytest.raises(ConflictError, match=r"s0, s1, s2, s3, s4 and 2 more"):
-            delete(ports, world)
+    put(ports, world, "other")
+    planning = PlanningPorts(schedules=ports.schedules, spiders=ports.spiders)
+    for number in range(7):
+        put_schedule(planning, world.tree, schedule_of(1, name=f"s{number}"), world.now)
+    put_schedule(planning, world.tree, schedule_of(1, name="t", spider="other"), world.now)
+    with pytest.raises(ConflictError, match=r"s0, s1, s2, s3, s4 and 2 more"):
+        delete(ports, world)
 
+    for number in range(7):
+        ports.schedules.delete("default", "docs", f"s{number}")
+    world.now += HOLD
     delete(ports, world)
     with pytest.raises(NotFoundError):
         delete(ports, world)
@@ -272,12 +274,21 @@ def test_what_schedules_start_is_not_deleted(ports, world, monkeypatch):
         list_versions(ports, world.tree, "default", "docs", "all")
 
 
-def test_who_deletes_second_is_told_that_there_is_none(ports, world, monkeypatch):
+def test_who_deletes_second_is_told_that_there_is_none(ports, world):
     put(ports, world)
-    monkeypatch.setattr(ports.spiders, "delete", lambda *_: False)
+
+    class Quicker:
+        """Another deletes it just before."""
+
+        def delete(self, *key):
+            assert ports.spiders.delete(*key)
+            return ports.spiders.delete(*key)
+
+        def __getattr__(self, name):
+            return getattr(ports.spiders, name)
 
     with pytest.raises(NotFoundError):
-        delete(ports, world)
+        delete(replace(ports, spiders=Quicker()), world)
 
 
 def test_there_has_to_be_a_biz(ports, world):

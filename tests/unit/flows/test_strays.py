@@ -10,7 +10,7 @@ from tests.kit.kernel import Lane, StoreUnavailableError
 from tests.kit.queue import Depth
 from tests.kit.recovery import StrayPorts, count_strays, tell_bizs
 from tests.kit.requests import Entry
-from tests.unit.flows.world import DOCS, START, World
+from tests.kit.worlds.memory import DOCS, START, World
 
 NOBODY = Lane(DOCS.tenant, "nobiz", "main")
 

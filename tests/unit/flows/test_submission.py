@@ -12,7 +12,7 @@ from tests.kit.kernel import (
 )
 from tests.kit.requests import Accepted, Refused, State, Submission
 from tests.kit.submission import fire_name, persist_and_enqueue, submit
-from tests.unit.flows.world import DOCS, OTHER, START, Broken, World, make_biz, make_tree
+from tests.kit.worlds.memory import DOCS, OTHER, START, Broken, World, make_biz, make_tree
 
 URL = "https://example.org/a"
 
@@ -114,7 +114,7 @@ def test_redis_down_after_mongodb_accepted_is_still_a_yes(world):
 
     assert isinstance(receipt, Accepted)
     assert world.store.get(DOCS, world.biz, receipt.id).state == State.PENDING
-    assert "to be queued by recovery" in world.warnings[0]
+    assert "by recovery" in world.warnings[0]
 
 
 def test_mongodb_down_is_a_no_and_nothing_is_queued(world):
@@ -191,7 +191,7 @@ def test_a_consumer_that_cannot_be_woken_is_left_to_the_tick(world):
     [receipt] = send(world, URL, waker=Broken())
 
     assert isinstance(receipt, Accepted)
-    assert "no consumer could be woken" in world.warnings[0]
+    assert "no consumer" in world.warnings[0]
 
 
 def test_a_batch_of_which_nothing_is_admitted_asks_for_no_ids(world):

@@ -1,6 +1,5 @@
 """However tries of a submission crash, are cut off and meet: each entry is stored once."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 
@@ -10,47 +9,15 @@ from hypothesis import strategies as st
 from tests.kit.examples import examples
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import Accepted, Receipt, Submission
-from tests.unit.flows.sending import EDITED, DiedError, edit_rules, entry, send
-from tests.unit.flows.world import DOCS, RULE, World
+from tests.kit.worlds.crashes import DiedError, Trouble
+from tests.kit.worlds.memory import DOCS, RULE, World
+from tests.unit.flows.sending import EDITED, edit_rules, entry, send
 
 #: Two calls that share entries: one under a key, one with client ids alone.
 CALLS: dict[str | None, list[Submission]] = {
     "k": [entry(0), entry(1), entry(2, "a"), entry(3, "b")],
     None: [entry(3, "b"), entry(4, "c"), entry(2, "a"), entry(4, "c")],
 }
-
-
-class Trouble:
-    """Ports of which one call, counted over all of them, is the one at which something happens."""
-
-    def __init__(self, at: int, what: str, meanwhile: Callable[[], None]) -> None:
-        self.at, self.what, self.meanwhile = at, what, meanwhile
-
-    def around(self, port: object) -> object:
-        trouble = self
-
-        class Port:
-            def __getattr__(self, name: str) -> object:
-                return lambda *args, **named: trouble.call(getattr(port, name), *args, **named)
-
-        return Port()
-
-    def call(self, function: Callable[..., object], *args: object, **named: object) -> object:
-        self.at -= 1
-        if self.at != 0:
-            return function(*args, **named)
-        if self.what == "dies before":
-            raise DiedError
-        if self.what == "away":
-            raise StoreUnavailableError("test", "no answer")
-        if self.what == "another meanwhile":
-            self.meanwhile()
-        answer = function(*args, **named)
-        if self.what == "dies after":
-            raise DiedError
-        if self.what == "unanswered":
-            raise StoreUnavailableError("test", "the answer is lost")
-        return answer
 
 
 TRIES = st.tuples(

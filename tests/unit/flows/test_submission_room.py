@@ -8,8 +8,8 @@ from tests.kit.config import IntakeLimits
 from tests.kit.fakes import MemoryIntake
 from tests.kit.kernel import BacklogFullError, StoreUnavailableError
 from tests.kit.requests import Accepted, Refused
+from tests.kit.worlds.memory import Broken, Failing, World, make_biz, make_tree
 from tests.unit.flows.sending import entry, ids, send, stored
-from tests.unit.flows.world import Broken, Failing, World, make_biz, make_tree
 
 
 def crowded(**limits: object) -> World:
@@ -21,7 +21,7 @@ def test_a_full_backlog_refuses_before_ids_are_taken():
     send(world, entry(1), entry(2))
     last = world.ids.last
 
-    with pytest.raises(BacklogFullError, match=r"intake.max_backlog is 2") as caught:
+    with pytest.raises(BacklogFullError, match=r"max_backlog is 2\b") as caught:
         send(world, entry(3), key="k")
 
     assert caught.value.retry_after_seconds == 300.0  # nobody works
@@ -77,10 +77,9 @@ def test_with_redis_away_a_submission_goes_on(world):
 
     assert isinstance(receipt, Accepted)
     assert stored(world) == 1
-    assert [warning.split(":")[0] for warning in world.warnings] == [
-        "taken without a look at the backlog",
-        "persisted, to be queued by recovery",
-    ]
+    unseen, unqueued = world.warnings
+    assert "backlog" in unseen
+    assert "by recovery" in unqueued
 
 
 def test_entries_that_are_not_admitted_take_no_room():

@@ -1,6 +1,5 @@
 """Jobs and the fleet: workers make tasks, stay for them, and are wanted for them."""
 
-import asyncio
 from datetime import timedelta
 
 import pytest
@@ -8,22 +7,23 @@ import pytest
 from tests.kit.fleet import look_ahead, needed_workers
 from tests.kit.jobs import TERM, TURN, JobState
 from tests.kit.requests import Page
-from tests.kit.worker import Worker, chores
-from tests.unit.flows.job_world import assert_exact, begin, job_of
-from tests.unit.flows.world import DOCS, Failing, World, make_tree
+from tests.kit.worlds import worker as worlds
+from tests.kit.worlds.jobs import assert_exact, begin, job_of
+from tests.kit.worlds.memory import DOCS, Failing, World, make_tree
 
 URLS = [f"https://example.org/{n}" for n in range(1, 121)]
 PAGES = {url: Page(url=url, status=200, headers={}, body=b"a title") for url in URLS}
 
 
 @pytest.fixture
-def world(monkeypatch, quick) -> World:
-    monkeypatch.setattr(chores, "ADVANCE_SECONDS", 0.01)
-    return World(tree=make_tree(idle_seconds=0.05, concurrency=8, batch=50))
+def world() -> World:
+    made = World(tree=make_tree(idle_seconds=0.05, concurrency=8, batch=50))
+    made.pace(advance=0.01)
+    return made
 
 
 def work(world: World, **changes: object) -> str:
-    report = asyncio.run(Worker(world.work(dict(PAGES), **changes), "w1").run())
+    report = worlds.work(world, dict(PAGES), "w1", **changes)
     assert report.tasks == 0 or report.done > 0
     return report.stopped_because
 
@@ -93,6 +93,5 @@ def test_a_home_node_that_is_away_hides_no_other_demand(world):
     found = look_ahead(world.ahead(jobs=Failing(world.jobs, expandable=1)), world.tree, world.now)
 
     assert found.lanes == ()
-    assert world.warnings == [
-        "whether jobs are to be made into tasks is not known: test: expandable: no answer"
-    ]
+    [warning] = world.warnings
+    assert "expandable: no answer" in warning

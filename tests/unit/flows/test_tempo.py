@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tests.kit.fleet import Shown
 from tests.kit.kernel import Lane
+from tests.kit.politeness import Waiting
 from tests.kit.requests import Dead, Done, Retry
-from tests.kit.sdk import Waiting
 from tests.kit.worker import LANES, Tempo
-from tests.unit.flows.world import DOCS, OTHER, START
+from tests.kit.worlds.memory import DOCS, OTHER, START
 
 
 def at(shown: Shown | None) -> float | None:
@@ -133,17 +133,19 @@ def test_only_what_is_dealt_with_for_good_counts(steady):
     """A pool without proxies has hundreds put aside in a second: that is no page done."""
     tempo = Tempo(1, steady)
     unfinished = [Waiting("h", [], START, "proxies"), Retry(START, "slow")]
-    for end in unfinished * 500:
+    for end in unfinished * 20:
         assert attempted(tempo, DOCS, end) is end
-        steady.now += 0.01
+        steady.now += 0.25
     assert tempo.pace() is None
 
     for end in [Done(()), Dead("gone", "PageGone"), Done(())]:
         assert attempted(tempo, OTHER, end) is end
     with pytest.raises(ValueError, match="nobody foresaw"):
         attempted(tempo, OTHER, ValueError("nobody foresaw"))
-    assert tempo._whole.ended == 3
-    assert tempo._whole.running == 0
+    # Four in fifteen seconds of which it worked for one: nothing is counted as under way still.
+    ran(tempo, steady, DOCS, 1.0, 1)
+    steady.now += 4.0
+    assert tempo.pace() == Shown(pace=pytest.approx(4 / 15), is_least=True)
 
 
 def test_each_lane_shows_what_could_be_done_of_it_alone(steady):
@@ -190,7 +192,20 @@ def test_account_is_kept_of_a_bounded_number_of_lanes_and_never_of_less_than_non
             tempo.began(running[-1])
         elif running:
             tempo.ended(running.pop(number % len(running)), is_final=True)
-        assert len(tempo._lanes) <= LANES
-        assert all(account.running >= 0 for account in tempo._lanes.values())
-        assert tempo._whole.running == len(running)
-        assert all(shown.pace > 0 for shown in tempo.paces().values())
+        paces = tempo.paces()
+        assert len(paces) <= LANES
+        assert all(shown.pace > 0 for shown in paces.values())
+
+
+def test_lanes_beyond_those_of_which_account_is_kept_are_told_of_when_there_is_room(steady):
+    tempo = Tempo(1, steady)
+    lanes = [Lane("acme", f"b{number}", "main") for number in range(LANES + 1)]
+    for lane in lanes:
+        tempo.began(lane)
+    for _ in range(3):
+        for lane in lanes:
+            steady.now += 0.1
+            tempo.ended(lane, is_final=True)
+            tempo.began(lane)
+
+    assert set(tempo.paces()) == {lane.path for lane in lanes[:LANES]}

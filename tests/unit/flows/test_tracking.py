@@ -7,7 +7,7 @@ from tests.kit.kernel import ConflictError, InvalidRequestError, NotFoundError, 
 from tests.kit.requests import State, Submission
 from tests.kit.submission import submit, tracking
 from tests.kit.worker import Worker
-from tests.unit.flows.world import DOCS, START, World
+from tests.kit.worlds.memory import DOCS, START, World
 
 
 def submitted(world: World, *urls: str) -> list[int]:
@@ -144,7 +144,7 @@ def test_the_statistics_add_up(world):
     assert found.states["reviewed"] == 0
     assert (found.ledger.submitted, found.ledger.difference) == (4, 0)
     assert found.depth.queued == 1
-    assert found.phases["fetch"] >= 0
+    assert "fetch" in found.phases
 
 
 def test_a_job_has_a_ledger_of_its_own(world):
@@ -160,7 +160,7 @@ def test_a_job_has_a_ledger_of_its_own(world):
     assert audit(None).submitted == 4
     assert (audit("red").submitted, audit("red").pending) == (2, 2)
     assert audit("blue.2").pending == 1
-    with pytest.raises(NotFoundError, match="there is no job green"):
+    with pytest.raises(NotFoundError, match="green"):
         audit("green")
     with pytest.raises(NotFoundError):
         audit("red", tenant="acme")

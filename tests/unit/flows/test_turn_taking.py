@@ -3,51 +3,46 @@
 import asyncio
 from datetime import timedelta
 
-import pytest
 from msgspec.structs import replace
 
+from tests.kit.politeness import reason
 from tests.kit.requests import State
-from tests.kit.worker import leasing
-from tests.unit.flows.manners import (
+from tests.kit.worker import NOTHING, Worker
+from tests.kit.worlds.memory import DOCS, OTHER, Failing, make_tree
+from tests.kit.worlds.worker import (
     ROBOTS,
     URLS,
+    Parts,
     Spy,
+    Web,
     depth,
     idle,
     leave_alone,
     obedient,
     polite,
-    run,
     state_of,
     submitted,
+    tracked,
     while_time_passes,
-    worker,
+    work,
 )
-from tests.unit.flows.world import DOCS, OTHER, Failing, make_tree
 
 CALM = {"https://b.example/1": b"x"}
-
-
-@pytest.fixture(autouse=True)
-def _quick(quick, monkeypatch):
-    monkeypatch.setattr(leasing, "REST_SECONDS", 0.05)
 
 
 def test_what_has_no_turn_is_put_aside_with_the_reason_and_counts_no_attempt(world):
     polite(world, per_second=1, concurrency=50)
     ids = submitted(world, *URLS)
 
-    taken = worker(world)._leasing.take()
+    taken = Parts(world).leasing.take()
 
     assert [one.claim.request.id for one in taken.held] == ids[:3]
     assert taken.entries == 4
     assert [round(one.interval_seconds, 3) for one in taken.held] == [1.0, 1.0, 1.0]
     assert depth(world) == (1, 1, 3)
-    aside = world.store.get(DOCS, world.biz, ids[3])
+    aside = tracked(world, ids[3])
     assert (aside.state, aside.attempts) == (State.PENDING, 0)
-    assert aside.timeline[-1].why == (
-        "put aside until its turn: its host is asked for pages at its rate"
-    )
+    assert aside.timeline[-1].why == reason("rate")
 
 
 def test_a_host_in_back_off_puts_requests_aside_and_they_come_back_later_in_order(world):
@@ -56,19 +51,19 @@ def test_a_host_in_back_off_puts_requests_aside_and_they_come_back_later_in_orde
     leave_alone(world, "a.example", 60)
     pages = dict.fromkeys(URLS, b"x") | CALM
 
-    report = run(world, pages)
+    report = work(world, pages)
 
     assert (report.done, report.put_aside, report.stopped_because) == (1, 4, "idle")
     assert [state_of(world, an_id) for an_id in ids] == [State.PENDING] * 4 + [State.DONE]
     assert depth(world) == (4, 4, 0)
 
     world.now += timedelta(seconds=45)
-    assert run(world, pages).leased == 0
+    assert work(world, pages).leased == 0
 
     world.now += timedelta(seconds=10)
-    mine = worker(world, pages)
-    asyncio.run(while_time_passes(world, mine.run()))
-    assert [body.url for body in mine._ports.fetcher.asked] == URLS
+    ports = world.work(pages)
+    asyncio.run(while_time_passes(world, Worker(ports, "w").run()))
+    assert [body.url for body in ports.fetcher.asked] == URLS
     assert {state_of(world, an_id) for an_id in ids} == {State.DONE}
     assert depth(world) == (0, 0, 0)
     assert world.ledger().done == 5
@@ -81,13 +76,13 @@ def test_two_tenants_are_put_aside_and_served_each_in_its_own_lane(world):
     theirs = submitted(world, *URLS, tenant="acme")
     leave_alone(world, "a.example", 60)
 
-    assert run(world, {}).put_aside == 8
+    assert work(world, {}).put_aside == 8
     assert depth(world) == depth(world, OTHER) == (4, 4, 0)
 
     world.now += timedelta(seconds=61)
     pages = dict.fromkeys(URLS, b"x")
     while depth(world)[0] or depth(world, OTHER)[0]:
-        run(world, pages)
+        work(world, pages)
         world.now += timedelta(seconds=5)
 
     assert {state_of(world, an_id) for an_id in mine} == {State.DONE}
@@ -99,11 +94,11 @@ def test_from_hosts_whose_time_has_come_only_as_many_are_taken_as_have_turns(wor
     polite(world, per_second=1, concurrency=50)
     ids = submitted(world, *URLS)
     leave_alone(world, "a.example", 60)
-    assert worker(world)._leasing.take().held == []
+    assert Parts(world).leasing.take().held == []
     assert depth(world) == (4, 4, 0)
 
     world.now += timedelta(seconds=61)
-    taken = worker(world)._leasing.take()
+    taken = Parts(world).leasing.take()
 
     assert [one.claim.request.id for one in taken.held] == ids[:3]
     assert all(one.turn_at is not None for one in taken.held)
@@ -114,11 +109,11 @@ def test_hosts_that_have_no_turn_yet_after_all_are_looked_at_later(world):
     polite(world, per_second=1_000)
     submitted(world, *URLS)
     leave_alone(world, "a.example", 60)
-    worker(world)._leasing.take()
+    Parts(world).leasing.take()
     world.now += timedelta(seconds=61)
     leave_alone(world, "a.example", 300)
 
-    taken = worker(world)._leasing.take()
+    taken = Parts(world).leasing.take()
 
     assert (taken.held, depth(world)) == ([], (4, 4, 0))
     assert world.queue.parked(DOCS, world.now + timedelta(seconds=299), 9) == []
@@ -132,11 +127,11 @@ def test_what_was_put_aside_and_what_is_queued_come_in_one_batch_of_bounded_size
     )
     first = submitted(world, *URLS[:2])
     leave_alone(world, "a.example", 60)
-    worker(world)._leasing.take()
+    Parts(world).leasing.take()
     world.now += timedelta(seconds=61)
     second = submitted(world, *(f"https://b.example/{n}" for n in range(4)))
 
-    taken = worker(world)._leasing.take()
+    taken = Parts(world).leasing.take()
 
     ids = [held.claim.request.id for held in taken.held]
     assert taken.entries == 3
@@ -151,7 +146,7 @@ def test_a_host_spelled_otherwise_in_the_index_does_not_wait_for_ever(world):
     entries = world.queue.lease(DOCS, "t:1", 1, now, now + timedelta(seconds=9))
     world.queue.park(DOCS, "t:1", [("A.EXAMPLE", now, entries)])
 
-    taken = worker(world)._leasing.take()
+    taken = Parts(world).leasing.take()
 
     assert [one.claim.request.id for one in taken.held] == [an_id]
     assert taken.held[0].turn_at is not None
@@ -167,7 +162,7 @@ def test_an_entry_whose_request_is_over_is_dropped_from_the_list_of_its_host(wor
     gone.claim = lambda *_: []
     gone.due = lambda *_: []
 
-    taken = worker(world, store=gone)._leasing.take()
+    taken = Parts(world, store=gone).leasing.take()
 
     assert (taken.held, taken.entries) == ([], 1)
     assert depth(world) == (0, 0, 0)
@@ -176,20 +171,20 @@ def test_an_entry_whose_request_is_over_is_dropped_from_the_list_of_its_host(wor
 def test_a_stage_without_any_lane_has_nothing_to_take(world):
     world.tree = replace(world.tree, bizs={})
 
-    assert worker(world)._leasing.take() == leasing.NOTHING
+    assert Parts(world).leasing.take() == NOTHING
 
 
 def test_a_batch_that_is_full_of_what_was_put_aside_takes_nothing_of_the_queue(world):
     polite(world, per_second=1_000)
     submitted(world, *URLS, "https://a.example/4")
     leave_alone(world, "a.example", 60)
-    assert worker(world)._leasing.take().held == []
+    assert Parts(world).leasing.take().held == []
     world.now += timedelta(seconds=120)
     submitted(world, "https://b.example/1")
     limits = replace(world.tree.stage.fleet, batch=1)
     world.tree = replace(world.tree, stage=replace(world.tree.stage, fleet=limits))
 
-    taken = worker(world)._leasing.take()
+    taken = Parts(world).leasing.take()
 
     assert [one.host[0] for one in taken.held] == ["a.example"]
     assert world.queue.depth(DOCS).queued == 5
@@ -201,7 +196,7 @@ def test_an_entry_that_another_took_in_between_is_not_waited_for(world):
     queue = Failing(world.queue)
     queue.lease = lambda *_: []
 
-    assert worker(world, queue=queue)._leasing.take() == leasing.NOTHING
+    assert Parts(world, queue=queue).leasing.take() == NOTHING
 
 
 def test_many_requests_of_a_site_ask_for_its_robots_txt_once(world):
@@ -209,12 +204,12 @@ def test_many_requests_of_a_site_ask_for_its_robots_txt_once(world):
     urls = [f"https://a.example/{n}" for n in range(40)]
     submitted(world, *urls)
     submitted(world, *urls, tenant="acme")
-    mine = worker(world, dict.fromkeys(urls, b"x") | {ROBOTS: b"User-agent: *\nAllow: /\n"})
+    site = Web(dict.fromkeys(urls, b"x") | {ROBOTS: b"User-agent: *\nAllow: /\n"})
 
-    report = asyncio.run(asyncio.wait_for(mine.run(), 60))
+    report = work(world, fetcher=site)
 
     assert (report.done, report.dead) == (80, 0)
-    assert [body.url for body in mine._ports.fetcher.asked].count(ROBOTS) == 1
+    assert site.times(ROBOTS) == 1
 
 
 def test_the_fleet_is_told_of_what_was_seen_and_that_nothing_is_under_way_any_more(world):
@@ -222,7 +217,7 @@ def test_the_fleet_is_told_of_what_was_seen_and_that_nothing_is_under_way_any_mo
     submitted(world, *URLS)
     hosts = Spy(world.hosts)
 
-    run(world, dict.fromkeys(URLS, b"x"), hosts=hosts)
+    work(world, dict.fromkeys(URLS, b"x"), hosts=hosts)
 
     reports = [one for args in hosts.of("report") for one in args[0]]
     assert sum(one.answered for one in reports) == 4

@@ -1,8 +1,6 @@
 """Held requests begin when their turn has come and a permit is free, and not before."""
 
 import asyncio
-import time
-from itertools import pairwise
 from types import SimpleNamespace
 
 from hypothesis import given
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.kit.examples import examples
 from tests.kit.politeness import Turns
+from tests.kit.worker import STEADY, SteadyTime
 
 
 class Request(SimpleNamespace):
@@ -66,42 +65,37 @@ def test_hosts_do_not_wait_for_one_another():
 def test_nothing_begins_before_its_turn():
     async def check():
         turns = Turns()
-        started = time.monotonic()
-        late = request("a", turn_at=started + 0.3)
-        soon = request("b", turn_at=started + 0.15)
+        started = STEADY.now()
+        late = request("a", turn_at=started + 0.1)
+        soon = request("b", turn_at=started + 0.05)
         turns.add(late)
         turns.add(soon)
         assert begun(turns) == []
 
         assert await asyncio.wait_for(turns.ready.get(), 60) is soon
-        assert time.monotonic() - started >= 0.145
+        assert STEADY.now() - started >= 0.045
         assert await asyncio.wait_for(turns.ready.get(), 60) is late
-        assert time.monotonic() - started >= 0.295
+        assert STEADY.now() - started >= 0.095
 
     asyncio.run(check())
 
 
-def test_turns_that_come_late_keep_their_distance(steady, monkeypatch):
+def test_turns_that_come_late_keep_their_distance():
     """A permit was missing, or the event loop was held: they do not all begin at once then."""
 
     async def check():
-        turns, starts = Turns(), []
-        put = turns.ready.put_nowait
-
-        def begin(one):
-            starts.append(steady())
-            put(one)
-
-        monkeypatch.setattr(turns.ready, "put_nowait", begin)
-        held = [request("a", turn_at=n * 0.01, interval=0.05) for n in range(4)]
+        now = [100.0]
+        turns = Turns(SteadyTime(lambda: now[0]))
+        held = [request("a", turn_at=n * 0.01, interval=0.02) for n in range(3)]
         for one in held:
             turns.add(one)
         for one in held:
             assert await asyncio.wait_for(turns.ready.get(), 60) is one
             turns.end(one)
-
-        gaps = [later - earlier for earlier, later in pairwise(starts)]
-        assert min(gaps) >= 0.045
+            now[0] += 0.015
+            await asyncio.sleep(0.025)  # so long its timer was set for
+            assert begun(turns) == []
+            now[0] += 0.006
 
     asyncio.run(check())
 
@@ -134,7 +128,7 @@ def test_runners_take_what_is_ready_before_they_learn_of_the_end():
     async def check():
         turns = Turns()
         turns.add(one := request("a"))
-        turns.add(request("b", turn_at=time.monotonic() + 60))
+        turns.add(request("b", turn_at=STEADY.now() + 60))
         turns.close(2)
 
         assert begun(turns) == [one, None, None]
@@ -177,7 +171,7 @@ def test_what_comes_later_lets_no_earlier_turn_be_late():
     """The timer is set once, for the first of those that wait."""
 
     async def check():
-        turns, started = Turns(), time.monotonic()
+        turns, started = Turns(), STEADY.now()
         turns.add(soon := request("a", turn_at=started + 0.05))
         turns.add(request("b", turn_at=started + 60))
 
@@ -208,6 +202,5 @@ def test_who_goes_on_at_another_host_leaves_the_first_and_is_counted_there():
         turns.end(led)
         turns.end(behind)
         assert turns.busy() == {}
-        assert turns._places == {}
 
     asyncio.run(check())

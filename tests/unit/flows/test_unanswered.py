@@ -1,37 +1,17 @@
 """Leases of which the answer was lost: the index has moved entries, the worker knows of none."""
 
-import asyncio
 import contextlib
 from datetime import timedelta
 
 import pytest
 
 from tests.kit.kernel import StoreUnavailableError
-from tests.kit.requests import Submission
-from tests.kit.submission import submit
-from tests.kit.worker import Worker, leasing, unanswered
-from tests.unit.flows.world import DOCS, OTHER, World
+from tests.kit.worker import Unanswered
+from tests.kit.worlds.memory import DOCS, OTHER
+from tests.kit.worlds.worker import submitted, work
 
 URLS = [f"https://example.org/{n}" for n in range(12)]
 PAGES = dict.fromkeys(URLS, b"x")
-
-
-@pytest.fixture(autouse=True)
-def _quick(quick, monkeypatch):
-    monkeypatch.setattr(leasing, "REST_SECONDS", 0.1)
-
-
-def submitted(world: World, *urls: str) -> None:
-    entries = [Submission(url=url) for url in urls]
-    submit(world.submission(), world.tree, "default", "docs", entries, world.now)
-
-
-def work(world: World, pages: dict[str, object], **changes: object):
-    async def run():
-        async with asyncio.timeout(60):
-            return await Worker(world.work(pages, **changes), "w").run()
-
-    return asyncio.run(run())
 
 
 class Mute:
@@ -59,7 +39,7 @@ def test_what_was_leased_without_an_answer_is_done_without_waiting_for_the_lease
     report = work(world, PAGES, queue=Mute(world.queue, "lease", 2))
 
     assert (report.done, report.handed_back) == (12, 0)
-    assert sum("were leased to nobody" in one for one in world.warnings) == 2
+    assert sum("lease was lost" in one for one in world.warnings) == 2
     assert world.queue.depth(DOCS).leased == 0
 
 
@@ -74,9 +54,9 @@ def test_what_waits_for_a_host_and_was_leased_without_an_answer_is_done_too(worl
     assert (report.done, mute.left) == (4, 0)
 
 
-def test_a_lease_that_comes_late_is_looked_for_again(world, monkeypatch):
+def test_a_lease_that_comes_late_is_looked_for_again(world):
     """The server was held up: what was asked of it is done after the worker has asked again."""
-    monkeypatch.setattr(unanswered, "AGAIN_SECONDS", 0.0)
+    world.pace(unanswered=0.0)
     submitted(world, *URLS[:3])
     late = []
 
@@ -100,7 +80,7 @@ def test_a_lease_that_comes_late_is_looked_for_again(world, monkeypatch):
 
 def test_a_lease_that_would_be_over_is_looked_for_no_more(world):
     queue = Mute(world.queue, "lease")
-    lost = unanswered.Unanswered(queue, world.clock, world.warn)
+    lost = Unanswered(queue, world.clock, world.warn)
     submitted(world, *URLS[:2])
     until = world.now + timedelta(seconds=60)
     with pytest.raises(StoreUnavailableError), lost.asking(DOCS, "w.n.1", until):
@@ -113,10 +93,9 @@ def test_a_lease_that_would_be_over_is_looked_for_no_more(world):
     assert world.warnings == []
 
 
-def test_of_leases_without_an_answer_the_latest_are_looked_for(world, monkeypatch):
-    monkeypatch.setattr(unanswered, "MOST", 5)
+def test_of_leases_without_an_answer_the_latest_are_looked_for(world):
     queue = Mute(world.queue, "lease", 7)
-    lost = unanswered.Unanswered(queue, world.clock, world.warn)
+    lost = Unanswered(queue, world.clock, world.warn, most=5)
     submitted(world, *URLS[:7])
     until = world.now + timedelta(seconds=60)
     for number in range(7):
@@ -144,7 +123,7 @@ def test_where_the_index_does_not_answer_for_one_lane_the_others_are_looked_afte
 
     submitted(world, *URLS[:2])
     queue = Partly(world.queue, "lease")
-    lost = unanswered.Unanswered(queue, world.clock, world.warn)
+    lost = Unanswered(queue, world.clock, world.warn)
     for lane, token in ((OTHER, "w.n.1"), (OTHER, "w.n.2"), (DOCS, "w.n.3")):
         queue.left = 1
         with contextlib.suppress(StoreUnavailableError), lost.asking(lane, token, until):

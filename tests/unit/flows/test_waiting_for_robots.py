@@ -9,31 +9,30 @@ from msgspec.structs import replace
 from tests.kit.config import Robots
 from tests.kit.fakes import MemoryFetcher
 from tests.kit.kernel import RobotsUnknownError, StoreUnavailableError, ThrottledError, to_ms
-from tests.kit.politeness import RobotsCopy, robots
-from tests.kit.requests import Page, State
-from tests.kit.sdk import (
+from tests.kit.politeness import (
     LONGEST_INTERVAL_SECONDS,
-    PATIENCE_SECONDS,
+    UNTOLD_SECONDS,
     NoTurnError,
-    courtesy,
-    passages,
+    RobotsCopy,
+    reason,
 )
-from tests.kit.worker import execution, leasing
-from tests.unit.flows.manners import (
+from tests.kit.requests import Page, State
+from tests.kit.worker import PAUSES
+from tests.kit.worlds.memory import Failing
+from tests.kit.worlds.worker import (
     ROBOTS,
     URLS,
+    Parts,
     Spy,
     Time,
     depth,
-    held_of,
     leave_alone,
     polite,
-    run,
     state_of,
     submitted,
-    worker,
+    tracked,
+    work,
 )
-from tests.unit.flows.world import DOCS, Failing
 
 SELDOM = {"per_second": 1 / 30, "concurrency": 1}
 ALLOWED = b"User-agent: *\nAllow: /\n"
@@ -42,17 +41,12 @@ PLAIN = "http://a.example/1"
 ELSEWHERE = "https://b.example/robots.txt"
 
 
-@pytest.fixture(autouse=True)
-def _quick(quick, monkeypatch):
-    monkeypatch.setattr(leasing, "REST_SECONDS", 0.05)
-
-
 async def ours(held) -> bool:
     return True
 
 
 def attempts(world, ids) -> list[int]:
-    return [world.store.get(DOCS, world.biz, an_id).attempts for an_id in ids]
+    return [tracked(world, an_id).attempts for an_id in ids]
 
 
 def test_pages_of_a_host_that_is_asked_seldom_wait_for_its_robots_txt_without_an_attempt(world):
@@ -61,14 +55,14 @@ def test_pages_of_a_host_that_is_asked_seldom_wait_for_its_robots_txt_without_an
     ids = submitted(world, *URLS)
     pages: dict[str, object] = dict.fromkeys(URLS, b"x") | {ROBOTS: ALLOWED}
     leave_alone(world, "a.example", 60)
-    assert run(world, pages).put_aside == 4
+    assert work(world, pages).put_aside == 4
     asked = []
 
     for _ in range(6):
         world.now += timedelta(seconds=61)
-        mine = worker(world, pages)
-        asyncio.run(asyncio.wait_for(mine.run(), 60))
-        asked.append([body.url for body in mine._ports.fetcher.asked])
+        site = MemoryFetcher(pages)
+        work(world, fetcher=site)
+        asked.append([body.url for body in site.asked])
 
     assert asked[0] == [ROBOTS]
     assert sorted(urls for part in asked[1:5] for urls in part) == URLS
@@ -97,19 +91,17 @@ def test_rules_that_are_over_when_a_page_begins_cost_it_its_turn_and_no_attempt(
             return await super().fetch(body, limits, passage)
 
     fetcher = Late({SECURE: b"x", ROBOTS: ALLOWED})
-    report = run(world, {}, fetcher=fetcher)
+    report = work(world, {}, fetcher=fetcher)
 
     assert [body.url for body in fetcher.asked] == [ROBOTS]
     assert (report.put_aside, report.retried, report.dead) == (1, 0, 0)
-    found = world.store.get(DOCS, world.biz, an_id)
+    found = tracked(world, an_id)
     assert (found.state, found.attempts) == (State.PENDING, 0)
-    assert found.timeline[-1].why == (
-        "put aside until its turn: its site's robots.txt is read first"
-    )
+    assert found.timeline[-1].why == reason("robots")
     assert depth(world) == (1, 1, 0)
 
     world.now += timedelta(seconds=100)
-    assert run(world, {SECURE: b"x"}).done == 1
+    assert work(world, {SECURE: b"x"}).done == 1
 
 
 def test_a_page_that_cannot_be_put_aside_is_left_to_its_lease(world):
@@ -121,80 +113,74 @@ def test_a_page_that_cannot_be_put_aside_is_left_to_its_lease(world):
             world.now += timedelta(seconds=10)
             return await super().fetch(body, limits, passage)
 
-    report = run(world, {}, fetcher=Late({}), store=Failing(world.store, release=1))
+    report = work(world, {}, fetcher=Late({}), store=Failing(world.store, release=1))
 
     assert (report.put_aside, report.retried, report.dead) == (0, 0, 0)
     assert state_of(world, an_id) is State.LEASED
-    assert any("could not be put aside" in warning for warning in world.warnings)
+    assert any("release: no answer" in warning for warning in world.warnings)
 
 
-def test_a_page_whose_turn_cannot_be_told_has_not_begun(world, monkeypatch):
+def test_a_page_whose_turn_cannot_be_told_has_not_begun(world):
     polite(world, Robots.OBEY)
-    mine = worker(world, hosts=Failing(world.hosts, reserve=1))
-    held = held_of(world, SECURE, worker(world, name="x"))
+    mine = Parts(world, hosts=Failing(world.hosts, reserve=1))
+    held = Parts(world, name="x").holds(SECURE)
 
     with pytest.raises(NoTurnError) as caught:
-        asyncio.run(mine._passages.of(held, ours)(SECURE))
+        asyncio.run(mine.passages.of(held, ours)(SECURE))
 
-    assert caught.value.again_seconds == passages.UNTOLD_SECONDS
+    assert caught.value.again_seconds == UNTOLD_SECONDS
     assert isinstance(caught.value.__cause__, StoreUnavailableError)
 
 
 @pytest.fixture
-def clock(world, monkeypatch) -> Time:
-    time = Time(world).in_place_of(monkeypatch, courtesy, passages)
-    monkeypatch.setattr(execution.Worker, "_threaded", at_once)
-    return time
-
-
-async def at_once(_, function, *args, **kwargs):
-    return function(*args, **kwargs)
+def clock(world) -> Time:
+    return Time(world)
 
 
 def test_a_redirect_within_a_host_that_is_asked_seldom_gets_there(world, clock):
     """From http to https, whose robots.txt is another one: each request has a turn of its own."""
     polite(world, Robots.OBEY, **SELDOM)
     hosts = Spy(world.hosts)
-    mine = worker(world, {ROBOTS: ALLOWED, "http://a.example/robots.txt": ALLOWED}, hosts=hosts)
-    held = held_of(world, PLAIN, mine)
+    pages = {ROBOTS: ALLOWED, "http://a.example/robots.txt": ALLOWED}
+    mine = Parts(world, pages, hosts=hosts)
+    held = mine.holds(PLAIN)
     began = clock.now
 
     async def go():
-        await mine._robots.learn(held)
+        await mine.robots.learn(held)
         held.turn_at = clock.now + 30
-        clock.now += 30
-        world.now += timedelta(seconds=30)
+        clock.passes(30)
         world.hosts.reserve([hosts.of("reserve")[0][0][0]], "w")
-        passage = mine._passages.of(held, ours)
+        passage = mine.passages.of(held, ours)
         await passage(PLAIN)
         await passage(SECURE)
 
     asyncio.run(go())
 
     assert clock.now - began == pytest.approx(90)
-    assert [body.url for body in mine._ports.fetcher.asked][-1] == ROBOTS
+    assert [body.url for body in mine.fetcher.asked][-1] == ROBOTS
 
 
 def test_a_host_that_is_hardly_ever_asked_keeps_no_redirect_waiting_for_ever(world, clock):
     polite(world, per_second=1 / 3_600)
-    mine = worker(world)
-    held = held_of(world, SECURE, mine)
+    mine = Parts(world, pauses=PAUSES)
+    held = mine.holds(SECURE)
     began = clock.now
 
-    with pytest.raises(ThrottledError, match="which has no turn"):
-        asyncio.run(mine._passages.turn_at(held, "a.example", led=True))
+    with pytest.raises(ThrottledError, match=r"a\.example"):
+        asyncio.run(mine.passages.turn_at(held, "a.example", led=True))
 
-    assert clock.now - began <= PATIENCE_SECONDS + LONGEST_INTERVAL_SECONDS
+    assert clock.now - began <= PAUSES.turn + LONGEST_INTERVAL_SECONDS
 
 
 def test_a_robots_txt_that_leads_to_another_host_takes_a_turn_there(world, clock):
     polite(world, Robots.OBEY, per_second=0.1)
     hosts = Spy(world.hosts)
     led = Page(url=ELSEWHERE, status=200, headers={}, body=ALLOWED, redirects=(ROBOTS,))
-    mine = worker(world, {ROBOTS: led}, hosts=hosts)
-    held = held_of(world, SECURE, mine)
+    mine = Parts(world, {ROBOTS: led}, hosts=hosts)
+    held = mine.holds(SECURE)
 
-    asyncio.run(mine._robots.check(held, SECURE))
+    asyncio.run(mine.robots.check(held, SECURE))
 
     asked = [one.host for args in hosts.of("reserve") for one in args[0]]
     assert asked == ["a.example", "b.example"]
@@ -206,32 +192,31 @@ def test_a_robots_txt_that_leads_to_a_host_without_a_turn_is_not_read_and_not_re
 ):
     polite(world, Robots.OBEY)
     led = Page(url=ELSEWHERE, status=200, headers={}, body=ALLOWED, redirects=(ROBOTS,))
-    mine = worker(world, {ROBOTS: led})
-    held = held_of(world, SECURE, mine)
+    mine = Parts(world, {ROBOTS: led})
+    held = mine.holds(SECURE)
     leave_alone(world, "b.example", 3_600)
 
-    with pytest.raises(RobotsUnknownError, match=r"robots\.txt leads to b\.example") as caught:
-        asyncio.run(mine._robots.check(held, SECURE))
+    with pytest.raises(RobotsUnknownError, match=r"b\.example") as caught:
+        asyncio.run(mine.robots.check(held, SECURE))
 
     assert caught.value.retryable
-    assert mine._ports.fetcher.asked == []
+    assert mine.fetcher.asked == []
     assert world.robots.load("https://a.example") is None
-    assert not mine._robots.knows(held)
+    assert not mine.robots.knows(held)
 
 
-def test_a_robots_txt_that_waits_on_its_way_for_too_long_is_given_up(world, monkeypatch):
-    monkeypatch.setattr(robots, "ON_THE_WAY_SECONDS", 0.01)
+def test_a_robots_txt_that_waits_on_its_way_for_too_long_is_given_up(world):
     polite(world, Robots.OBEY)
 
     class Silent(MemoryFetcher):
         async def fetch(self, *args):
             await asyncio.Event().wait()
 
-    mine = worker(world, fetcher=Silent({}))
-    held = held_of(world, SECURE, mine)
+    mine = Parts(world, fetcher=Silent({}), on_the_way_seconds=0.01)
+    held = mine.holds(SECURE)
 
     with pytest.raises(RobotsUnknownError, match="TimeoutError"):
-        asyncio.run(asyncio.wait_for(mine._robots.check(held, SECURE), 60))
+        asyncio.run(asyncio.wait_for(mine.robots.check(held, SECURE), 60))
 
 
 def test_many_hops_of_a_robots_txt_take_a_turn_each(world, clock):
@@ -239,10 +224,10 @@ def test_many_hops_of_a_robots_txt_take_a_turn_each(world, clock):
     hosts = Spy(world.hosts)
     way = tuple(f"https://h{n}.example/robots.txt" for n in range(3))
     led = Page(url=way[-1], status=200, headers={}, body=ALLOWED, redirects=(ROBOTS, *way[:-1]))
-    mine = worker(world, {ROBOTS: led}, hosts=hosts)
-    held = replace_biz(held_of(world, SECURE, mine))
+    mine = Parts(world, {ROBOTS: led}, hosts=hosts)
+    held = replace_biz(mine.holds(SECURE))
 
-    asyncio.run(mine._robots.check(held, SECURE))
+    asyncio.run(mine.robots.check(held, SECURE))
 
     asked = [one.host for args in hosts.of("reserve") for one in args[0]]
     assert asked == ["a.example", "h0.example", "h1.example", "h2.example"]

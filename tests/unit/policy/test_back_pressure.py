@@ -91,9 +91,10 @@ def test_the_refusal_names_the_limit_how_much_there_is_and_what_helps():
     def said(**pressure):
         return refusal("docs", Pressure(backlog=4_990, **pressure), rate, 0.85)
 
-    assert "a backlog of 4,990 requests, and intake.max_backlog is 5,000" in said(backlog_full=True)
-    assert "beyond 85% of its memory (redis_memory_ratio)" in said(memory_full=True)
-    assert "2.5 requests a second and 40 at once" in said(wait_seconds=1.0)
+    assert "4,990 requests" in said(backlog_full=True)
+    assert "max_backlog is 5,000" in said(backlog_full=True)
+    assert "85% of its memory" in said(memory_full=True)
+    assert "2.5 requests a second" in said(wait_seconds=1.0)
     every = said(backlog_full=True, memory_full=True, wait_seconds=1.0)
     assert every.count("; ") == 2
     assert every.count("come back") == 3

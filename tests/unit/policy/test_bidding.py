@@ -185,7 +185,8 @@ def test_of_a_way_that_carries_half_of_what_runs_took_it_is_told() -> None:
     found = award([narrow, an_application("z", Remaining(memory=0))], TERMS, KNOWN)
 
     assert found.winner.worker == "z"
-    assert found.ranking[1].why == "dropped: 2 times slower than it takes (200 B/s)"
+    assert "2 times slower" in found.ranking[1].why
+    assert "200 B/s" in found.ranking[1].why
 
 
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=8), st.floats(1, 1e6), st.floats(1.1, 50))

@@ -21,6 +21,11 @@ def said(verdict):
     return [str(problem) for problem in verdict.problems]
 
 
+def places(verdict):
+    """The documents and fields of its problems."""
+    return [problem.field for problem in verdict.problems]
+
+
 def test_a_valid_tree_is_in_force_whole():
     verdict = judge(
         texts(
@@ -104,11 +109,11 @@ def test_a_stage_that_contradicts_itself_is_refused_with_every_mistake():
     verdict = judge(texts(stage=stage, bizs__default__shop=biz(ttl_seconds=1)))
 
     assert verdict.tree is None
-    assert said(verdict) == [
-        "bizs/default/shop: ttl_seconds: expected a whole number >= 60 (1)",
-        "stage: nodes[1]: names main a second time",
-        "stage: home_node: west is none of nodes",
-        "stage: fleet.min_consumers: is more than max_consumers",
+    assert places(verdict) == [
+        "bizs/default/shop: ttl_seconds",
+        "stage: nodes[1]",
+        "stage: home_node",
+        "stage: fleet.min_consumers",
     ]
 
 
@@ -168,7 +173,9 @@ def test_a_removed_document_is_no_longer_in_force():
 def test_a_biz_of_a_tenant_without_document_is_refused():
     verdict = judge(texts(bizs__acme__shop=biz()))
 
-    assert said(verdict) == ["bizs/acme/shop: there is no document tenants/acme"]
+    [problem] = said(verdict)
+    assert problem.startswith("bizs/acme/shop: ")
+    assert "tenants/acme" in problem
     assert verdict.tree.bizs == {}
 
 
@@ -184,10 +191,9 @@ def test_a_bad_tenant_document_does_not_count_as_missing():
 def test_an_api_key_of_two_tenants_is_nobodys_at_a_cold_start():
     verdict = judge(texts(tenants__a={"api_keys": ["k"]}, tenants__b={"api_keys": ["k"]}))
 
-    assert said(verdict) == [
-        "tenants/a: api_keys: API key id k is claimed by tenants/b too",
-        "tenants/b: api_keys: API key id k is claimed by tenants/a too",
-    ]
+    assert places(verdict) == ["tenants/a: api_keys", "tenants/b: api_keys"]
+    for problem, other in zip(said(verdict), ("tenants/b", "tenants/a"), strict=True):
+        assert other in problem
     assert list(verdict.tree.tenants) == ["default"]
 
 
@@ -224,7 +230,7 @@ def test_a_claim_yields_to_a_last_good_version_that_stays():
 def test_an_api_key_stands_once_in_its_tenant():
     verdict = judge(texts(tenants__a={"api_keys": ["k", "k"]}))
 
-    assert said(verdict) == ["tenants/a: api_keys[1]: names k a second time"]
+    assert places(verdict) == ["tenants/a: api_keys[1]"]
 
 
 def test_two_bizs_of_a_tenant_never_share_a_collection():
@@ -234,12 +240,8 @@ def test_two_bizs_of_a_tenant_never_share_a_collection():
     second = judge(texts(bizs__default__shop=biz(), bizs__default__docs=other), first.tree)
 
     assert list(second.tree.bizs["default"]) == ["shop"]
-    assert said(second) == [
-        (
-            "bizs/default/docs: collection: collection requests in database shop is claimed by"
-            " bizs/default/shop too"
-        )
-    ]
+    assert places(second) == ["bizs/default/docs: collection"]
+    assert "bizs/default/shop" in said(second)[0]
 
 
 def test_bizs_may_share_a_queue_and_those_of_two_tenants_a_collection():
@@ -270,9 +272,9 @@ def test_the_extractors_word_is_placed_at_the_rule_and_said_once():
 
     verdict = judge(texts(bizs__default__shop=biz()), check_reader=check)
 
-    assert said(verdict) == [
-        "bizs/default/shop: rules.page.fields.title.css: is no selector",
-        "bizs/default/shop: rules.page: is odd",
+    assert places(verdict) == [
+        "bizs/default/shop: rules.page.fields.title.css",
+        "bizs/default/shop: rules.page",
     ]
 
 
@@ -282,9 +284,8 @@ def test_a_check_that_fails_is_a_problem_of_that_rule_alone():
 
     verdict = judge(texts(bizs__default__shop=biz()), check_reader=check)
 
-    assert said(verdict) == [
-        "bizs/default/shop: rules.page: cannot be checked (RuntimeError: boom)"
-    ]
+    assert places(verdict) == ["bizs/default/shop: rules.page"]
+    assert "RuntimeError: boom" in said(verdict)[0]
 
 
 def test_a_rule_nested_too_deeply_is_not_given_to_the_extractor():

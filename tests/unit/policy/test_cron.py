@@ -41,7 +41,7 @@ def test_what_is_no_cron_line_or_never_fires_is_named(line):
 def test_a_line_of_seconds_or_years_is_refused_with_the_five_fields_that_one_has(line):
     [problem] = problems_with(line, "UTC", NOW)
 
-    assert "five fields: minute, hour, day of the month, month, day of the week" in problem.message
+    assert "five fields" in problem.message
 
 
 @pytest.mark.parametrize("zone", ["", "Mars/Olympus", "../etc/passwd", "/etc/passwd", "Europe"])
@@ -144,7 +144,7 @@ def test_what_is_late_by_more_than_the_tolerance_is_passed_over():
     assert due(line, NOW + HOUR + minute) == [NOW + HOUR]
     late = fires_due(line, NOW + HOUR + 2 * minute, 9)
     assert (late.fires, late.resume_at) == ([], NOW + 2 * HOUR)
-    assert "late by more than 60 seconds" in late.passed
+    assert "60 seconds" in late.passed
 
 
 def test_a_line_that_ends_has_nothing_to_resume_at():

@@ -11,17 +11,14 @@ from tests.kit.config import AlarmLimits
 from tests.kit.examples import examples
 from tests.kit.incidents import (
     ADVICE,
-    HOSTS,
-    LEAVING,
-    MOST,
-    RESERVE,
-    TENANTS,
+    ROOM,
     Finding,
     Incident,
     Kind,
     Life,
     Look,
     Place,
+    Room,
     Severity,
     Telling,
     Word,
@@ -30,10 +27,11 @@ from tests.kit.incidents import (
     step,
     tried,
 )
-from tests.unit.policy.incident_cases import MINUTE, START, a_finding, a_look
-from tests.unit.policy.test_incidents import Story
+from tests.kit.worlds.incidents import MINUTE, START, Story, a_finding, a_look
 
 LIMITS = AlarmLimits()
+#: As the stage's room, a tenth of it.
+SMALL = Room(most=100, reserve=25, tenants=25, hosts=20, leaving=100)
 MONGODB = a_finding(Kind.PART_DOWN, Place(part="mongodb", name="main"))
 CRITICAL = [kind for kind in Kind if ADVICE[kind].severity is Severity.CRITICAL]
 
@@ -53,7 +51,7 @@ def hosts(count: int) -> list[Finding]:
 
 
 def test_a_storm_that_is_over_leaves_room_for_the_node_that_went_with_it():
-    story = Story().look(*[a_look(*storm(MOST))] * 2).look(*[a_look()] * 3)
+    story = Story(room=SMALL).look(*[a_look(*storm(SMALL.most))] * 2).look(*[a_look()] * 3)
     assert {each.life for each in story.known.values()} == {Life.OVER}
 
     story.look(a_look(MONGODB), a_look(MONGODB))
@@ -62,31 +60,31 @@ def test_a_storm_that_is_over_leaves_room_for_the_node_that_went_with_it():
 
 
 def test_a_storm_that_is_open_leaves_it_too():
-    story = Story().look(*[a_look(*storm(2 * MOST))] * 3)
+    story = Story(room=SMALL).look(*[a_look(*storm(2 * SMALL.most))] * 3)
 
-    story.look(*[a_look(*storm(2 * MOST), MONGODB)] * 2)
+    story.look(*[a_look(*storm(2 * SMALL.most), MONGODB)] * 2)
 
     assert story.known[MONGODB.key].life is Life.OPEN
-    assert len(story.known) == MOST - RESERVE + 1
+    assert len(story.known) == SMALL.most - SMALL.reserve + 1
 
 
 def test_more_critical_ones_than_the_reserve_take_the_places_of_warnings():
-    lost = storm(MOST - 1, Kind.LEDGER_DIFFERENCE)
-    story = Story().look(*[a_look(*storm(MOST))] * 2)
+    lost = storm(SMALL.most - 1, Kind.LEDGER_DIFFERENCE)
+    story = Story(room=SMALL).look(*[a_look(*storm(SMALL.most))] * 2)
 
-    story.look(a_look(*storm(MOST), *lost, MONGODB))
+    story.look(a_look(*storm(SMALL.most), *lost, MONGODB))
 
     followed = {key for key, each in story.known.items() if not each.displaced}
     assert {each.key for each in lost} | {MONGODB.key} == followed
 
 
 def test_what_is_over_and_told_goes_first_then_what_is_suspected_and_who_is_known_stays():
-    full = MOST - RESERVE
+    full = SMALL.most - SMALL.reserve
     over, still, fresh, newer = (
         [a_finding(place=Place(tenant=f"{name}{n % 9}", biz=f"b{n}")) for n in range(full // 3)]
         for name in ("over", "open", "fresh", "newer")
     )
-    story = Story().look(*[a_look(*over, *still)] * 2).look(*[a_look(*still)] * 3)
+    story = Story(room=SMALL).look(*[a_look(*over, *still)] * 2).look(*[a_look(*still)] * 3)
     story.look(a_look(*still, *fresh))
     assert len(story.known) == full
 
@@ -99,15 +97,17 @@ def test_what_is_over_and_told_goes_first_then_what_is_suspected_and_who_is_know
 
 
 def test_one_tenant_and_all_hosts_have_bounds_of_their_own():
-    look = a_look(*storm(MOST, tenants=1), *hosts(MOST), *storm(5, Kind.EXPIRED, tenants=5))
+    look = a_look(
+        *storm(ROOM.most, tenants=1), *hosts(ROOM.most), *storm(5, Kind.EXPIRED, tenants=5)
+    )
 
     known = step({}, look, START, LIMITS)
 
     counted = Counter(each.place.tenant or each.place.part for each in known.values())
-    assert counted["t0"] == TENANTS
-    assert counted["host"] == HOSTS
+    assert counted["t0"] == ROOM.tenants
+    assert counted["host"] == ROOM.hosts
     assert all(counted[f"t{number}"] == 1 for number in range(1, 5))
-    assert left_out(known, look) == 2 * MOST + 5 - len(known)
+    assert left_out(known, look) == 2 * ROOM.most + 5 - len(known)
 
 
 def of_tenant(tenant: str, count: int) -> list[Finding]:
@@ -118,37 +118,37 @@ def of_tenant(tenant: str, count: int) -> list[Finding]:
 
 
 def test_no_tenants_hosts_take_more_than_half_of_what_is_free():
-    story = Story().look(*[a_look(*of_tenant("a", 300))] * 6)
-    assert len(story.known) == HOSTS // 2
+    story = Story(room=SMALL).look(*[a_look(*of_tenant("a", 30))] * 6)
+    assert len(story.known) == SMALL.hosts // 2
 
-    story.look(*[a_look(*of_tenant("a", 300), *of_tenant("rival", 30))] * 6)
+    story.look(*[a_look(*of_tenant("a", 30), *of_tenant("rival", 3))] * 6)
 
     counted = Counter(each.met_by for each in story.known.values())
-    assert counted == {"a": HOSTS // 2, "rival": 30}
+    assert counted == {"a": SMALL.hosts // 2, "rival": 3}
     assert {each.life for each in story.known.values()} == {Life.OPEN}
     # Who is followed goes on being, whoever met it this time.
-    unnamed = [replace(each, met_by="") for each in of_tenant("rival", 30)]
-    story.look(a_look(*of_tenant("a", 300), *unnamed))
+    unnamed = [replace(each, met_by="") for each in of_tenant("rival", 3)]
+    story.look(a_look(*of_tenant("a", 30), *unnamed))
     assert Counter(each.met_by for each in story.known.values()) == counted
 
 
 def test_one_that_there_is_no_room_for_is_not_open_for_ever():
-    story = Story().run("bb")
+    story = Story(room=SMALL).run("bb")
 
     gone = let_go(story.one, START + MINUTE)
 
     assert (gone.life, gone.over_at, gone.id) == (Life.OVER, START + MINUTE, story.one.id)
     assert gone.said.endswith(story.one.said)
-    suspected = Story().run("b").one
+    suspected = Story(room=SMALL).run("b").one
     assert let_go(suspected, START) == suspected
 
 
 def displaced(*, reachable: bool) -> tuple[Story, Finding]:
     """A warning that is open and told of, and then gives way to as many critical ones as fit."""
     light = a_finding()
-    story = Story().look(a_look(light), a_look(light))
+    story = Story(room=SMALL).look(a_look(light), a_look(light))
     story.reachable = reachable
-    return story.look(a_look(light, *storm(MOST, Kind.LEDGER_DIFFERENCE))), light
+    return story.look(a_look(light, *storm(SMALL.most, Kind.LEDGER_DIFFERENCE))), light
 
 
 def test_whoever_was_told_of_one_that_there_is_no_room_for_is_told_of_its_end():
@@ -162,13 +162,13 @@ def test_whoever_was_told_of_one_that_there_is_no_room_for_is_told_of_its_end():
 
 def test_its_end_is_owed_until_somebody_takes_it_and_it_takes_no_ones_place():
     story, light = displaced(reachable=False)
-    grave = storm(MOST, Kind.LEDGER_DIFFERENCE)
+    grave = storm(SMALL.most, Kind.LEDGER_DIFFERENCE)
     first = story.known[light.key].id
 
     story.look(*[a_look(light, *grave)] * 30)
     waiting = story.known[light.key]
     assert (waiting.id, waiting.machines.owed) == (first, Word.RECOVERED)
-    assert len(story.known) == MOST + 1
+    assert len(story.known) == SMALL.most + 1
     assert left_out(story.known, a_look(light, *grave)) == 1
     story.tell()
     assert (33, Word.RECOVERED) in story.machines
@@ -181,37 +181,38 @@ def test_its_end_is_owed_until_somebody_takes_it_and_it_takes_no_ones_place():
 
 def test_nobody_is_told_of_the_end_of_what_nobody_was_told_of():
     light = a_finding()
-    story = Story(reachable=False).look(a_look(light), a_look(light))
+    story = Story(room=SMALL, reachable=False).look(a_look(light), a_look(light))
 
-    story.look(a_look(light, *storm(MOST, Kind.LEDGER_DIFFERENCE)))
+    story.look(a_look(light, *storm(SMALL.most, Kind.LEDGER_DIFFERENCE)))
 
     assert light.key not in story.known
 
 
 def test_who_may_have_heard_of_its_beginning_is_told_of_its_end():
     light = a_finding()
-    story = Story(reachable=False).look(a_look(light), a_look(light))
+    story = Story(room=SMALL, reachable=False).look(a_look(light), a_look(light))
     story.known[light.key] = replace(
         story.known[light.key], machines=tried(story.known[light.key].machines)
     )
 
-    story.look(a_look(light, *storm(MOST, Kind.LEDGER_DIFFERENCE)))
+    story.look(a_look(light, *storm(SMALL.most, Kind.LEDGER_DIFFERENCE)))
 
     left = story.known[light.key]
     assert (left.people.owed, left.machines) == (None, Telling(owed=Word.RECOVERED))
 
 
 def test_of_as_many_as_were_followed_the_end_is_told_and_of_no_more():
-    story = Story().look(*[a_look(*storm(MOST))] * 2)
+    story = Story(room=SMALL).look(*[a_look(*storm(SMALL.most))] * 2)
     open_before = [each.id for each in story.known.values()]
     story.reachable = False
 
     for name in ("x", "y", "z"):
         grave = [
-            a_finding(Kind.PART_DOWN, Place(part=name, name=f"n{number}")) for number in range(MOST)
+            a_finding(Kind.PART_DOWN, Place(part=name, name=f"n{number}"))
+            for number in range(SMALL.most)
         ]
         story.look(a_look(*grave), a_look(*grave))
-        assert len(story.known) <= MOST + LEAVING
+        assert len(story.known) <= SMALL.most + SMALL.leaving
 
     assert set(open_before) <= {each.id for each in story.known.values() if each.owed}
 
@@ -227,7 +228,7 @@ def crowds(draw: st.DrawFn) -> dict[str, Incident]:
         kind = draw(kinds)
         life, owed = draw(st.sampled_from(Life)), draw(st.booleans())
         tenants = draw(st.integers(1, 40))
-        for one in range(draw(st.integers(0, MOST // 4))):
+        for one in range(draw(st.integers(0, SMALL.most // 4))):
             tenant = "" if kind in {Kind.HOST_THROTTLED, Kind.LATENCY} else f"t{one % tenants}"
             place = Place(tenant=tenant, biz=f"b{number}", part="p", name=f"n{one}")
             incident = Incident(
@@ -247,14 +248,14 @@ def crowds(draw: st.DrawFn) -> dict[str, Incident]:
                 people=Telling(owed="opened") if owed else Telling(),
             )
             known[incident.key] = incident
-    return dict(list(known.items())[:MOST])
+    return dict(list(known.items())[: SMALL.most])
 
 
 @pytest.mark.untraced
 @examples(0.4)
 @given(
     crowds(),
-    st.lists(st.tuples(st.sampled_from(CRITICAL), st.integers(0, 50)), unique=True, max_size=100),
+    st.lists(st.tuples(st.sampled_from(CRITICAL), st.integers(0, 50)), unique=True, max_size=60),
     st.booleans(),
 )
 def test_a_critical_finding_is_always_followed(known, grave, goes_on):
@@ -264,11 +265,11 @@ def test_a_critical_finding_is_always_followed(known, grave, goes_on):
         for each in known.values()
         if goes_on
     ]
-    look = Look(findings=(*light, *storm(MOST), *found))
+    look = Look(findings=(*light, *storm(SMALL.most), *found))
 
     for minute in range(1, 6):
-        known = step(known, look, START + minute * MINUTE, LIMITS)
+        known = step(known, look, START + minute * MINUTE, LIMITS, SMALL)
         assert {each.key for each in found} <= known.keys()
-        assert len(known) <= MOST
+        assert len(known) <= SMALL.most
 
     assert all(known[each.key].life is Life.OPEN for each in found)

@@ -1,4 +1,3 @@
-from collections.abc import Iterable
 from datetime import timedelta
 from itertools import pairwise
 
@@ -11,7 +10,6 @@ from tests.kit.config import AlarmLimits
 from tests.kit.incidents import (
     ADVICE,
     RISING,
-    Incident,
     Kind,
     Life,
     Look,
@@ -22,61 +20,21 @@ from tests.kit.incidents import (
     calm_wanted,
     latest,
     pause,
-    step,
-    told,
     tried,
 )
-from tests.unit.policy.incident_cases import DOCS, MINUTE, START, a_finding, a_look
-
-LIMITS = AlarmLimits()
-BAD, GOOD, BLIND = "b", "g", "?"
-LOOKS = {
-    BAD: a_look(a_finding()),
-    GOOD: a_look(),
-    BLIND: a_look(unknown=(a_finding(),)),
-}
-
-
-class Story:
-    """Looks a minute apart at one thing, and what people, phones and machines heard."""
-
-    def __init__(self, limits: AlarmLimits = LIMITS, *, reachable: bool = True) -> None:
-        self.limits = limits
-        self.reachable = reachable
-        self.known: dict[str, Incident] = {}
-        self.now = START
-        self.people: list[tuple[int, Word]] = []
-        self.phones: list[tuple[int, Word]] = []
-        self.machines: list[tuple[int, Word]] = []
-        self.minute = 0
-
-    def look(self, *looks: Look) -> "Story":
-        for look in looks:
-            self.minute += 1
-            self.now += MINUTE
-            self.known = step(self.known, look, self.now, self.limits)
-            if self.reachable:
-                self.tell()
-        return self
-
-    def tell(self) -> None:
-        for key, incident in self.known.items():
-            for name in ("people", "phones", "machines"):
-                heard: list[tuple[int, Word]] = getattr(self, name)
-                telling: Telling = getattr(incident, name)
-                if telling.owed is not None:
-                    heard.append((self.minute, telling.owed))
-                    said = told(telling, self.now)
-                    incident = replace(incident, **{name: said})  # noqa: PLW2901  told one by one
-            self.known[key] = incident
-
-    def run(self, signs: Iterable[str]) -> "Story":
-        return self.look(*(LOOKS[sign] for sign in signs))
-
-    @property
-    def one(self) -> Incident:
-        [incident] = self.known.values()
-        return incident
+from tests.kit.worlds.incidents import (
+    BAD,
+    BLIND,
+    DOCS,
+    GOOD,
+    LIMITS,
+    LOOKS,
+    MINUTE,
+    START,
+    Story,
+    a_finding,
+    a_look,
+)
 
 
 def test_one_bad_look_says_nothing():

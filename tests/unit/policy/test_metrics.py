@@ -251,9 +251,9 @@ def test_bizs_without_work_cost_nothing():
     assert series(seen(*(quiet(number) for number in range(500)))) == series(seen(quiet(1)))
 
 
-def test_ten_thousand_bizs_and_hosts_cost_no_more_than_the_bound():
+def test_a_thousand_bizs_and_hosts_cost_no_more_than_the_bound():
     many = seen(
-        *(lane(number) for number in range(10_000)), hosts=tuple(host(n) for n in range(10_000))
+        *(lane(number) for number in range(1_000)), hosts=tuple(host(n) for n in range(1_000))
     )
 
     found = series(many)

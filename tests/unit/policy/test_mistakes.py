@@ -36,9 +36,7 @@ def test_a_field_that_is_none_is_told_which_there_are_the_likely_one_first():
     _, (problem,) = decode(json.dumps(biz(colection="docs")), Biz)
 
     assert problem.field == "colection"
-    assert problem.message.startswith(
-        "is no field of this document; it has collection, description, queue, "
-    )
+    assert "collection, description, queue, " in problem.message
 
 
 def test_no_more_fields_are_named_than_one_reads():

@@ -87,7 +87,7 @@ def nested(levels):
         ({"a": nested(DEEPEST)}, "a" + "[0]" * (DEEPEST - 1), "nested more than 64 levels"),
         ({"a": "x" * LARGEST_BYTES}, "a", "larger than 4,000,000 bytes"),
         ({"a": "é" * (LARGEST_BYTES // 2)}, "a", "larger than"),
-        ({"a": ["\ud800" * (LARGEST_BYTES // 2)]}, "a[0]", "larger than"),
+        ({"a": ["x" * (LARGEST_BYTES - 200) + "\ud800" * 100]}, "a[0]", "larger than"),
         ({"a": [None] * (LARGEST_BYTES // VALUE_BYTES)}, "a[199998]", "larger than"),
         ({"é" * 2_000_000: 1}, "é" * 64, "larger than"),
         ({"n" * 5_000: set()}, "n" * 64, "is a set"),

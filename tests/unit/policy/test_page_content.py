@@ -103,9 +103,9 @@ def test_no_body_is_too_odd_to_be_hashed(body):
     [b"<", b"<!--", b"<script", b"<script>", b"</script", b"<!-->", b"<a", b"< ", b"<style "],
 )
 def test_a_page_made_to_be_slow_is_hashed_as_quickly_as_it_is_long(piece):
-    body = piece * (4_000_000 // len(piece))
+    body = piece * (1_000_000 // len(piece))
 
     started = time.process_time()
     digest(body=body)
 
-    assert time.process_time() - started < 10
+    assert time.process_time() - started < 5

@@ -26,7 +26,7 @@ from tests.kit.fleet import (
 from tests.kit.incidents import Kind, judge
 from tests.kit.monitoring import LaneSample
 from tests.kit.queue import Depth, before, rates
-from tests.unit.policy.test_findings import LANE, a_lane, a_sample, a_tree
+from tests.kit.worlds.samples import LANE, a_lane, a_sample, a_tree
 
 START = 1_000_000
 

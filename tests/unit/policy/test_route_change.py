@@ -29,12 +29,9 @@ def test_an_added_generation_starts_later_than_every_router_learns_of_it():
     old = made(-9 * DAY)
 
     assert problems(old, made(-9 * DAY, LEAD + timedelta(seconds=1))) == []
-    assert problems(old, made(-9 * DAY, LEAD)) == [
-        (
-            "generations[1].starts_at: must be later than 2026-06-01T12:00:30Z: a new generation"
-            " starts at least 30 s from now, so that every router knows it first"
-        )
-    ]
+    [early] = problems(old, made(-9 * DAY, LEAD))
+    assert early.startswith("generations[1].starts_at: ")
+    assert "later than 2026-06-01T12:00:30Z" in early
     assert len(problems(old, made(-9 * DAY, -8 * DAY))) == 1
 
 
@@ -43,25 +40,22 @@ def test_a_generation_may_not_be_put_before_the_first_one():
     first = made(-10 * DAY).generations[0]
     new = msgspec.structs.replace(old, generations=(first, *old.generations))
 
-    assert problems(old, new)[0].startswith("generations[0].starts_at: must be later than")
+    assert problems(old, new)[0].startswith("generations[0].starts_at: ")
 
 
 def test_a_started_generation_may_not_change():
     old = made(-9 * DAY)
     changed = msgspec.structs.replace(old.generations[0], shards=7)
 
-    assert problems(old, msgspec.structs.replace(old, generations=(changed,))) == [
-        (
-            "generations[0]: started at 2026-05-23T12:00:00Z and may not change: ids made under it"
-            " are found by it; add a generation that starts later instead"
-        )
-    ]
+    [problem] = problems(old, msgspec.structs.replace(old, generations=(changed,)))
+    assert problem.startswith("generations[0]: ")
+    assert "2026-05-23T12:00:00Z" in problem
 
 
 def test_a_generation_about_to_start_counts_as_started():
     soon = timedelta(seconds=20)
 
-    assert "is about to start at" in problems(made(-9 * DAY, soon), made(-9 * DAY))[0]
+    assert "about to start" in problems(made(-9 * DAY, soon), made(-9 * DAY))[0]
 
 
 def test_a_future_generation_may_change_and_go():
@@ -82,12 +76,9 @@ def test_a_generation_goes_only_when_nothing_of_it_is_left():
         return msgspec.structs.replace(document, generations=document.generations[1:])
 
     assert problems(over, without_first(over)) == []
-    assert problems(young, without_first(young)) == [
-        (
-            "generations: the one that started at 2026-03-03T12:00:00Z may not be removed"
-            " before the TTL of what was stored under it has passed"
-        )
-    ]
+    [problem] = problems(young, without_first(young))
+    assert problem.startswith("generations: ")
+    assert "2026-03-03T12:00:00Z" in problem
 
 
 def test_a_shorter_ttl_frees_nothing_at_once():
@@ -101,7 +92,7 @@ def test_records_kept_for_ever_keep_their_generations():
     old = made(-90 * DAY, -80 * DAY, records_ttl_seconds=None)
     new = msgspec.structs.replace(old, generations=old.generations[1:])
 
-    assert "while records are kept for ever" in problems(old, new)[0]
+    assert "records" in problems(old, new)[0]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +114,7 @@ def test_seeds_kept_for_ever_keep_their_generations():
     old = made(-900 * DAY, -800 * DAY, seeds={"span": "forever"})
     new = msgspec.structs.replace(old, generations=old.generations[1:])
 
-    assert "while seeds are kept for ever (seeds.span is forever)" in problems(old, new)[0]
+    assert "seeds.span" in problems(old, new)[0]
     shorter = msgspec.structs.replace(new, seeds=made(-9 * DAY).seeds)
     assert len(problems(old, shorter)) == 1, "a shorter life frees nothing at once"
 
@@ -148,9 +139,8 @@ def test_the_last_generation_never_ends():
 def test_the_collection_may_not_change():
     old = made(-9 * DAY)
 
-    assert problems(old, msgspec.structs.replace(old, collection="other")) == [
-        "collection: may not change from requests: stored requests are found there"
-    ]
+    [problem] = problems(old, msgspec.structs.replace(old, collection="other"))
+    assert problem.startswith("collection: ")
 
 
 def test_what_routes_nothing_may_change():

@@ -98,17 +98,13 @@ def test_items_take_exactly_one_selector_that_fits_the_source():
     fields = {"x": {"json": "$.a"}}
 
     assert problems_of({"source": "json", "items": {"json": "$[*]"}, "fields": fields}) == []
-    assert problems_of({"source": "json", "items": {"css": "li"}, "fields": fields}) == [
-        "items.css: reads html and xml; this rule's source is json"
-    ]
-    assert (
-        "items: needs exactly one"
-        in problems_of({"source": "json", "items": {}, "fields": fields})[0]
-    )
+    [problem] = problems_of({"source": "json", "items": {"css": "li"}, "fields": fields})
+    assert problem.startswith("items.css: ")
+    assert "exactly one" in problems_of({"source": "json", "items": {}, "fields": fields})[0]
     both = {"source": "json", "items": {"json": "$", "regex": "a"}, "fields": fields}
-    assert problems_of(both) == [
-        "items: needs exactly one of css, xpath, json, regex, not json and regex"
-    ]
+    [problem] = problems_of(both)
+    assert problem.startswith("items: ")
+    assert "not json and regex" in problem
 
 
 def nested(depth):
@@ -128,4 +124,6 @@ def test_the_number_of_fields_is_bounded_over_all_levels():
     level = {f"f{number}": {"css": "a"} for number in range(199)}
     rule = {"fields": {f"g{number}": {"fields": level} for number in range(6)}}
 
-    assert problems_of(rule) == [f"fields: are more than {MAX_FIELDS} over all levels"]
+    [problem] = problems_of(rule)
+    assert problem.startswith("fields: ")
+    assert str(MAX_FIELDS) in problem

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.kit.config import FleetLimits
 from tests.kit.fleet import LEAST_BUSY, Staffed, decide, learnt
 from tests.kit.fleet import scaling_capacity as capacity
-from tests.unit.policy.test_scaling import NOW, lane, of, paces
+from tests.kit.worlds.fleet import NOW, lane, of, paces
 
 
 @given(st.floats(0.01, 1000), st.floats(0.001, 1))

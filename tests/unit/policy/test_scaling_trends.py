@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.kit.config import FleetLimits
 from tests.kit.fleet import BAND, Demand, LaneDemand, Staff, Staffed, decide, needed_workers
-from tests.unit.policy.test_scaling import MINUTE, NOW, Decider, lane, limits, paces
+from tests.kit.worlds.fleet import MINUTE, NOW, Decider, lane, limits, paces
 
 #: Lanes of all kinds: with paces of their own, held by workers, late or not.
 any_lanes = st.builds(

@@ -187,7 +187,7 @@ def test_method_and_body_count_where_it_is_not_get():
 
 @pytest.mark.parametrize("url", ["http://a.example:99999/", "http://[::1/", "http://a:b/"])
 def test_what_is_no_url_is_refused_by_name(url):
-    with pytest.raises(InvalidRequestError, match="url: is no URL"):
+    with pytest.raises(InvalidRequestError, match=r"^url: "):
         seed_key(url)
 
 

@@ -7,9 +7,7 @@ from msgspec.structs import replace
 from tests.kit.config import AlarmLimits
 from tests.kit.incidents import (
     CHUNK,
-    Incident,
     Kind,
-    Life,
     Listener,
     Place,
     Sent,
@@ -20,29 +18,9 @@ from tests.kit.incidents import (
     bulletins,
     letters,
 )
-from tests.unit.policy.incident_cases import MINUTE, START
+from tests.kit.worlds.incidents import MINUTE, START, an_incident
 
 LIMITS = AlarmLimits(singly=3, messages_an_hour=5, digest_seconds=300)
-
-
-def an_incident(number: int, tenant: str = "acme", **changes: object) -> Incident:
-    facts: dict = {
-        "id": f"{number:024x}",
-        "kind": Kind.BACKLOG,
-        "place": Place(tenant=tenant, biz=f"b{number}"),
-        "life": Life.OPEN,
-        "said": "12 wait, more than 10",
-        "value": 12.0,
-        "worst": 12.0,
-        "threshold": 10.0,
-        "since": START,
-        "found_at": START,
-        "looked_at": START,
-        "opened_at": START,
-        "people": Telling(owed=Word.OPENED),
-        "machines": Telling(owed=Word.OPENED),
-    }
-    return Incident(**{**facts, **changes})
 
 
 def test_a_few_incidents_are_a_message_each_the_gravest_first():

@@ -15,7 +15,7 @@ from tests.kit.incidents import (
     key_of,
     tick_findings,
 )
-from tests.unit.policy.test_findings import a_sample, a_tree, kinds, the
+from tests.kit.worlds.samples import a_sample, a_tree, kinds, the
 
 THRESHOLDS = Thresholds(tick_silent_seconds=180, tick_faults=0)
 

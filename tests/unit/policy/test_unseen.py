@@ -3,9 +3,8 @@
 from tests.kit.incidents import Finding, Kind, Life, Look, Place, hosts_to_watch, judge, unseen
 from tests.kit.monitoring import HostSample, Sample
 from tests.kit.queue import NodeHealth
-from tests.unit.policy.incident_cases import START, a_finding, a_look
-from tests.unit.policy.test_findings import a_sample, a_tree
-from tests.unit.policy.test_incidents import Story
+from tests.kit.worlds.incidents import START, Story, a_finding, a_look
+from tests.kit.worlds.samples import a_sample, a_tree
 
 SHOP = a_finding(Kind.HOST_THROTTLED, Place(part="host", name="shop.example"))
 NODE = a_finding(Kind.REDIS_MEMORY, Place(part="redis", name="10.0.0.1:6379"))

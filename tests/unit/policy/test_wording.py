@@ -30,9 +30,8 @@ from tests.kit.incidents import bulletins_of_incidents as bulletins
 from tests.kit.kernel import one_line, plain
 from tests.kit.monitoring import Unread
 from tests.kit.queue import NodeHealth
-from tests.unit.policy.incident_cases import MINUTE, START
-from tests.unit.policy.test_findings import a_sample, a_tree
-from tests.unit.policy.test_telling import an_incident
+from tests.kit.worlds.incidents import MINUTE, START, an_incident
+from tests.kit.worlds.samples import a_sample, a_tree
 
 LIMITS = AlarmLimits()
 NOW = START + 12 * MINUTE

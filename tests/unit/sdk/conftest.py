@@ -2,8 +2,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.kit.api_server import KEY, ApiServer
 from tests.kit.sdk import Client, Retries, Timeouts
-from tests.unit.sdk.api_server import KEY, ApiServer
 
 
 class FakeClock:

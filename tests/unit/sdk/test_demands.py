@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.kit.api_server import BIZ
 from tests.kit.kernel import NotFoundError
-from tests.unit.sdk.api_server import BIZ
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.kit.api_server import BIZ, FIRST_ID, Fault
 from tests.kit.kernel import ConflictError, InvalidRequestError, NotFoundError
-from tests.unit.sdk.api_server import BIZ, FIRST_ID, Fault
 
 URL = "https://example.org/a"
 
@@ -108,7 +108,7 @@ def test_a_limit_ends_a_purge_and_its_cursor_goes_on(client, five):
 def test_nobody_changes_everything_by_a_slip(client, five):
     with pytest.raises(InvalidRequestError, match="say everything=True"):
         client.dead_letters(BIZ).purge()
-    with pytest.raises(InvalidRequestError, match="would mean every dead letter"):
+    with pytest.raises(InvalidRequestError, match="every dead letter"):
         client.dead_letters(BIZ, host="example.org").replay(everything=True)
     assert five.made("POST") == []
 

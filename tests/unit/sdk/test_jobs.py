@@ -5,10 +5,10 @@ import re
 
 import pytest
 
+from tests.kit.api_server import BIZ, Fault
 from tests.kit.jobs import JobState
 from tests.kit.kernel import ConflictError, InvalidRequestError, NotFoundError
 from tests.kit.sdk import WaitTimeoutError
-from tests.unit.sdk.api_server import BIZ, Fault
 
 
 def test_a_job_of_pages_is_started(client, api):

@@ -1,9 +1,8 @@
 """Records that are replaced under their own key, as a reader meets them."""
 
-import msgspec
+import json
 
-from tests.kit.sdk import Client, RecordsPage
-from tests.unit.sdk.api_server import BIZ
+from tests.kit.api_server import BIZ, Fault
 
 KEY = "ab" * 20
 
@@ -13,16 +12,15 @@ def a_record(identity, second):
     return {"id": identity, "request_id": "1", "url": "u", "fields": {}, "stored_at": moment}
 
 
-def test_one_that_was_replaced_comes_again_and_no_other_does(monkeypatch):
+def test_one_that_was_replaced_comes_again_and_no_other_does(client, api):
     first = [a_record(KEY, 1), a_record("1-0", 1)]
     second = [a_record(KEY, 1), a_record("1-0", 2), a_record(KEY, 3)]
-    answers = [
-        msgspec.convert({"records": first, "cursor": "c1", "more": True}, RecordsPage),
-        msgspec.convert({"records": second, "cursor": "c2", "more": False}, RecordsPage),
-    ]
-    monkeypatch.setattr(Client, "_get", lambda *_: answers.pop(0))
+    for page in (
+        {"records": first, "cursor": "c1", "more": True},
+        {"records": second, "cursor": "c2", "more": False},
+    ):
+        api.faults.append(Fault(200, json.dumps(page).encode()))
 
-    with Client("http://127.0.0.1:9", "key") as client:
-        found = [(record.id, record.stored_at.second) for record in client.records(BIZ)]
+    found = [(record.id, record.stored_at.second) for record in client.records(BIZ)]
 
     assert found == [(KEY, 1), ("1-0", 1), (KEY, 3)]

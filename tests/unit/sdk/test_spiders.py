@@ -4,9 +4,8 @@ import json
 
 import pytest
 
+from tests.kit.api_server import BIZ, Fault
 from tests.kit.sdk import ConflictError, InvalidRequestError, NotFoundError
-from tests.unit.sdk.api_server import BIZ
-from tests.unit.sdk.api_wire import Fault
 
 PATTERN = "https://shop.example/{kind}/{page}"
 

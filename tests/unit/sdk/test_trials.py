@@ -2,9 +2,9 @@ import base64
 
 import pytest
 
+from tests.kit.api_server import BIZ, Fault
 from tests.kit.config import Field, Rule
 from tests.kit.kernel import InvalidRequestError, Problem
-from tests.unit.sdk.api_server import BIZ, Fault
 
 URL = "https://example.org/list"
 RULE = {"fields": {"name": {"css": "b"}}}
@@ -66,8 +66,8 @@ def test_a_wrong_rule_is_an_error_that_names_its_field(client, api):
 @pytest.mark.parametrize(
     ("pages", "said"),
     [
-        ({}, "page: is missing, and so is url: give one of the two"),
-        ({"page": "a", "url": URL}, "page: goes without url: give one of the two"),
+        ({}, "page: is missing.* url"),
+        ({"page": "a", "url": URL}, "page: .*without url"),
     ],
     ids=["none", "two"],
 )

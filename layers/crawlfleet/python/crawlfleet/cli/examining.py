@@ -78,7 +78,7 @@ def examine(
         yield from _inside(client, bizs, running)
 
 
-def knock(address: Address) -> tuple[Reach, Health | None]:
+def knock(address: Address, answer_seconds: float = _ANSWER_SECONDS) -> tuple[Reach, Health | None]:
     """Ask for the deep health without the key: what anybody would see."""
     reach = Reach(api_url=address.api_url, is_local=address.on_this_machine)
     began, asked_at = time.monotonic(), time.time()
@@ -88,11 +88,11 @@ def knock(address: Address) -> tuple[Reach, Health | None]:
             with session.get(
                 f"{address.api_url}/health",
                 params={"deep": "1"},
-                timeout=(_CONNECT_SECONDS, _ANSWER_SECONDS),
+                timeout=(_CONNECT_SECONDS, answer_seconds),
                 allow_redirects=False,
                 stream=True,
             ) as response:
-                body = _body(response, began + _ANSWER_SECONDS)
+                body = _body(response, began + answer_seconds)
                 status, date = response.status_code, response.headers.get("date")
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
         untrusted = any(isinstance(one, ssl.SSLCertVerificationError) for one in causes(error))

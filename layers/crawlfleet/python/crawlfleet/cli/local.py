@@ -43,8 +43,8 @@ def up(state: Path | None, as_json: bool, arguments: Sequence[str]) -> int:
     and the SDK find it by themselves below the folder that holds its state. Further arguments go to
     `python -m infra.local up`: --port, --consumers, --scrapy, --foreground.
     """
-    root = _checkout()
-    folder = _folder(state, root)
+    root = find_checkout()
+    folder = state_folder(state, root)
     command = ["infra.local", "up", "--state", str(folder), *arguments]
     code = _run(root, command, quiet=as_json)
     if as_json and code == 0:
@@ -58,8 +58,8 @@ def up(state: Path | None, as_json: bool, arguments: Sequence[str]) -> int:
 @_passes_on
 def down(state: Path | None, as_json: bool, arguments: Sequence[str]) -> int:
     """Stop what `up` started; its data stays."""
-    root = _checkout()
-    folder = _folder(state, root)
+    root = find_checkout()
+    folder = state_folder(state, root)
     command = ["infra.local", "down", "--state", str(folder), *arguments]
     code = _run(root, command, quiet=as_json)
     if as_json and code == 0:
@@ -79,7 +79,7 @@ def demo(url: str | None, as_json: bool, arguments: Sequence[str]) -> int:
     `python -m infra.local.demo`: --pages.
     """
     options = [*(["--url", url] if url else []), *(["--json"] if as_json else [])]
-    return _run(_checkout(), ["infra.local.demo", *options, *arguments])
+    return _run(find_checkout(), ["infra.local.demo", *options, *arguments])
 
 
 def _run(root: Path, command: Sequence[str], *, quiet: bool = False) -> int:
@@ -111,7 +111,7 @@ def _run(root: Path, command: Sequence[str], *, quiet: bool = False) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _folder(state: Path | None, root: Path) -> Path:
+def state_folder(state: Path | None, root: Path) -> Path:
     """The state folder: the given one, the nearest there is, or a new one."""
     here = Path.cwd()
     if state is not None:
@@ -122,9 +122,12 @@ def _folder(state: Path | None, root: Path) -> Path:
     return (root if here.is_relative_to(root) else here) / _STATE
 
 
-def _checkout() -> Path:
-    """The project's checkout: the working directory's, or the one that this package lies in."""
-    for start in (Path.cwd(), Path(__file__).resolve().parent):
+def find_checkout(starts: Sequence[Path] | None = None) -> Path:
+    """Find the project's checkout: the working directory's, or the one that this package lies in.
+
+    ``starts`` are other places to look from.
+    """
+    for start in starts or (Path.cwd(), Path(__file__).resolve().parent):
         for folder in (start, *start.parents):
             if (folder / "infra/local/__main__.py").is_file() and (
                 folder / _PACKAGE_ROOT / "crawlfleet"

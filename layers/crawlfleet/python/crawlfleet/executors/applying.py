@@ -11,13 +11,11 @@ from typing import Any, Final
 from crawlfleet.errors import ConfigError, CrawlfleetError, ExtractError
 from crawlfleet.executors.base import Context, Executor, Found
 from crawlfleet.executors.bounds import (
-    CPU_SECONDS_MAX,
     LINK_DEPTH_MAX,
-    LINKS_MAX,
-    RECORDS_MAX,
-    SKIPPED_MAX,
+    PAGE_BOUNDS,
     SKIPPED_TOLD,
     Meter,
+    PageBounds,
 )
 from crawlfleet.executors.checking import read_parameters
 from crawlfleet.executors.registry import Registry
@@ -44,7 +42,7 @@ class SpiderExecutors:
         registry: The executors there are.
         rules: What applies rules inside of executors.
         clock: Says when a page is read.
-        cpu_seconds: What a page may cost.
+        bounds: What a page may give and cost.
         kept: Executors that stay constructed.
     """
 
@@ -54,13 +52,13 @@ class SpiderExecutors:
         rules: Extractor,
         *,
         clock: Callable[[], datetime] = _now,
-        cpu_seconds: float = CPU_SECONDS_MAX,
+        bounds: PageBounds = PAGE_BOUNDS,
         kept: int = EXECUTORS_KEPT,
     ) -> None:
         self._registry = registry
         self._rules = rules
         self._clock = clock
-        self._cpu_seconds = cpu_seconds
+        self._bounds = bounds
         self._kept = kept
         self._executors: OrderedDict[str, Executor[Any]] = OrderedDict()
         self._last: tuple[Spider, Executor[Any]] | None = None
@@ -76,7 +74,7 @@ class SpiderExecutors:
                 spider itself is wrong.
         """
         executor = self.executor(spider)
-        meter = Meter(self._cpu_seconds)
+        meter = Meter(self._bounds)
         context = Context(
             page.url,
             body.rule,
@@ -85,7 +83,7 @@ class SpiderExecutors:
             now=self._clock(),
             meter=meter,
         )
-        return _Bounded(spider.executor, meter).all(executor.read(page, context))
+        return _Bounded(spider.executor, meter, self._bounds).all(executor.read(page, context))
 
     def starts(self, spider: Spider) -> tuple[str, ...]:
         """The URLs that the spider's parameters begin with, if they name any."""
@@ -136,8 +134,9 @@ class SpiderExecutors:
 class _Bounded:
     """What an executor gives of one page, counted, timed and looked at."""
 
-    def __init__(self, name: str, meter: Meter) -> None:
+    def __init__(self, name: str, meter: Meter, bounds: PageBounds) -> None:
         self._name = name
+        self._bounds = bounds
         self._meter = meter
         self._records = 0
         self._links: set[tuple[str, str]] = set()
@@ -181,21 +180,21 @@ class _Bounded:
 
     def _skip(self) -> None:
         self._skipped += 1
-        if self._skipped > SKIPPED_MAX:
-            raise ExtractError("page", f"has more than {SKIPPED_MAX:,} things that cannot be read")
+        if self._skipped > (most := self._bounds.skipped):
+            raise ExtractError("page", f"has more than {most:,} things that cannot be read")
 
     def _record(self, fields: Mapping[str, object]) -> dict[str, object]:
         self._records += 1
-        if self._records > RECORDS_MAX:
-            raise ExtractError("page", f"gives more than {RECORDS_MAX:,} records")
+        if self._records > (most := self._bounds.records):
+            raise ExtractError("page", f"gives more than {most:,} records")
         return fields if isinstance(fields, dict) else dict(fields)
 
     def _link(self, link: Link) -> Link | Skipped | None:
         if (link.url, link.rule) in self._links:
             return None
         self._links.add((link.url, link.rule))
-        if len(self._links) > LINKS_MAX:
-            raise ExtractError("page", f"gives more than {LINKS_MAX:,} links")
+        if len(self._links) > (most := self._bounds.links):
+            raise ExtractError("page", f"gives more than {most:,} links")
         if link.depth > LINK_DEPTH_MAX:
             return Skipped(link.url, f"lies more than {LINK_DEPTH_MAX} links deep")
         return link

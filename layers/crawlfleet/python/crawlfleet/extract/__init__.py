@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any, Final
 
 from crawlfleet.errors import ExtractError, Problem
-from crawlfleet.extract.bounds import UnreadableError
+from crawlfleet.extract.bounds import CPU_SECONDS_MAX, UnreadableError
 from crawlfleet.extract.compile import Compiled, compile_rule
 from crawlfleet.extract.document import Document
 from crawlfleet.extract.values import Facts
@@ -39,7 +39,8 @@ def _now() -> datetime:
 class RuleExtractor:
     """Applies rules (``ports.Extractor``). ``clock`` answers the fact ``fetched_at``.
 
-    Safe to share between threads.
+    A page may cost ``cpu_seconds``; ``rules_kept`` rules stay compiled. Safe to share
+    between threads.
 
     >>> from crawlfleet.model.rule import Field
     >>> page = Page(url="https://example.org/", status=200, headers={}, body=b"<h1> Hello </h1>")
@@ -48,10 +49,15 @@ class RuleExtractor:
     """
 
     def __init__(
-        self, clock: Callable[[], datetime] = _now, *, rules_kept: int = RULES_KEPT
+        self,
+        clock: Callable[[], datetime] = _now,
+        *,
+        rules_kept: int = RULES_KEPT,
+        cpu_seconds: float = CPU_SECONDS_MAX,
     ) -> None:
         self._facts = Facts(clock)
         self._rules_kept = rules_kept
+        self._cpu_seconds = cpu_seconds
         self._compiled: OrderedDict[str, Compiled] = OrderedDict()
         self._last: tuple[Rule, Compiled] | None = None
         self._lock = Lock()
@@ -78,7 +84,7 @@ class RuleExtractor:
         if plan is None:
             raise ExtractError(problems[0].field, problems[0].message)
         refused: dict[str, int] = {}
-        document = Document(page, rule.source)
+        document = Document(page, rule.source, self._cpu_seconds)
         try:
             records = plan.run(document)
             links = plan.links(document, depth, meta or {}, refused) if plan.followers else ()

@@ -47,12 +47,13 @@ class UnreadableError(Exception):
 class Meter:
     """What the page has cost so far."""
 
-    __slots__ = ("_bytes", "_deadline", "_units")
+    __slots__ = ("_bytes", "_cpu_seconds", "_deadline", "_units")
 
-    def __init__(self) -> None:
+    def __init__(self, cpu_seconds: float = CPU_SECONDS_MAX) -> None:
         self._bytes = 0
         self._units = 0.0
-        self._deadline = thread_time() + CPU_SECONDS_MAX
+        self._cpu_seconds = cpu_seconds
+        self._deadline = thread_time() + cpu_seconds
 
     def spend(self, units: float) -> None:
         """Charge before doing.
@@ -71,7 +72,7 @@ class Meter:
             UnreadableError: the page has taken too long.
         """
         if thread_time() > self._deadline:
-            raise UnreadableError(f"the page took more than {CPU_SECONDS_MAX:g} CPU seconds")
+            raise UnreadableError(f"the page took more than {self._cpu_seconds:g} CPU seconds")
 
     def keep(self, value: object) -> None:
         """Charge a value that goes into a record.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from crawlfleet.extract.bounds import Meter, UnreadableError
+from crawlfleet.extract.bounds import CPU_SECONDS_MAX, Meter, UnreadableError
 from crawlfleet.extract.encoding import decode
 from crawlfleet.extract.guard import guard_html
 from crawlfleet.model.outcome import Page
@@ -23,10 +23,10 @@ _DEPTHS: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 class Document:
     """One page while it is read. Not shared between threads."""
 
-    def __init__(self, page: Page, source: Source) -> None:
+    def __init__(self, page: Page, source: Source, cpu_seconds: float = CPU_SECONDS_MAX) -> None:
         self.page = page
         self.source = source
-        self.meter = Meter()
+        self.meter = Meter(cpu_seconds)
         self._structured: dict[Structured, list[Any]] = {}
 
     @cached_property

@@ -76,20 +76,20 @@ _TAG: Final = re.compile(rb"</?[a-zA-Z]")
 _SCRIPT_AGAIN: Final = re.compile(rb"<!--(?:(?!-->).)*<script", re.DOTALL | re.IGNORECASE)
 
 
-def walk(body: bytes, tags: int) -> None:
-    """Let the page through to a parser.
+def walk(body: bytes, tags: int) -> int:
+    """Let the page through to a parser, and return how deep its open elements can get.
 
     Raises:
         UnreadableError: it is built to exhaust one.
     """
     elements = _Elements()
-    stack = elements.stack
-    at, work = 0, 0
+    at, work, deepest = 0, 0, 0
     search = _TOKEN.search
     while (found := search(body, at)) is not None:
         at = found.end()
         leaves, _, close, name, attributes, cdata = found.groups()
-        depth = len(stack) + elements.hidden + elements.formatting
+        depth = elements.depth
+        deepest = max(deepest, depth)
         if leaves is not None:
             elements.plain_svg = False
             work += depth * leaves.count(b"<")
@@ -112,6 +112,7 @@ def walk(body: bytes, tags: int) -> None:
             work += tags_inside * (depth + tags_inside)
         if work > WORK_MAX:
             raise UnreadableError(_TOO_DEEP)
+    return max(deepest, elements.depth)
 
 
 class _Elements:
@@ -143,6 +144,11 @@ class _Elements:
         self._drawings = 0
         #: Whether there was nothing but drawing since the innermost <svg>.
         self.plain_svg = False
+
+    @property
+    def depth(self) -> int:
+        """How many may be open at once."""
+        return len(self.stack) + self.hidden + self.formatting
 
     def guard(self, tags: int) -> None:
         """Let it be so many."""

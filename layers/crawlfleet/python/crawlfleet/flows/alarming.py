@@ -33,7 +33,7 @@ from crawlfleet.model.sample import Sample
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy import telling, wording
 from crawlfleet.policy.findings import judge, seen
-from crawlfleet.policy.incident_room import let_go
+from crawlfleet.policy.incident_room import ROOM, Room, let_go
 from crawlfleet.policy.incidents import latest, left_out, step, told, tried
 from crawlfleet.policy.unseen import unseen
 from crawlfleet.ports import Clock, IncidentBook, MetricSink, Notifier
@@ -60,6 +60,7 @@ class AlarmingPorts:
     clock: Clock
     stage: str
     warn: Callable[[str, Exception], None]
+    room: Room = ROOM
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,7 +153,7 @@ def _go_on(
 ) -> Alarmed:
     """One step of every incident, then the messages."""
     before = memory.incidents
-    memory.incidents = step(before, look, now, limits)
+    memory.incidents = step(before, look, now, limits, ports.room)
     if missing := left_out(memory.incidents, look):
         ports.warn("more is wrong than can be followed", ValueError(f"{missing:,} are left out"))
     memory.gone |= {

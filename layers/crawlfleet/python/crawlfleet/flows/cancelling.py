@@ -65,7 +65,10 @@ class _Came(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancellingPorts:
-    """What cancelling needs of the world. ``warn`` is told what is wrong but not fatal."""
+    """What cancelling needs of the world. ``warn`` is told what is wrong but not fatal.
+
+    ``batch`` and ``call_seconds`` bound what is swept between two looks at the time, and by a call.
+    """
 
     jobs: JobStore
     store: RequestStore
@@ -73,6 +76,8 @@ class CancellingPorts:
     cancellations: Cancellations
     learning: LearningPorts
     warn: Callable[[str, Exception], None]
+    batch: int = BATCH
+    call_seconds: float = CALL_SECONDS
 
 
 def cancel_job(
@@ -100,7 +105,7 @@ def cancel_job(
         return job
     if job.state in ENDED:
         raise ConflictError(f"the job is {job.state.value}: it has ended")
-    ends_at = now + timedelta(seconds=CALL_SECONDS)
+    ends_at = now + timedelta(seconds=ports.call_seconds)
 
     def time_left() -> float:
         return (ends_at - clock()).total_seconds()
@@ -198,7 +203,7 @@ def _sweep(
     time_left: Callable[[], float],
 ) -> _Came:
     lane, biz = biz_of(tree, job.tenant, job.biz)
-    while ports.store.cancel_job(lane, biz, job.name, BATCH, by, now):
+    while ports.store.cancel_job(lane, biz, job.name, ports.batch, by, now):
         if time_left() <= 0:
             # Behind all others that are due.
             ports.jobs.swept(job, now, now)

@@ -7,9 +7,7 @@ recovery, seeds and items to the usual workers: what they make is theirs to do.
 """
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 from crawlfleet.flows.advancing import TURN as ADVANCING
 from crawlfleet.flows.advancing import advance, can_advance
@@ -25,22 +23,6 @@ from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.staff import Shown
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.policy.pools import shares_work
-
-#: How often each is done.
-WATCH_SECONDS: Final = 1.0
-RECOVER_SECONDS: Final = 5.0
-SOW_SECONDS: Final = 0.5
-DRAIN_SECONDS: Final = 2.0
-MUSTER_SECONDS: Final = 5.0
-CANCEL_SECONDS: Final = 2.0
-ADVANCE_SECONDS: Final = 1.0
-AWARD_SECONDS: Final = 0.5
-#: How long a round of tasks goes on: pages are read by the same processor.
-ADVANCE_ROUND_SECONDS: Final = 3.0
-#: How long a round of awards goes on.
-AWARD_ROUND_SECONDS: Final = 5.0
-#: How long a worker that ends lets a round end that is on its way.
-ROUND_END_SECONDS: Final = 3.0
 
 
 class Chores:
@@ -72,7 +54,8 @@ class Chores:
         self._sowing = threading.Lock()
         self._advancing = threading.Lock()
         self._ending = False
-        self._awarded_at = time.monotonic()
+        self._pauses, self._now = ports.pauses, ports.steady.now
+        self._awarded_at = self._now()
         #: Whether this worker is to leave, whatever there is to do.
         self.is_surplus = False
         #: How many other workers live, when it was last asked; None before that.
@@ -115,10 +98,10 @@ class Chores:
 
     def advance(self) -> None:
         """Make tasks of jobs, and end those that have none open, if it is this worker's turn."""
-        ports, until = self._ports, time.monotonic() + ADVANCE_ROUND_SECONDS
+        ports, until = self._ports, self._now() + self._pauses.advance_round
 
         def time_left() -> float:
-            return 0.0 if self._ending else min(self._time_left(), until - time.monotonic())
+            return 0.0 if self._ending else min(self._time_left(), until - self._now())
 
         with self._advancing:
             if time_left() > 0:
@@ -150,11 +133,11 @@ class Chores:
 
     def cancel(self) -> None:
         """Go on with the jobs that are being cancelled, if it is this worker's turn to."""
-        ports, ends_at = self._ports, time.monotonic() + ROUND_SECONDS
+        ports, ends_at = self._ports, self._now() + ROUND_SECONDS
 
         def time_left() -> float:
             left = 0.0 if self._ending else self._time_left()
-            return min(left, ends_at - time.monotonic())
+            return min(left, ends_at - self._now())
 
         if not self._ending:
             tree, watch = ports.config.current(), ports.recovery.watch
@@ -162,30 +145,31 @@ class Chores:
 
     def award(self) -> None:
         """Give jobs that wait to workers that applied, if it is this worker's turn to."""
-        ports, now = self._ports, time.monotonic()
+        ports, now = self._ports, self._now()
         tree = ports.config.current()
         # Where jobs wait for nobody there is next to nothing to do.
         every = 0.0 if tree.stage.bidding is not None else OFF_EVERY.total_seconds()
         if now - self._awarded_at < every:
             return
-        self._awarded_at, until = now, now + AWARD_ROUND_SECONDS
+        self._awarded_at, until = now, now + self._pauses.award_round
 
         def time_left() -> float:
-            return 0.0 if self._ending else min(self._time_left(), until - time.monotonic())
+            return 0.0 if self._ending else min(self._time_left(), until - self._now())
 
         if time_left() > 0:
             award_jobs(ports.awarding, tree, self._id, ports.clock, time_left)
 
     def rounds(self) -> Sequence[tuple[float, Callable[[], object]]]:
         """How often each is done that needs nothing from outside."""
+        pauses = self._pauses
         return (
-            (WATCH_SECONDS, self.watch),
-            (RECOVER_SECONDS, self.recover),
-            (CANCEL_SECONDS, self.cancel),
-            (SOW_SECONDS, self.sow),
-            (DRAIN_SECONDS, self.drain),
-            (ADVANCE_SECONDS, self.advance),
-            (AWARD_SECONDS, self.award),
+            (pauses.watch, self.watch),
+            (pauses.recover, self.recover),
+            (pauses.cancel, self.cancel),
+            (pauses.sow, self.sow),
+            (pauses.drain, self.drain),
+            (pauses.advance, self.advance),
+            (pauses.award, self.award),
         )
 
     def stop(self) -> None:
@@ -197,15 +181,15 @@ class Chores:
 
         A round that does not end soon is frozen with this worker, and its turn would be with it.
         """
-        if self._recovering.acquire(timeout=ROUND_END_SECONDS):
+        if self._recovering.acquire(timeout=self._pauses.round_end):
             self._recovering.release()
         else:
             self._ports.recovery.watch.end_turn(RECOVERY, self._id)
         # A batch stands written down, for others to go on with.
-        if self._advancing.acquire(timeout=ROUND_END_SECONDS):
+        if self._advancing.acquire(timeout=self._pauses.round_end):
             self._advancing.release()
         else:
             self._ports.advancing.watch.end_turn(ADVANCING, self._id)
         # Seeds that are handed out here are to have their requests before this is frozen.
-        if self._sowing.acquire(timeout=ROUND_END_SECONDS):
+        if self._sowing.acquire(timeout=self._pauses.round_end):
             self._sowing.release()

@@ -4,7 +4,6 @@ Whose turn it is, the fleet decides (ports.Hosts); what of a site may be fetched
 (flows.robots).
 """
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from crawlfleet.errors import (
     ThrottledError,
 )
 from crawlfleet.flows.holding import Held
+from crawlfleet.flows.pauses import STEADY, SteadyTime
 from crawlfleet.flows.robots import RobotsBook
 from crawlfleet.flows.turns import HostKey, Turns
 from crawlfleet.model.biz import Biz, Stage, Tree
@@ -71,6 +71,7 @@ class Courtesy:
         turns: What of this worker is under way.
         worker: Its id.
         clock: The time.
+        steady: What turns and back-offs go by.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Courtesy:
         turns: Turns,
         worker: str,
         clock: Callable[[], datetime],
+        steady: SteadyTime = STEADY,
     ) -> None:
         self._hosts = hosts
         self._config = config
@@ -88,6 +90,7 @@ class Courtesy:
         self._turns = turns
         self._worker = worker
         self._clock = clock
+        self._now = steady.now
         self._seen: dict[HostKey, _Seen] = defaultdict(_Seen)
         # When each host at which something was under way was told of last.
         self._told: dict[HostKey, float] = {}
@@ -117,7 +120,7 @@ class Courtesy:
         ]
         grants = self._hosts.reserve(asks, self._worker)
         # After the answer: a turn that is late harms nobody, one that is early may.
-        at, now = time.monotonic(), self._clock()
+        at, now = self._now(), self._clock()
         turns = {}
         for grant in grants:
             self._told[grant.host, lane.tenant] = at
@@ -192,7 +195,7 @@ class Courtesy:
 
     def take_reports(self, *, last: bool = False) -> list[HostReport]:
         """What is to be told now; the ``last`` time, that nothing is under way any more."""
-        now, busy, stage = time.monotonic(), self._turns.busy(), self._config.current().stage
+        now, busy, stage = self._now(), self._turns.busy(), self._config.current().stage
         keys = set(self._seen)
         for key, told in list(self._told.items()):
             if last or key not in busy or now - told > _KEEP_SECONDS:
@@ -226,7 +229,7 @@ class Courtesy:
         Some may have arrived. Told twice, an answer weighs a little more, and a strained host is
         being left alone already.
         """
-        now = time.monotonic()
+        now = self._now()
         for one in reports:
             key = one.host, one.tenant
             seen = self._seen[key]

@@ -54,7 +54,10 @@ LONGEST_TEXT: Final = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterPorts:
-    """What dead letters need of the world. ``warn`` is told what is wrong but not fatal."""
+    """What dead letters need of the world. ``warn`` is told what is wrong but not fatal.
+
+    ``most`` and ``look_seconds`` bound what one call changes, and how long it looks.
+    """
 
     letters: DeadLetters
     store: RequestStore
@@ -64,6 +67,8 @@ class DeadLetterPorts:
     rules: RuleStore
     journal: Journal
     warn: Callable[[str, Exception], None]
+    most: int = MOST
+    look_seconds: float = LOOK_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +203,7 @@ def replay(
             changed.
     """
     lane, biz = biz_of(tree, tenant, biz_name)
-    letters, limit, oldest = _checked(letters), min(limit, MOST), _oldest(biz, now)
+    letters, limit, oldest = _checked(letters), min(limit, ports.most), _oldest(biz, now)
     skipped = 0
     if cursor is None:
         until = min(letters.until or oldest, oldest)
@@ -227,7 +232,7 @@ def purge(
 ) -> Changed:
     """Throw dead letters away, oldest first, at most ``limit`` of them."""
     lane, biz = biz_of(tree, tenant, biz_name)
-    limit = min(limit, MOST)
+    limit = min(limit, ports.most)
     letters = _checked(letters)
     found, resume = _look(ports, lane, biz, letters, cursor, limit, now)
     ids = [one.request.id for one in found]
@@ -258,7 +263,7 @@ def _look(
         after = page.reached
         if after is None:
             return found, None
-        if len(found) >= limit or time.monotonic() - started > LOOK_SECONDS:
+        if len(found) >= limit or time.monotonic() - started > ports.look_seconds:
             return found, cursors.encode(after)
 
 

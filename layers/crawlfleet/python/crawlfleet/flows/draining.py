@@ -23,6 +23,7 @@ class Drainer:
         worker: The worker's id.
         clock: The time.
         warn: Is told what is wrong but not fatal.
+        batches: Of one lane in one go: others wait, too.
     """
 
     def __init__(
@@ -31,11 +32,13 @@ class Drainer:
         worker: str,
         clock: Callable[[], datetime],
         warn: Callable[[str, Exception], None],
+        batches: int = BATCHES,
     ) -> None:
         self._ports = ports
         self._worker = worker
         self._clock = clock
         self._warn = warn
+        self._batches = batches
         self._nonce = secrets.token_hex(4)
         self._leases = 0
 
@@ -46,7 +49,7 @@ class Drainer:
             return 0
         done = 0
         for lane, waiting in zip(lanes, self._ports.queue.waiting(lanes), strict=True):
-            for _ in range(BATCHES if waiting else 0):
+            for _ in range(self._batches if waiting else 0):
                 self._leases += 1
                 token = new_token(self._worker, self._nonce, self._leases)
                 now = self._clock()

@@ -21,14 +21,12 @@ coroutine.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
-from crawlfleet.flows import chores
 from crawlfleet.flows.account import Account
 from crawlfleet.flows.applying import Applying
 from crawlfleet.flows.attempting import Attempts
@@ -64,19 +62,10 @@ from crawlfleet.policy.staggering import early_seconds
 HAND_BACK: Final = timedelta(seconds=25)
 #: With this much left downloads that still run, and stores that are away, are given up.
 GIVE_UP: Final = timedelta(seconds=10)
-#: Pauses between looks at an empty queue, and after a part did not answer. Where a look takes long
-#: the pause is as many times as long as it, within these two.
-POLL_SECONDS: Final = 0.1
-TROUBLE_SECONDS: Final = 1.0
-#: Between two looks of a worker that is kept while there is nothing to do.
-KEPT_SECONDS: Final = 0.5
+#: Where a look at an empty queue takes long the pause after it is so many times as long.
 PATIENCE: Final = 10
-#: How often it is looked whether leases are to be renewed.
-KEEP_SECONDS: Final = 0.5
 #: Hosts that a worker names with each beat, so that others may go on there if it dies.
 CARD_HOSTS: Final = 200
-#: How often the account of the phases is written.
-ACCOUNT_SECONDS: Final = 5.0
 
 #: Calls of the parts that run at once beside: lease and claim, renew, account, watch, recover,
 #: sow, drain, advance, muster, heed, cancel, tell of runs, award, apply.
@@ -91,6 +80,7 @@ class Worker:
 
     def __init__(self, ports: WorkPorts, worker: str) -> None:
         self._ports = ports
+        self._pauses, self._steady = ports.pauses, ports.steady
         self._id = worker
         stage = ports.config.current().stage
         self._limits: FleetLimits = stage.fleet
@@ -99,7 +89,7 @@ class Worker:
         self._phases = Phases()
         self._tempo = Tempo(self._limits.concurrency)
         self._holding = Holding()
-        self._turns = Turns()
+        self._turns = Turns(ports.steady)
         self._robots = RobotsBook(
             ports.fetcher,
             ports.robots,
@@ -110,9 +100,15 @@ class Worker:
             lambda: ports.config.current().stage.user_agent,
         )
         self._courtesy = Courtesy(
-            ports.hosts, ports.config, self._robots, self._turns, worker, ports.clock
+            ports.hosts,
+            ports.config,
+            self._robots,
+            self._turns,
+            worker,
+            ports.clock,
+            ports.steady,
         )
-        self._sower = Sower(ports.seeding, ports.clock, ports.warn)
+        self._sower = Sower(ports.seeding, ports.clock, ports.warn, ports.steady)
         self._placing = Placing(ports.staffing, worker, ports.config)
         self._leasing = Leasing(
             ports,
@@ -134,6 +130,7 @@ class Worker:
             doubt_seconds=doubt_seconds,
             card=self._card,
             warn=ports.warn,
+            steady=ports.steady,
         )
         self._stopper = Stopper()
         self._ownership = Ownership(
@@ -145,6 +142,8 @@ class Worker:
             doubt_seconds,
             ports.warn,
             self._stopper.stop,
+            ports.pauses.owned,
+            ports.steady,
         )
         self._heeding = Heeding(
             ports.cancelling.cancellations,
@@ -154,10 +153,20 @@ class Worker:
             self._report,
             self._threaded,
             ports.warn,
+            ports.pauses.heed,
+            ports.steady,
         )
         self._meter = RunMeter(ports.runs.readings, worker, ports.clock, ports.runs.idle)
-        self._reading = Reading(ports, Pace(self._holding, self._phases), self._threaded)
-        self._passages = Passages(ports.config, self._courtesy, self._robots, self._threaded)
+        pace = Pace(self._holding, self._phases, ports.pauses.spell)
+        self._reading = Reading(ports, pace, self._threaded)
+        self._passages = Passages(
+            ports.config,
+            self._courtesy,
+            self._robots,
+            self._threaded,
+            ports.pauses.turn,
+            ports.steady,
+        )
         self._attempts = Attempts(
             ports,
             self._report,
@@ -187,6 +196,7 @@ class Worker:
             self._threaded,
             self._account.tell_hosts,
             ports.warn,
+            ports.pauses,
         )
         self._chores = Chores(
             ports,
@@ -217,7 +227,7 @@ class Worker:
 
     async def run(self) -> WorkReport:
         """Work until idle or nearly out of time; returns what was done."""
-        started = time.perf_counter()
+        started = self._steady.now()
         self._hand_back_at += early_seconds(self._id, self._ports.remaining())
         await self._threaded(self._heart.start)
         runners = [asyncio.create_task(self._runner()) for _ in range(self._limits.concurrency)]
@@ -251,7 +261,7 @@ class Worker:
             await self._call(self._ports.workers.leave, self._id)
             await self._call(succeed, self._ports.staffing, self._ports.clock, self._report)
             self._threads.shutdown(wait=False)
-        self._report.seconds = time.perf_counter() - started
+        self._report.seconds = self._steady.now() - started
         return self._report
 
     # ---- feeder --------------------------------------------------------------------------------
@@ -263,17 +273,17 @@ class Worker:
             if self._chores.is_surplus:
                 return "surplus"
             if self._turns.waiting >= self._limits.batch or self._holding.full(self._limits):
-                await self._pause(POLL_SECONDS / 10)
+                await self._steady.sleep(self._pauses.poll / 10)
                 continue
             if self._is_cut_off and not self._holding:
                 return "cut off"
-            looked, least = time.perf_counter(), POLL_SECONDS
+            looked, least = self._steady.now(), self._pauses.poll
             try:
                 # One that cannot be heard is taken for dead sooner or later: it begins nothing.
                 taken = NOTHING if self._is_cut_off else await self._threaded(self._leasing.take)
             except Exception as error:  # noqa: BLE001  one lane's fault must not stop the others
                 self._ports.warn("no work could be leased", error)
-                await self._pause(TROUBLE_SECONDS)
+                await self._steady.sleep(self._pauses.trouble)
                 continue
             self._beginning.begin(await self._heeding.kept(taken.held))
             if taken.entries:
@@ -282,17 +292,17 @@ class Worker:
             if self._holding:
                 idle_since = None
             elif idle_since is None:
-                idle_since = time.perf_counter()
-            elif time.perf_counter() - idle_since >= self._limits.idle_seconds:
+                idle_since = self._steady.now()
+            elif self._steady.now() - idle_since >= self._limits.idle_seconds:
                 if self._leaving.is_kept or self._applying.stays:
-                    least = KEPT_SECONDS
+                    least = self._pauses.kept
                 elif await self._leaving.may_leave():
                     return "idle"
                 else:
                     idle_since = None
             # A look costs by the lanes: a large fleet must not keep Redis busy with looking.
-            patience = PATIENCE * (time.perf_counter() - looked)
-            await self._pause(max(least, min(patience, TROUBLE_SECONDS)))
+            patience = PATIENCE * (self._steady.now() - looked)
+            await self._steady.sleep(max(least, min(patience, self._pauses.trouble)))
         return "time"
 
     # ---- runners -------------------------------------------------------------------------------
@@ -320,9 +330,9 @@ class Worker:
 
     async def _keeper(self) -> None:
         renew_every = self._limits.lease_seconds / 3
-        accounted = time.perf_counter()
+        accounted = self._steady.now()
         while True:
-            await self._pause(KEEP_SECONDS)
+            await self._steady.sleep(self._pauses.renew)
             # A worker that was taken to be dead, or lost with Redis, looks at once what is left.
             await self._ownership.renew(renew_every)
             if self._is_cut_off:
@@ -330,8 +340,8 @@ class Worker:
                 # it is still ours; the rest is not ours to keep. It registers anew by beating.
                 why = "handed back: its worker is cut off from Redis"
                 await self._giving_back.hand_back(self._holding.waiting(), why)
-            if time.perf_counter() - accounted >= ACCOUNT_SECONDS:
-                accounted = time.perf_counter()
+            if self._steady.now() - accounted >= self._pauses.account:
+                accounted = self._steady.now()
                 await self._account.write()
                 # The settler does this too, but not while nothing ends.
                 await self._account.tell_hosts()
@@ -355,13 +365,13 @@ class Worker:
 
     async def _repeatedly(self, seconds: float, look: Callable[[], object]) -> None:
         while True:
-            await self._pause(seconds)
+            await self._steady.sleep(seconds)
             await self._call(look)
 
     async def _mustered(self) -> None:
         while True:
             await self._call(self._placing.look, self._ports.clock())
-            await self._pause(chores.MUSTER_SECONDS)
+            await self._steady.sleep(self._pauses.muster)
             await self._call(self._chores.muster, self._tempo.pace(), self._tempo.paces())
 
     # ---- the end -------------------------------------------------------------------------------
@@ -375,15 +385,12 @@ class Worker:
             await asyncio.wait(runners, timeout=left)
         # What a store that is away does not get from this worker another one downloads again.
         while self._holding.ended and self._ports.remaining() > GIVE_UP.total_seconds():
-            await self._pause(POLL_SECONDS)
+            await self._steady.sleep(self._pauses.poll)
 
     async def _turn_at(self, held: Held, host: str, *, led: bool) -> None:
         await self._passages.robots_turn_at(held, host, led=led)
 
     # ---- small -----------------------------------------------------------------------------------
-
-    async def _pause(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
     async def _threaded(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a part without stopping the downloads."""

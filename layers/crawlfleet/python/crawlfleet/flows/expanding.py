@@ -51,11 +51,12 @@ _QUOTED: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpandingPorts:
-    """What making tasks needs of the world."""
+    """What making tasks needs of the world; a batch has at most ``batch`` of them."""
 
     jobs: JobStore
     ledgers: Ledgers
     submission: SubmissionPorts
+    batch: int = BATCH_LIMIT
 
 
 class _AheadError(BacklogFullError):
@@ -174,7 +175,7 @@ def _open(
     if reader is None:
         raise _no_rule(job)
     # A biz that takes little at once gets little at once.
-    count = min(BATCH_LIMIT, job.size - job.expanded, window(biz.intake))
+    count = min(ports.batch, job.size - job.expanded, window(biz.intake))
     _room_for(ports, tree, lane, biz, job, count, now)
     if reader.version == job.rule_version:
         ports.submission.rules.freeze(lane, job.rule, reader)

@@ -18,8 +18,6 @@ from crawlfleet.model.lane import Lane
 from crawlfleet.model.request import Mark
 from crawlfleet.model.times import to_ms
 
-#: Entries read from the truth and queued in one step.
-CHUNK: Final = 10_000
 #: What waits for its next attempt and is listed at once; more of it is found when it is due.
 DELAYED: Final = 100_000
 #: Clocks differ: what was stamped by one that runs ahead was in the queue too. What is submitted
@@ -84,7 +82,7 @@ def _fill(
         if time_left() < MARGIN_SECONDS:
             return count, False
         entries = ports.disowning.pending(
-            lane, biz, since=since, before=now + SKEW, now=now, limit=CHUNK
+            lane, biz, since=since, before=now + SKEW, now=now, limit=ports.fill_chunk
         )
         if not entries:
             break
@@ -96,8 +94,9 @@ def _fill(
         if since > to_ms(now + SKEW):
             break
     waiting = ports.disowning.waiting(lane, biz, now=now, limit=DELAYED)
-    for start in range(0, len(waiting), CHUNK):
-        if not ports.filling.fill_delayed(lane, nonce, waiting[start : start + CHUNK]):
+    for start in range(0, len(waiting), ports.fill_chunk):
+        part = waiting[start : start + ports.fill_chunk]
+        if not ports.filling.fill_delayed(lane, nonce, part):
             return count, False
     return count + len(waiting), True
 

@@ -6,9 +6,9 @@ ever is the end of its leases, which the loop renews.
 """
 
 import threading
-import time
 from collections.abc import Callable
 
+from crawlfleet.flows.pauses import STEADY, SteadyTime
 from crawlfleet.model.worker import Card
 from crawlfleet.ports import Clock, Workers
 
@@ -24,6 +24,7 @@ class Heart:
         doubt_seconds: After a silence of this length others may have taken it for dead.
         card: What it says of itself; called from the beating thread.
         warn: Is told when a beat does not arrive, once for each time that it begins to fail.
+        steady: What silences go by.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Heart:
         doubt_seconds: float,
         card: Callable[[], Card],
         warn: Callable[[str, Exception], None],
+        steady: SteadyTime = STEADY,
     ) -> None:
         self._workers = workers
         self._worker = worker
@@ -44,11 +46,12 @@ class Heart:
         self._doubt_seconds = doubt_seconds
         self._card = card
         self._warn = warn
+        self._now = steady.now
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         # How often it may have lost what it holds, and up to which of these it has looked.
         self._losses = self._looked = 0
-        self._beaten_at = time.monotonic()
+        self._beaten_at = self._now()
         self._beaten = self._failing = False
 
     def start(self) -> None:
@@ -69,7 +72,7 @@ class Heart:
     @property
     def detached_seconds(self) -> float:
         """How long no beat has arrived."""
-        return time.monotonic() - self._beaten_at
+        return self._now() - self._beaten_at
 
     @property
     def may_have_lost(self) -> bool:
@@ -105,4 +108,4 @@ class Heart:
         if self._beaten and (not known or self.detached_seconds >= self._doubt_seconds):
             self._losses += 1
         self._beaten, self._failing = True, False
-        self._beaten_at = time.monotonic()
+        self._beaten_at = self._now()

@@ -8,22 +8,19 @@ happen, their leases end and they are somebody's again.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from crawlfleet.flows.holding import Held, Holding, by_lane
 from crawlfleet.flows.leasing import Leasing
 from crawlfleet.flows.passages import Threaded
+from crawlfleet.flows.pauses import PAUSES, STEADY, SteadyTime
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.policy.cancelling import HEEDED_SECONDS
 from crawlfleet.ports import Cancellations
 from crawlfleet.ports.cancelling import JobKey
 
 T = TypeVar("T")
-
-#: How often a worker asks which jobs are being cancelled.
-HEED_SECONDS: Final = 1.0
 
 
 class Stopper:
@@ -71,6 +68,8 @@ class Heeding:
         report: Counts what is let go.
         threaded: Calls what blocks.
         warn: Is told what is wrong but not fatal.
+        seconds: Between two looks.
+        steady: What those go by.
     """
 
     def __init__(
@@ -82,6 +81,8 @@ class Heeding:
         report: WorkReport,
         threaded: Threaded,
         warn: Callable[[str, Exception], None],
+        seconds: float = PAUSES.heed,
+        steady: SteadyTime = STEADY,
     ) -> None:
         self._cancellations = cancellations
         self._holding = holding
@@ -90,8 +91,10 @@ class Heeding:
         self._report = report
         self._threaded = threaded
         self._warn = warn
+        self._seconds = seconds
+        self._steady = steady
         self._reached = 0
-        # Until when each is heeded, by ``time.monotonic``.
+        # Until when each is heeded, by the steady clock.
         self._jobs: dict[JobKey, float] = {}
 
     async def run(self, tell_hosts: Callable[[], Awaitable[None]]) -> None:
@@ -99,7 +102,7 @@ class Heeding:
         while True:
             if await self.look():
                 await tell_hosts()
-            await asyncio.sleep(HEED_SECONDS)
+            await self._steady.sleep(self._seconds)
 
     async def look(self) -> bool:
         """Ask which jobs are being cancelled, and let go what is held of them; whether any was."""
@@ -109,7 +112,7 @@ class Heeding:
             self._warn("jobs that are being cancelled could not be heard of", error)
             return False
         self._reached = heard.reached
-        now = time.monotonic()
+        now = self._steady.now()
         self._jobs = {job: until for job, until in self._jobs.items() if until > now}
         self._jobs |= dict.fromkeys(heard.jobs, now + HEEDED_SECONDS)
         if not self._jobs:
@@ -122,7 +125,7 @@ class Heeding:
         """Those of what was just leased that are to be worked on; the others are let go."""
         if not self._jobs:
             return held
-        now = time.monotonic()
+        now = self._steady.now()
         gone = {one for one in held if self._is_cancelled(one) and self._jobs[_job_of(one)] > now}
         if not gone:
             return held

@@ -36,13 +36,19 @@ RETRIES: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPorts:
-    """What starting and looking need of the world. ``warn`` is told what is wrong but not fatal."""
+    """What starting and looking need of the world. ``warn`` is told what is wrong but not fatal.
+
+    ``retries`` and ``retry_seconds`` bound what is retried between two looks at the time, and by a
+    call.
+    """
 
     starting: StartingPorts
     ledgers: Ledgers
     workers: Workers
     waker: Waker
     warn: Callable[[str, Exception], None]
+    retries: int = RETRIES
+    retry_seconds: float = RETRY_SECONDS
 
     @property
     def jobs(self) -> JobStore:
@@ -194,12 +200,12 @@ def retry_failed(
             meant,
             current_rule=current_rule,
             by=by,
-            limit=RETRIES,
+            limit=ports.retries,
             now=now,
             cursor=cursor,
         )
         count, skipped, cursor = count + done.count, skipped + done.skipped, done.cursor
-        if cursor is None or time.monotonic() - began > RETRY_SECONDS:
+        if cursor is None or time.monotonic() - began > ports.retry_seconds:
             break
     # It may have ended before the letters were replayed; what was, may have ended again since.
     if ports.ledgers.totals(lane, biz, now, name).open or count:

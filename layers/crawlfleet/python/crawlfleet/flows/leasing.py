@@ -5,7 +5,6 @@ threads; between the two stand values only. MongoDB is written first, Redis foll
 """
 
 import secrets
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -34,14 +33,6 @@ from crawlfleet.model.worker import WorkReport
 from crawlfleet.policy.pools import served_lanes
 from crawlfleet.policy.tokens import new_token
 from crawlfleet.policy.turn_order import Turns
-
-#: How long what the truth said of a lease is taken to hold.
-TRUE_SECONDS: Final = 2.0
-#: A lane whose requests cannot be claimed is left alone for this long: others have work too.
-REST_SECONDS: Final = 5.0
-#: For so long an index that does not answer is waited for while leases are renewed. With a wait
-#: at each of many lanes the last ones' leases would be over, in the truth too, before their turn.
-INDEX_SECONDS: Final = 1.0
 
 
 class Taken(NamedTuple):
@@ -93,6 +84,7 @@ class Leasing:
         placing: Placing,
     ) -> None:
         self._ports = ports
+        self._pauses, self._now = ports.pauses, ports.steady.now
         self._placing = placing
         self._courtesy = courtesy
         self._robots = robots
@@ -104,7 +96,9 @@ class Leasing:
         # Lambda may run one invocation twice, under one id; their leases must not be one.
         self._nonce = secrets.token_hex(4)
         self._leases = 0
-        self._unanswered = Unanswered(ports.queue, ports.clock, ports.warn)
+        self._unanswered = Unanswered(
+            ports.queue, ports.clock, ports.warn, ports.pauses.unanswered, ports.steady
+        )
         self._turns = Turns[Lane]()
         self._resting: dict[Lane, float] = {}
 
@@ -118,7 +112,7 @@ class Leasing:
         lanes = served_lanes(tree, self._ports.pool)
         if not lanes:
             return NOTHING
-        started = time.perf_counter()
+        started = self._now()
         self._unanswered.disclaim()
         loads = self._ports.queue.loads(lanes, self._ports.clock())
         weights = {
@@ -128,7 +122,7 @@ class Leasing:
         }
         for lane in self._turns.order(weights):
             _, biz = biz_of(tree, lane.tenant, lane.biz)
-            self._phases.add(lane, "lease", time.perf_counter() - started)
+            self._phases.add(lane, "lease", self._now() - started)
             try:
                 taken = self._take_parked(tree, lane, biz)
                 room = self._limits.batch - taken.entries
@@ -142,7 +136,7 @@ class Leasing:
                 self._turns.taken(lane, weights, taken.entries)
                 return taken
             del weights[lane]
-            started = time.perf_counter()
+            started = self._now()
         self._turns.lull()
         return NOTHING
 
@@ -157,16 +151,16 @@ class Leasing:
 
     def _take_queued(self, tree: Tree, lane: Lane, biz: Biz, count: int) -> Taken:
         """From the lane's queue, whatever comes; hosts that have no turn are put aside."""
-        started = time.perf_counter()
+        started = self._now()
         token, now, until = self._token(), *self._term()
         with self._unanswered.asking(lane, token, until):
             entries = self._ports.queue.lease(lane, token, count, now, until, biz.ageing)
-        leased = time.perf_counter()
+        leased = self._now()
         self._phases.add(lane, "lease", leased - started)
         if not entries:
             return NOTHING
         held = self._claim(lane, biz, token, entries, until)
-        self._phases.add(lane, "claim", time.perf_counter() - leased)
+        self._phases.add(lane, "claim", self._now() - leased)
         known = [one for one in held if self._robots.knows(one)]
         if len(known) == len(held):
             return Taken(self._admit(tree, lane, biz, held), len(entries))
@@ -176,7 +170,7 @@ class Leasing:
 
     def _take_parked(self, tree: Tree, lane: Lane, biz: Biz) -> Taken:
         """From hosts whose time has come, as many as they have turns for: the turn comes first."""
-        started = time.perf_counter()
+        started = self._now()
         token, now, until = self._token(), *self._term()
         parked = self._ports.queue.parked(lane, now, self._limits.batch)
         parked = self._placing.choose(lane, parked, now)
@@ -189,13 +183,13 @@ class Leasing:
         wanted = [(host, turn.count, turn.again_at) for host, turn in turns.items()]
         with self._unanswered.asking(lane, token, until):
             found = self._ports.queue.lease_parked(lane, token, wanted, until, biz.ageing)
-        leased = time.perf_counter()
+        leased = self._now()
         self._phases.add(lane, "lease", leased - started)
         entries = [entry for part in found.values() for entry in part]
         if not entries:
             return NOTHING
         held = self._claim(lane, biz, token, entries, until)
-        self._phases.add(lane, "claim", time.perf_counter() - leased)
+        self._phases.add(lane, "claim", self._now() - leased)
         by_host: dict[str, list[Held]] = defaultdict(list)
         for one in held:
             by_host[one.host[0]].append(one)
@@ -230,7 +224,7 @@ class Leasing:
     def _admit(self, tree: Tree, lane: Lane, biz: Biz, held: Sequence[Held]) -> list[Held]:
         if not held:
             return []
-        started = time.perf_counter()
+        started = self._now()
         try:
             granted, waiting = self._courtesy.share_out(tree, lane, biz, held)
             if waiting:
@@ -239,7 +233,7 @@ class Leasing:
             why = "handed back: whose turn it is could not be told"
             self.release(lane, biz, [one.claim for one in held], why)
             raise
-        self._phases.add(lane, "turn", time.perf_counter() - started)
+        self._phases.add(lane, "turn", self._now() - started)
         return granted
 
     def put_aside(self, lane: Lane, biz: Biz, waiting: Sequence[Waiting]) -> None:
@@ -260,11 +254,11 @@ class Leasing:
 
     def rest(self, lane: Lane) -> None:
         """Take nothing of this lane for a while: its store does not answer."""
-        self._resting[lane] = time.perf_counter() + REST_SECONDS
+        self._resting[lane] = self._now() + self._pauses.rest
 
     def rests(self, lane: Lane) -> bool:
         """Whether that while is not over."""
-        return self._resting.get(lane, 0.0) > time.perf_counter()
+        return self._resting.get(lane, 0.0) > self._now()
 
     def _claim(
         self, lane: Lane, biz: Biz, token: str, entries: Sequence[Entry], until: datetime
@@ -281,7 +275,7 @@ class Leasing:
         if len(claims) < len(entries):
             won = {claim.entry.id for claim in claims}
             self._let_go(lane, biz, token, [e for e in entries if e.id not in won])
-        ends_at = time.monotonic() + (until - self._ports.clock()).total_seconds()
+        ends_at = self._now() + (until - self._ports.clock()).total_seconds()
         try:
             held = [Held(lane, biz, claim, self._rule(lane, claim), ends_at) for claim in claims]
         except Exception:
@@ -386,11 +380,11 @@ class Leasing:
 
         Some may be settled meanwhile: those may be among what is another's, as they are nobody's.
         """
-        ends_at = time.monotonic() + self._limits.lease_seconds
+        ends_at = self._now() + self._limits.lease_seconds
         _, until = self._term()
         gone: list[tuple[Held, Claim]] = []
         unseen: list[Held] = []
-        patience = INDEX_SECONDS
+        patience = self._pauses.index
         for (lane, _), part in by_lane(held).items():
             pairs = [(one, one.claim) for one in part]
             try:
@@ -417,7 +411,7 @@ class Leasing:
     ) -> float:
         """The index follows the truth; returns for how long it was waited for in vain."""
         # Right after the truth was asked.
-        started = time.perf_counter()
+        started = self._now()
         whose = {claim.entry.id: one for one, claim in pairs}
         try:
             for token, entries in _by_token(claim for _, claim in pairs).items():
@@ -427,11 +421,11 @@ class Leasing:
                 # The truth says that they are ours: Redis has lost them, and would not know whose
                 # they are when this worker is killed. One that was frozen since it asked does not
                 # know either: what it listed would belong to nobody any more.
-                if forgotten and time.perf_counter() - started < TRUE_SECONDS:
+                if forgotten and self._now() - started < self._pauses.true:
                     self._ports.book.relist(lane, token, forgotten, until)
         except Exception as error:  # noqa: BLE001  the truth has it; the index follows
             self._ports.warn("leases could not be renewed in the index", error)
-            return time.perf_counter() - started
+            return self._now() - started
         return 0.0
 
     def _token(self) -> str:

@@ -41,7 +41,8 @@ GLIMPSED_LANES: Final = 8
 class OutlookPorts:
     """What a look ahead needs of the world; ``warn`` is told what is wrong but not fatal.
 
-    ``steady`` tells seconds since some moment, on a clock that nobody sets.
+    ``steady`` tells seconds since some moment, on a clock that nobody sets; ``most_hosts`` are
+    looked at in one go.
     """
 
     outlook: Outlook
@@ -52,6 +53,7 @@ class OutlookPorts:
     jobs: JobStore
     warn: Callable[[str, Exception], None]
     steady: Callable[[], float] = time.monotonic
+    most_hosts: int = MOST_HOSTS
 
 
 def look_ahead(
@@ -74,15 +76,15 @@ def look_ahead(
     lanes = tree.lanes() if lanes is None else lanes
     if not lanes:
         return Demand()
-    each = max(LEAST_HOSTS, MOST_HOSTS // len(lanes))
-    works = ports.outlook.works(lanes, now, SOON, min(each, MOST_HOSTS))
+    each = max(LEAST_HOSTS, ports.most_hosts // len(lanes))
+    works = ports.outlook.works(lanes, now, SOON, min(each, ports.most_hosts))
     views = [
         _View(lane, biz_of(tree, lane.tenant, lane.biz)[1], work)
         for lane, work in zip(lanes, works, strict=True)
         if work.can_go_on
     ]
     _glimpse(ports, tree, views)
-    states = _states(ports.hosts, views)
+    states = _states(ports, views)
     rates = [_Rates(tree, view, states, now) for view in views]
     lately = _lately(ports.overview, views, now)
     paces = paces or {}
@@ -187,12 +189,12 @@ def _glimpse(ports: OutlookPorts, tree: Tree, views: Sequence[_View]) -> None:
         view.is_dark = not view.met and not view.is_stuck
 
 
-def _states(hosts: Hosts, views: Sequence[_View]) -> dict[str, HostState]:
+def _states(ports: OutlookPorts, views: Sequence[_View]) -> dict[str, HostState]:
     """How hosts are treated: of each lane in turn, so that no lane's fill all the room."""
     turns = zip_longest(*(view.hosts for view in views))
     named = list(dict.fromkeys(host for turn in turns for host in turn if host is not None))
-    named = named[:MOST_HOSTS]
-    return {state.host: state for state in hosts.states(named)} if named else {}
+    named = named[: ports.most_hosts]
+    return {state.host: state for state in ports.hosts.states(named)} if named else {}
 
 
 @dataclass(frozen=True, slots=True)

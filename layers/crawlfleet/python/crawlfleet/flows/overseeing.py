@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from crawlfleet.flows.configuration import biz_of
-from crawlfleet.flows.sampling import SamplingPorts, sample
+from crawlfleet.flows.sampling import Bounds, SamplingPorts, sample
 from crawlfleet.model.biz import Tree
 from crawlfleet.model.sample import HostSample, Sample
 from crawlfleet.model.worker import Pulse
@@ -22,7 +22,7 @@ from crawlfleet.policy.tenancy import must_operate
 from crawlfleet.ports import Hosts, Overview
 
 #: API Gateway waits for 29 seconds; a look that hosts come after has this long.
-LOOK_SECONDS: Final = 10.0
+BOUNDS: Final = Bounds(look_seconds=10.0)
 
 
 #: Workers by the tenants for whom they are at hosts, each with these hosts alone.
@@ -55,9 +55,7 @@ def oversee(
         NotOperatorError: the tenant is none.
     """
     must_operate(tree, tenant)
-    return sample(
-        ports, tree, now, config_refused=config_refused, audits=False, seconds=LOOK_SECONDS
-    )
+    return sample(ports, tree, now, config_refused=config_refused, audits=False, bounds=BOUNDS)
 
 
 def hosts_of(ports: HostPorts, tree: Tree, tenant: str, biz_name: str) -> list[HostSample]:

@@ -7,18 +7,14 @@ until its lease is over, and is left to it then.
 """
 
 import asyncio
-import time
 from collections.abc import Callable
-from typing import Final
 
 from crawlfleet.flows.heart import Heart
 from crawlfleet.flows.holding import Held, Holding
 from crawlfleet.flows.leasing import Leasing
 from crawlfleet.flows.passages import Threaded
+from crawlfleet.flows.pauses import PAUSES, STEADY, SteadyTime
 from crawlfleet.model.worker import WorkReport
-
-#: Between two looks that a node did not answer.
-AGAIN_SECONDS: Final = 1.0
 
 
 class Ownership:
@@ -33,6 +29,8 @@ class Ownership:
         doubt_seconds: Silent for less than this nobody can have taken it for dead.
         warn: Is told what is left to its lease.
         stop: Stops what is under way of what is not ours any more.
+        again_seconds: Between two looks that a node did not answer.
+        steady: What leases and silences go by.
     """
 
     def __init__(
@@ -45,8 +43,12 @@ class Ownership:
         doubt_seconds: float,
         warn: Callable[[str, Exception], None],
         stop: Callable[[Held], None] = lambda _: None,
+        again_seconds: float = PAUSES.owned,
+        steady: SteadyTime = STEADY,
     ) -> None:
         self._stop = stop
+        self._again_seconds = again_seconds
+        self._steady = steady
         self._heart = heart
         self._leasing = leasing
         self._holding = holding
@@ -54,7 +56,7 @@ class Ownership:
         self._threaded = threaded
         self._doubt_seconds = doubt_seconds
         self._warn = warn
-        self._looked_at = time.perf_counter()
+        self._looked_at = self._steady.now()
         self._looking = asyncio.Lock()
         # Of these nobody knows: they were in doubt, and the look got no answer.
         self._unseen: set[Held] = set()
@@ -62,12 +64,12 @@ class Ownership:
     @property
     def in_doubt(self) -> bool:
         """Whether all that is held may be others' by now."""
-        silent = min(self._heart.detached_seconds, time.perf_counter() - self._looked_at)
+        silent = min(self._heart.detached_seconds, self._steady.now() - self._looked_at)
         return self._heart.may_have_lost or silent >= self._doubt_seconds
 
     async def renew(self, after_seconds: float) -> None:
         """Renew the leases, if that is due or in doubt."""
-        if self.in_doubt or time.perf_counter() - self._looked_at >= after_seconds:
+        if self.in_doubt or self._steady.now() - self._looked_at >= after_seconds:
             async with self._looking:
                 await self._look()
 
@@ -83,23 +85,23 @@ class Ownership:
                     if held not in self._unseen:
                         break
             if held in self._unseen:
-                if time.monotonic() >= held.ends_at:
+                if self._steady.now() >= held.ends_at:
                     self._leave(held)
                 else:
-                    await asyncio.sleep(AGAIN_SECONDS)
+                    await self._steady.sleep(self._again_seconds)
         return self._holding.holds(held)
 
     def _unsure_of(self, held: Held) -> bool:
-        return self.in_doubt or held in self._unseen or time.monotonic() >= held.ends_at
+        return self.in_doubt or held in self._unseen or self._steady.now() >= held.ends_at
 
     def _looked_in_vain(self, held: Held) -> bool:
         """Whether that was a moment ago: many may wait for the same node."""
-        just_now = time.perf_counter() - self._looked_at < AGAIN_SECONDS
+        just_now = self._steady.now() - self._looked_at < self._again_seconds
         return held in self._unseen and just_now and not self.in_doubt
 
     async def _look(self) -> None:
         """Renew the leases of what is held, and drop what is another's."""
-        losses, started, in_doubt = self._heart.losses, time.perf_counter(), self.in_doubt
+        losses, started, in_doubt = self._heart.losses, self._steady.now(), self.in_doubt
         # In one go: while pages are read, each return to the event loop takes a while.
         kept = await self._threaded(
             self._leasing.keep, self._holding.all(), self._holding.is_settled
@@ -111,7 +113,7 @@ class Ownership:
             if one.claim is claim and self._holding.drop(one):
                 self._report.lost += 1
                 self._stop(one)
-        now, before = time.monotonic(), self._unseen
+        now, before = self._steady.now(), self._unseen
         self._unseen = {
             one
             for one in kept.unseen

@@ -6,20 +6,17 @@ Where the site's rules are not known yet, the request's turn goes to its robots.
 waits for the next one: for a little while here, else put aside, as nothing was asked of it yet.
 """
 
-import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Final, ParamSpec, Protocol, TypeVar
 
 from crawlfleet.errors import CrawlfleetError, LeaseLostError, StoreError, ThrottledError
 from crawlfleet.flows.courtesy import Courtesy
 from crawlfleet.flows.holding import Held
+from crawlfleet.flows.pauses import PAUSES, STEADY, SteadyTime
 from crawlfleet.flows.robots import RobotsBook
 from crawlfleet.policy.politeness import host_of
 from crawlfleet.ports import ConfigCentre, Passage
 
-#: For so long a request waits for a turn; then the whole of it comes again later.
-PATIENCE_SECONDS: Final = 20.0
 #: A redirect waits for up to so much of the host's interval beside: who has just been led on by a
 #: host gets its next turn no sooner than that, and would never get there by coming again.
 LONGEST_INTERVAL_SECONDS: Final = 300.0
@@ -48,15 +45,23 @@ class Threaded(Protocol):
 
 
 class Passages:
-    """Makes the passage of each download of a worker."""
+    """Makes the passage of each download of a worker; it waits ``patience_seconds`` for turns."""
 
     def __init__(
-        self, config: ConfigCentre, courtesy: Courtesy, robots: RobotsBook, threaded: Threaded
+        self,
+        config: ConfigCentre,
+        courtesy: Courtesy,
+        robots: RobotsBook,
+        threaded: Threaded,
+        patience_seconds: float = PAUSES.turn,
+        steady: SteadyTime = STEADY,
     ) -> None:
         self._config = config
         self._courtesy = courtesy
         self._robots = robots
         self._threaded = threaded
+        self._patience_seconds = patience_seconds
+        self._steady = steady
 
     def of(self, held: Held, ours: Callable[[Held], Awaitable[bool]]) -> Passage:
         """The passage of one request. ``ours`` says whether it is still this worker's."""
@@ -105,7 +110,7 @@ class Passages:
             await self.turn_at(held, host, led=led)
             return
         held.turn_at = None
-        await asyncio.sleep(max(0.0, turn_at - time.monotonic()))
+        await self._steady.sleep(max(0.0, turn_at - self._steady.now()))
 
     async def turn_at(self, held: Held, host: str, *, led: bool = False) -> None:
         """Wait for a turn at a host that the request did not come with; a redirect may have led it.
@@ -113,18 +118,18 @@ class Passages:
         Raises:
             ThrottledError: there is none soon.
         """
-        begun_at, patience = time.monotonic(), PATIENCE_SECONDS
+        begun_at, patience = self._steady.now(), self._patience_seconds
         while True:
             turns = await self._threaded(
                 self._courtesy.ask, self._config.current(), held.lane, held.biz, {host: 1}, held
             )
-            turn, now = turns[host], time.monotonic()
+            turn, now = turns[host], self._steady.now()
             if led:
                 interval = min(turn.interval_seconds, LONGEST_INTERVAL_SECONDS)
-                patience = PATIENCE_SECONDS + interval
+                patience = self._patience_seconds + interval
             if turn.count:
                 if turn.first_at > now:
-                    await asyncio.sleep(turn.first_at - now)
+                    await self._steady.sleep(turn.first_at - now)
                 return
             if now + turn.again_seconds > begun_at + patience:
                 raise ThrottledError(
@@ -132,4 +137,4 @@ class Passages:
                     status=0,
                     retry_after_seconds=turn.again_seconds,
                 )
-            await asyncio.sleep(max(_SHORTEST_PAUSE_SECONDS, turn.again_seconds))
+            await self._steady.sleep(max(_SHORTEST_PAUSE_SECONDS, turn.again_seconds))

@@ -42,9 +42,18 @@ TURN_SECONDS: Final = 2.0
 ASK_SECONDS: Final = PROBE_SECONDS + 2 * TURN_SECONDS
 HOLD: Final = timedelta(seconds=ASK_SECONDS + 1.0)
 WAIT_SECONDS: Final = ASK_SECONDS + 3.0
-_LOOK_SECONDS: Final = 0.2
+LOOK_SECONDS: Final = 0.2
 #: After so long it is worth asking again where nobody has said otherwise.
 _AGAIN_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pauses:
+    """How long an answer is asked for, and waited for, and how often others look for it."""
+
+    ask_seconds: float = ASK_SECONDS
+    wait_seconds: float = WAIT_SECONDS
+    look_seconds: float = LOOK_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +68,7 @@ class ProbingPorts:
     book: ProbeBook
     clock: Clock
     warn: Callable[[str, Exception], None]
+    pauses: Pauses = Pauses()
 
 
 async def probed(
@@ -74,7 +84,7 @@ async def probed(
         UnknownBizError: the biz is gone.
     """
     held = _held(ports, key, url)
-    give_up_at = time.monotonic() + WAIT_SECONDS
+    give_up_at = time.monotonic() + ports.pauses.wait_seconds
     try:
         while True:
             known = await threaded(ports.book.look, key, worker, HOLD)
@@ -82,10 +92,10 @@ async def probed(
                 return known
             if known:
                 break
-            if time.monotonic() + _LOOK_SECONDS > give_up_at:
+            if time.monotonic() + ports.pauses.look_seconds > give_up_at:
                 why = "another worker of the pool has been asking the site for too long"
                 return NotJudged(why=why, again_seconds=_AGAIN_SECONDS)
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(ports.pauses.look_seconds)
     except StoreError as error:
         # Each for itself, then: the host's turns bound how often the site is asked.
         ports.warn("what is known of ways to sites cannot be read", error)
@@ -104,7 +114,7 @@ async def probed(
 async def _asked(ports: ProbingPorts, held: Held, url: str, worker: str) -> Probe | NotJudged:
     limits = limits_of(held.biz.fetch)
     errand = errand_of(ports.config.current(), held)
-    visit = Visit(ports, held, worker, Patience(ASK_SECONDS, TURN_SECONDS))
+    visit = Visit(ports, held, worker, Patience(ports.pauses.ask_seconds, TURN_SECONDS))
     try:
         return await visit.ask(
             lambda passage: ports.prober.probe(url, limits, passage, errand),

@@ -18,6 +18,7 @@ from crawlfleet.errors import LeaseLostError
 from crawlfleet.flows import recrawling
 from crawlfleet.flows.holding import Held, Holding
 from crawlfleet.flows.offering import offer_of, problem_with_offer
+from crawlfleet.flows.pauses import PAUSES
 from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.processing import LONGEST_TOLD, MOST_TOLD, prepare
 from crawlfleet.flows.work_ports import WorkPorts
@@ -33,8 +34,6 @@ from crawlfleet.policy.coverage import coverage_of, together
 from crawlfleet.policy.page_content import PageContent
 from crawlfleet.policy.recrawl import NOT_MODIFIED
 
-#: Reading pages holds the event loop. After this long in one go, whoever else is due gets it.
-SPELL_SECONDS: Final = 0.25
 #: No page is read while outcomes that are still to be written take more than about this.
 HEAVY_BYTES: Final = 64_000_000
 HEAVY_PAUSE_SECONDS: Final = 0.1
@@ -51,19 +50,34 @@ MOST_LINKS: Final = 100_000
 
 
 class Pace:
-    """Who may hold the event loop, and for how long."""
+    """When pages may be read, and for how long in one go.
 
-    def __init__(self, holding: Holding, phases: Phases) -> None:
+    Args:
+        holding: Weighs the outcomes that are still to be written.
+        phases: Is told how long reading took.
+        spell_seconds: After so long in one go, whoever else is due gets the event loop.
+        heavy_bytes: While outcomes weigh more than this no page is read.
+    """
+
+    def __init__(
+        self,
+        holding: Holding,
+        phases: Phases,
+        spell_seconds: float = PAUSES.spell,
+        heavy_bytes: int = HEAVY_BYTES,
+    ) -> None:
         self._holding = holding
         self._phases = phases
+        self._spell_seconds = spell_seconds
+        self._heavy_bytes = heavy_bytes
         self._spell = 0.0
 
     async def turn(self) -> None:
         """Wait until it makes sense to read a page."""
         while True:
-            if self._holding.weight > HEAVY_BYTES:
+            if self._holding.weight > self._heavy_bytes:
                 await asyncio.sleep(HEAVY_PAUSE_SECONDS)
-            elif self._spell > SPELL_SECONDS:
+            elif self._spell > self._spell_seconds:
                 await asyncio.sleep(0)
             else:
                 return
@@ -90,14 +104,23 @@ class Reading:
         ports: The world.
         pace: Says when to read.
         threaded: Calls a part without stopping the event loop.
+        slice_seconds: A slice of what a spider gives ends after this, however small it is.
+        most_links: Links of one page that are followed.
     """
 
     def __init__(
-        self, ports: WorkPorts, pace: Pace, threaded: Callable[..., Awaitable[Any]]
+        self,
+        ports: WorkPorts,
+        pace: Pace,
+        threaded: Callable[..., Awaitable[Any]],
+        slice_seconds: float = SLICE_SECONDS,
+        most_links: int = MOST_LINKS,
     ) -> None:
         self._ports = ports
         self._pace = pace
         self._threaded = threaded
+        self._slice_seconds = slice_seconds
+        self._most_links = most_links
         self._coverage: dict[tuple[Lane, str, str], Coverage] = {}
 
     async def read(self, held: Held, reader: Rule | Spider, page: Page) -> Done:
@@ -159,7 +182,7 @@ class Reading:
         while more:
             started = time.perf_counter()
             try:
-                found, more = _slice(given)
+                found, more = _slice(given, self._slice_seconds)
                 fields = [one for one in found if not isinstance(one, Link | Skipped)]
                 part = prepare(
                     self._ports.validator,
@@ -180,7 +203,7 @@ class Reading:
             records += part.records
             fit, unfit = self._fit(held, [one for one in found if isinstance(one, Link)])
             for one in fit:
-                if len(links) < MOST_LINKS:
+                if len(links) < self._most_links:
                     links.setdefault((one.url, one.rule), one)
             skipped = [str(one) for one in (*found, *unfit) if isinstance(one, Skipped)]
             told += [*part.rejected, *skipped][: MOST_TOLD - len(told)]
@@ -260,10 +283,10 @@ def _weight(page: Page, records: Sized, links: Sized) -> int:
     return len(page.body) + len(records) * RECORD_BYTES + len(links) * LINK_BYTES
 
 
-def _slice(given: Iterator[Any]) -> tuple[list[Any], bool]:
+def _slice(given: Iterator[Any], seconds: float) -> tuple[list[Any], bool]:
     """The next things, and whether there may be more."""
     found: list[Any] = []
-    until = time.perf_counter() + SLICE_SECONDS
+    until = time.perf_counter() + seconds
     for one in islice(given, SLICE):
         found.append(one)
         if time.perf_counter() > until:

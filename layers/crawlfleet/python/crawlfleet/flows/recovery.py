@@ -42,9 +42,8 @@ OVERDUE: Final = timedelta(seconds=10)
 MARGIN_SECONDS: Final = 30.0
 #: What a round may spend on indexes when all lanes have been looked at, beside that margin.
 INDEX_SECONDS: Final = 20.0
-#: Entries queued again in one round for one lane, and in one call.
+#: Entries queued again in one round for one lane.
 BATCH: Final = 100_000
-CHUNK: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,8 +173,8 @@ def _requeue(ports: RecoveryPorts, lane: Lane, biz: Biz, now: datetime) -> int:
     missing = [entry for entry in entries if entry.ts < bounds[entry.priority]]
     # Each call puts its entries before all others, so the oldest go last; whoever dies on the way
     # leaves the oldest out, and those are what the next round looks for.
-    for start in reversed(range(0, len(missing), CHUNK)):
-        ports.queue.requeue(lane, missing[start : start + CHUNK])
+    for start in reversed(range(0, len(missing), ports.chunk)):
+        ports.queue.requeue(lane, missing[start : start + ports.chunk])
     return len(missing)
 
 

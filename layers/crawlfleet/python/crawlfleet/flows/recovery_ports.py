@@ -32,7 +32,10 @@ class WatchPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryPorts:
-    """The parts that a round of recovery works on."""
+    """The parts that a round of recovery works on.
+
+    ``chunk`` entries are queued again in one call; a queue that is rebuilt gets ``fill_chunk``.
+    """
 
     store: RequestStore
     ledgers: Ledgers
@@ -44,3 +47,5 @@ class RecoveryPorts:
     journal: Journal
     pools: PoolBook
     warn: Callable[[str, Exception], None]
+    chunk: int = 5_000
+    fill_chunk: int = 10_000

@@ -46,10 +46,13 @@ MARGIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecrawlPorts:
-    """What re-crawling needs of the world."""
+    """What re-crawling needs of the world, and how many pages it submits at once and ahead."""
 
     submission: SubmissionPorts
     visits: Visits
+    batch: int = BATCH
+    steps_a_tick: int = STEPS_A_TICK
+    ahead: int = AHEAD
 
 
 class Recollection(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +83,7 @@ def resubmit_due(
         if biz.recrawl is None or not biz.recrawl.schedule:
             continue
         try:
-            for _ in range(STEPS_A_TICK):
+            for _ in range(ports.steps_a_tick):
                 if time_left() < MARGIN_SECONDS:
                     return count
                 done = resubmit(ports, tree, lane, biz, now)
@@ -105,9 +108,9 @@ def resubmit(ports: RecrawlPorts, tree: Tree, lane: Lane, biz: Biz, now: datetim
     if policy is None or not policy.schedule:
         return 0
     submission = ports.submission
-    if submission.queue.depth(lane).queued >= AHEAD:
+    if submission.queue.depth(lane).queued >= ports.ahead:
         return 0
-    due = ports.visits.due(lane, biz, now, BATCH)
+    due = ports.visits.due(lane, biz, now, ports.batch)
     if not due:
         return 0
     # The rate is the clients': pages are not due any slower for it.

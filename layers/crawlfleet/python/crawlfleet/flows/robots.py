@@ -92,6 +92,9 @@ class RobotsBook:
         warn: Is told when the cache does not answer.
         agent: The fleet's user agent: the copy of a robots.txt serves all tenants, so no tenant's
             own name, headers or limits of time may decide what it says.
+        remembered: Hosts whose sites a worker remembers.
+        on_the_way_seconds: A robots.txt that is led from host to host and waits there for longer
+            is not read this time.
     """
 
     def __init__(
@@ -103,6 +106,8 @@ class RobotsBook:
         turn_at: TurnAt,
         warn: Callable[[str, Exception], None],
         agent: Callable[[], str] = lambda: _FLEET.user_agent,
+        remembered: int = REMEMBERED,
+        on_the_way_seconds: float = ON_THE_WAY_SECONDS,
     ) -> None:
         self._fetcher = fetcher
         self._cache = cache
@@ -111,6 +116,8 @@ class RobotsBook:
         self._threaded = threaded
         self._turn_at = turn_at
         self._warn = warn
+        self._remembered = remembered
+        self._on_the_way_seconds = on_the_way_seconds
         self._shelf = RulesShelf()
         # Sites by host, of those on the shelf and some that were: ports have rules of their own.
         self._sites: OrderedDict[str, set[str]] = OrderedDict()
@@ -243,7 +250,7 @@ class RobotsBook:
             if len(origins) > MOST_PORTS:
                 origins.pop()
             self._sites.move_to_end(host)
-            while len(self._sites) > REMEMBERED:
+            while len(self._sites) > self._remembered:
                 self._sites.popitem(last=False)
 
     async def _fetch(self, origin: str, held: Held) -> RobotsCopy:
@@ -251,7 +258,7 @@ class RobotsBook:
         asked = replace(_FLEET, user_agent=self._agent())
         status, text = 0, b""
         try:
-            async with asyncio.timeout(ON_THE_WAY_SECONDS):
+            async with asyncio.timeout(self._on_the_way_seconds):
                 page = await self._fetcher.fetch(body, asked, self._way(held))
             status, text = page.status, page.body[:MAX_BYTES]
         except (AddressRefusedError, RobotsUnknownError):
@@ -289,5 +296,5 @@ class RobotsBook:
     def _blame(self, origin: str, error: Exception) -> None:
         self._causes[origin] = str(error) or type(error).__name__
         self._causes.move_to_end(origin)
-        if len(self._causes) > REMEMBERED:
+        if len(self._causes) > self._remembered:
             self._causes.popitem(last=False)

@@ -32,7 +32,7 @@ TELL_SECONDS: Final = 15.0
 #: A job of which nothing is under way for so long is told of at once, and is forgotten after this.
 QUIET_SECONDS: Final = 1.0
 FORGET_SECONDS: Final = 60.0
-#: Jobs that are measured at once. What is beyond counts as requests without a job.
+#: Jobs that are measured at once.
 MOST_RUNS: Final = 200
 #: A download is spread over so many seconds at most.
 _LONGEST_SECONDS: Final = 60
@@ -122,6 +122,7 @@ class RunMeter:
         clock: For when a part began and ended.
         idle: What the process takes anyway.
         steady: Seconds since some moment, on a clock that nobody sets.
+        most: Jobs that are measured at once; what is beyond counts as requests without a job.
     """
 
     def __init__(
@@ -131,12 +132,14 @@ class RunMeter:
         clock: Clock,
         idle: Idle,
         steady: Callable[[], float] = time.monotonic,
+        most: int = MOST_RUNS,
     ) -> None:
         self._readings = readings
         self._worker = worker
         self._clock = clock
         self._idle = idle
         self._steady = steady
+        self._most = most
         self._runs: dict[_Key, _Run] = {}
         self._others = _Run(0, steady())
         self._numbers = 0
@@ -243,7 +246,7 @@ class RunMeter:
 
     def _run(self, key: _Key, now: float) -> _Run:
         run = self._runs.get(key)
-        if run is None and (len(self._runs) < MOST_RUNS or self._forget_one()):
+        if run is None and (len(self._runs) < self._most or self._forget_one()):
             self._numbers += 1
             run = self._runs[key] = _Run(self._numbers, now)
         return self._others if run is None else run

@@ -58,15 +58,7 @@ from crawlfleet.ports import (
     Workers,
 )
 
-#: How long the look at everything may take, by when audits have to have ended since it began, and
-#: how long the look at hosts may take after that. Together they leave the monitor nearly half of
-#: its minute for what it makes of it.
-LOOK_SECONDS: Final = 16.0
-AUDITED_BY_SECONDS: Final = 26.0
-HOSTS_SECONDS: Final = 6.0
-#: What is asked at the same time, and how much of that the same nodes of MongoDB may be asked for:
-#: one that hangs or is slow holds no others up.
-THREADS: Final = 16
+#: How much the same nodes of MongoDB may be asked for at once: one that hangs holds no others up.
 OF_THE_SAME_NODES: Final = 3
 
 #: An audit that begins just before the end of the look has so long; nobody hears of it.
@@ -108,6 +100,26 @@ class SamplingPorts:
     unplaced: Callable[[datetime, BiddingTerms], Sequence[UnplacedJob]] = lambda *_: ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How long a look takes, and how much it asks for.
+
+    Attributes:
+        look_seconds: How long the look at everything may take.
+        audited_by_seconds: By when audits have to have ended since it began.
+        hosts_seconds: How long the look at hosts may take after that. Together they leave the
+            monitor nearly half of its minute for what it makes of it.
+        audited_keys: Keys that a node is asked to count.
+        threads: What is asked at the same time.
+    """
+
+    look_seconds: float = 16.0
+    audited_by_seconds: float = 26.0
+    hosts_seconds: float = 6.0
+    audited_keys: int = auditing.KEYS_A_NODE
+    threads: int = 16
+
+
 class _Queue(msgspec.Struct, frozen=True):
     depth: Depth
     load: Load
@@ -145,7 +157,7 @@ def sample(
     watched: Sequence[str] = (),
     before: Sample | None = None,
     audits: bool = True,
-    seconds: float | None = None,
+    bounds: Bounds = Bounds(),
     clock: Callable[[], float] = time.monotonic,
 ) -> Sample:
     """Look at everything once. Never fails, and takes no longer than its time.
@@ -160,8 +172,7 @@ def sample(
         watched: Hosts that are looked at and shown in any case, a few hundred at most.
         before: The look before, for what rises between the two.
         audits: Whether ledgers are audited where that is due, which costs the nodes the most.
-        seconds: How long the look may take without audits and without that at hosts, if not
-            :data:`LOOK_SECONDS`.
+        bounds: How long it may take, and how much it may ask for.
         clock: Measures that.
     """
     began = clock()
@@ -170,19 +181,19 @@ def sample(
     calls = {} if tree is None else _calls(ports, tree, now)
     found = gather(
         {**ports.health.looks(), **calls},
-        threads=THREADS,
-        seconds=LOOK_SECONDS if seconds is None else seconds,
+        threads=bounds.threads,
+        seconds=bounds.look_seconds,
         sharing=sharing,
         clock=clock,
     )
     audited: Gathered[Asked, Ledger] = Gathered({}, {})
     if tree is not None and audits:
         opened = {lane: found.answers[lane].totals.open for lane in nodes if lane in found.answers}
-        due = auditing.due(opened, nodes, now)
-        ends_at = began + AUDITED_BY_SECONDS
+        due = auditing.due(opened, nodes, now, budget=bounds.audited_keys)
+        ends_at = began + bounds.audited_by_seconds
         audited = gather(
             {lane: partial(_audit, ports, tree, lane, now, ends_at, clock) for lane in due},
-            threads=THREADS,
+            threads=bounds.threads,
             seconds=ends_at - clock(),
             sharing=sharing,
             clock=clock,
@@ -196,7 +207,7 @@ def sample(
         look: Callable[[], _Shown] = partial(
             _hosts, ports, waiting, fleet.pulses, rotated(sorted(tree.bizs), now), watched, now
         )
-        asked = gather({_HOSTS: look}, threads=1, seconds=HOSTS_SECONDS, clock=clock)
+        asked = gather({_HOSTS: look}, threads=1, seconds=bounds.hosts_seconds, clock=clock)
         shown = asked.answers.get(_HOSTS, shown)
         failures += asked.failures.items()
     items, requests = found.answers.get(_STRAYS, (None, None))

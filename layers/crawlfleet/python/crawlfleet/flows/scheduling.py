@@ -38,21 +38,25 @@ def run_due(
     now: datetime,
     time_left: Callable[[], float],
     warn: Callable[[str, Exception], None],
+    *,
+    page: int = SCHEDULES_A_PAGE,
+    clock: Callable[[], float] = monotonic,
 ) -> int:
     """Start the jobs of every due schedule; returns how many fire times have theirs now.
 
     A schedule that cannot be run (its biz, rule or spider is gone, a part is down) is told of
     through ``warn`` and in its last outcome, and does not keep others from running. Tenants have
-    their turns. What there is no time for stays due, and is not late for that.
+    their turns. What there is no time for stays due, and is not late for that. So many
+    schedules are read at once as ``page`` says; ``clock`` measures what they have of a tick.
     """
-    fires, time_for = 0, _Time(time_left)
+    fires, time_for = 0, _Time(time_left, clock)
     since = ports.schedules.begin_look(now)
     seen: set[tuple[str, str, str]] = set()
     stay: set[tuple[str, str, str]] = set()
     while not time_for.is_up:
-        page = ports.schedules.due(now, SCHEDULES_A_PAGE + len(stay))
-        fresh = [due for due in page if due.key not in seen]
-        again = {due.key for due in page} & seen
+        listed = ports.schedules.due(now, page + len(stay))
+        fresh = [due for due in listed if due.key not in seen]
+        again = {due.key for due in listed} & seen
         if not fresh and again <= stay:
             ports.schedules.end_look()
             break
@@ -72,13 +76,14 @@ def run_due(
 class _Time:
     """Of a tick, what schedules have. Once it is up it stays so."""
 
-    def __init__(self, time_left: Callable[[], float]) -> None:
-        self._left, self._until = time_left, monotonic() + BUDGET_SECONDS
+    def __init__(self, time_left: Callable[[], float], clock: Callable[[], float]) -> None:
+        self._left, self._clock = time_left, clock
+        self._until = clock() + BUDGET_SECONDS
         self.is_up = False
 
     def more(self) -> bool:
         """Whether there is any left."""
-        self.is_up = self.is_up or monotonic() > self._until or self._left() < MARGIN_SECONDS
+        self.is_up = self.is_up or self._clock() > self._until or self._left() < MARGIN_SECONDS
         return not self.is_up
 
 

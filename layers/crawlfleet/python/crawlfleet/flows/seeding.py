@@ -46,11 +46,13 @@ class SeedingPorts(SeedPorts):
     """What handing out needs beside the seeds: everything that stores and queues requests.
 
     ``job_states`` keeps what the pages of a cancelled job have led to from becoming its tasks;
-    None where there are no jobs.
+    None where there are no jobs. So many as ``beside`` says are handed out at a time where the
+    backlog is not of seeds.
     """
 
     submission: SubmissionPorts
     job_states: JobStates | None = None
+    beside: int = BESIDE
 
 
 def hand_out(
@@ -101,7 +103,7 @@ def _room(ports: SeedingPorts, lane: Lane, biz: Biz, backlog: int, now: datetime
 
     A large job's own tasks, or clients', may be ahead for hours: links are followed meanwhile.
     """
-    left, beside = biz.seeds.ahead - backlog, min(BESIDE, biz.seeds.ahead)
+    left, beside = biz.seeds.ahead - backlog, min(ports.beside, biz.seeds.ahead)
     if left >= beside or not ports.seeds.ready(lane, biz, now, 1):
         return left
     return max(left, beside - ports.seeds.handed(lane, biz, beside))

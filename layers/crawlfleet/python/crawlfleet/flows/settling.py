@@ -13,19 +13,17 @@ from crawlfleet.errors import StoreError
 from crawlfleet.flows.holding import Held, Holding, by_lane
 from crawlfleet.flows.leasing import Leasing
 from crawlfleet.flows.passages import Threaded
+from crawlfleet.flows.pauses import PAUSES, Pauses
 from crawlfleet.flows.phases import Phases
 from crawlfleet.model.biz import FleetLimits
 from crawlfleet.model.outcome import Dead, Done, Outcome, Retry
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.policy.retry import UNSTORABLE
 
-#: Outcomes are stored when there are this many, or the oldest is this old.
+#: Outcomes are stored when there are this many, or the oldest is old enough.
 SETTLE_COUNT: Final = 100
-SETTLE_SECONDS: Final = 0.2
 #: Lanes whose outcomes are stored at once.
 SETTLED_LANES: Final = 3
-#: Pause after a store did not answer.
-AGAIN_SECONDS: Final = 1.0
 
 
 class Settler:
@@ -40,6 +38,7 @@ class Settler:
         threaded: Calls a part without stopping the event loop.
         before: What is done before each batch.
         warn: Is told what could not be stored.
+        pauses: How old outcomes get, and how long a store that is away is left alone.
     """
 
     def __init__(
@@ -52,6 +51,7 @@ class Settler:
         threaded: Threaded,
         before: Callable[[], Awaitable[None]],
         warn: Callable[[str, Exception], None],
+        pauses: Pauses = PAUSES,
     ) -> None:
         self._holding = holding
         self._leasing = leasing
@@ -61,6 +61,7 @@ class Settler:
         self._threaded = threaded
         self._before = before
         self._warn = warn
+        self._pauses = pauses
         self._ended = asyncio.Event()
         self._lanes = asyncio.Semaphore(SETTLED_LANES)
 
@@ -73,11 +74,11 @@ class Settler:
         while True:
             await self._ended.wait()
             if self._holding.ended < SETTLE_COUNT:
-                await asyncio.sleep(SETTLE_SECONDS)
+                await asyncio.sleep(self._pauses.settle)
             self._ended.clear()
             await self._before()
             if not await self.settle(list(self._holding.outcomes())):
-                await asyncio.sleep(AGAIN_SECONDS)
+                await asyncio.sleep(self._pauses.settle_again)
                 self._ended.set()
 
     async def settle(self, ended: Sequence[tuple[Held, Outcome]]) -> bool:

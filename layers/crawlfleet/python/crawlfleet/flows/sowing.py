@@ -5,7 +5,6 @@ them again, and each is a seed once. A worker hands out seeds of those lanes in 
 any; the scheduler's tick does it for all.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import islice
@@ -14,6 +13,7 @@ from typing import Final
 
 from crawlfleet.errors import InvalidRequestError, Problem
 from crawlfleet.flows.offering import adopt, offer_each, offer_of
+from crawlfleet.flows.pauses import STEADY, SteadyTime
 from crawlfleet.flows.seeding import SeedingPorts, hand_out, look_after, seeds_ended
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.ids import RequestId
@@ -28,8 +28,7 @@ from crawlfleet.policy.rounds import from_elsewhere
 OFFERS: Final = 2_000
 #: A lane in which a worker has met a seed or a link is looked after by it for so long.
 ACTIVE_SECONDS: Final = 60.0
-#: Adopted requests that a worker remembers till they end; the oldest beyond are looked after
-#: by the tick.
+#: Adopted requests that a worker remembers.
 MOST_ADOPTED: Final = 10_000
 #: The tick has other things to do than to wait for a silent node, lane by lane.
 MARGIN_SECONDS: Final = 60.0
@@ -44,6 +43,10 @@ class Sower:
         ports: Seeds, and everything that makes requests of them.
         clock: The time.
         warn: Is told what is wrong but not fatal.
+        steady: What it goes by how long ago something was met in a lane.
+        offers: Links that are offered in one call.
+        most_adopted: Adopted requests that are remembered till they end; the oldest beyond are
+            looked after by the tick.
     """
 
     def __init__(
@@ -51,10 +54,16 @@ class Sower:
         ports: SeedingPorts,
         clock: Callable[[], datetime],
         warn: Callable[[str, Exception], None],
+        steady: SteadyTime = STEADY,
+        offers: int = OFFERS,
+        most_adopted: int = MOST_ADOPTED,
     ) -> None:
         self._ports = ports
         self._clock = clock
         self._warn = warn
+        self._now = steady.now
+        self._offers = offers
+        self._most_adopted = most_adopted
         self._active: dict[Lane, float] = {}
         # By lane too: counters give several lanes the same ids.
         self._adopted: dict[tuple[Lane, RequestId], str] = {}
@@ -77,8 +86,8 @@ class Sower:
         )
         now, new, refused = self._clock(), 0, 0
         why: InvalidRequestError | None = None
-        while part := list(islice(offers, OFFERS)):
-            self._active[lane] = time.monotonic()
+        while part := list(islice(offers, self._offers)):
+            self._active[lane] = self._now()
             for one in offer_each(self._ports, lane, biz, part, now):
                 if isinstance(one, Problem):
                     refused, why = refused + 1, why or InvalidRequestError([one])
@@ -112,7 +121,7 @@ class Sower:
         with self._lock:
             for request_id, seed in adopted.items():
                 self._adopted[lane, request_id] = seed
-            while len(self._adopted) > MOST_ADOPTED:
+            while len(self._adopted) > self._most_adopted:
                 del self._adopted[next(iter(self._adopted))]
 
     def ended(self, lane: Lane, biz: Biz, outcomes: Outcomes, lost: set[RequestId]) -> None:
@@ -129,7 +138,7 @@ class Sower:
                 if claim.request.body.seed is not None and claim.request.id not in lost
             ]
             if ours:
-                self._active[lane] = time.monotonic()
+                self._active[lane] = self._now()
                 seeds_ended(self._ports, lane, biz, ours, self._clock())
         except Exception as error:  # noqa: BLE001  they are looked after when their time is up
             self._warn("seeds have ended, which is found out later", error)
@@ -157,7 +166,7 @@ class Sower:
         made = 0
         for lane, seen_at in list(self._active.items()):
             biz = tree.bizs.get(lane.tenant, {}).get(lane.biz)
-            if biz is None or time.monotonic() - seen_at > ACTIVE_SECONDS:
+            if biz is None or self._now() - seen_at > ACTIVE_SECONDS:
                 self._active.pop(lane, None)
                 continue
             try:
@@ -166,7 +175,7 @@ class Sower:
                 self._warn("seeds could not be handed out", error)
                 continue
             if count:
-                self._active[lane] = time.monotonic()
+                self._active[lane] = self._now()
             made += count
         return made
 

@@ -71,7 +71,7 @@ R = TypeVar("R")
 class TrialPorts:
     """What a trial needs of the world; ``check`` finds the mistakes that parsers would.
 
-    ``warn`` is told what is wrong but not fatal.
+    ``warn`` is told what is wrong but not fatal; a page takes no longer than ``fetch_seconds``.
     """
 
     config: ConfigCentre
@@ -84,6 +84,7 @@ class TrialPorts:
     check: ReaderCheck
     read: RuleTrial
     warn: Callable[[str, Exception], None]
+    fetch_seconds: float = FETCH_SECONDS
 
 
 async def tried(ports: TrialPorts, question: Question, who: str) -> Tried:
@@ -146,10 +147,10 @@ async def _fetched(ports: TrialPorts, held: Held, who: str) -> Page:
     """
     tree, fetch = ports.config.current(), held.biz.fetch
     limits = msgspec.structs.replace(
-        fetch, cookies=False, total_seconds=min(fetch.total_seconds, FETCH_SECONDS)
+        fetch, cookies=False, total_seconds=min(fetch.total_seconds, ports.fetch_seconds)
     )
     errand, body = errand_of(tree, held), held.claim.request.body
-    visit = Visit(ports, held, who, Patience(FETCH_SECONDS, PATIENCE_SECONDS))
+    visit = Visit(ports, held, who, Patience(ports.fetch_seconds, PATIENCE_SECONDS))
     return await visit.ask(
         lambda passage: ports.fetcher.fetch(body, limits, passage, errand),
         lambda page: page.seconds,

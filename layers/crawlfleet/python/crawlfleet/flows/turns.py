@@ -6,12 +6,12 @@ it, which costs nothing while nobody has to wait.
 
 import asyncio
 import heapq
-import time
 from collections import deque
 from itertools import count
 from typing import Final, TypeAlias
 
 from crawlfleet.flows.holding import Held
+from crawlfleet.flows.pauses import STEADY, SteadyTime
 
 #: A host as one tenant's requests see it.
 HostKey: TypeAlias = tuple[str, str]
@@ -40,7 +40,8 @@ class Turns:
     ``ready`` is what runners take from; for each request that they take, :meth:`end` follows.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, steady: SteadyTime = STEADY) -> None:
+        self._now = steady.now
         self.ready: asyncio.Queue[Held | None] = asyncio.Queue()
         self._hosts: dict[HostKey, _Host] = {}
         self._timed: list[tuple[float, int, Held]] = []
@@ -81,7 +82,7 @@ class Turns:
             host = self._hosts[held.host] = _Host()
         host.permits = max(1, held.permits)
         host.turns += 1
-        if held.turn_at is None or held.turn_at <= time.monotonic() + _NEAR_SECONDS:
+        if held.turn_at is None or held.turn_at <= self._now() + _NEAR_SECONDS:
             self._come(host, held)
         else:
             self._wait(held, held.turn_at)
@@ -116,7 +117,7 @@ class Turns:
         if host.running >= host.permits:
             host.blocked.append(held)
             return
-        now = time.monotonic()
+        now = self._now()
         if host.next_at > now + _NEAR_SECONDS:
             self._wait(held, host.next_at)
             return
@@ -140,12 +141,12 @@ class Turns:
                 return
             self._timer.cancel()
         self._rings_at = first
-        delay = max(0.0, first - time.monotonic())
+        delay = max(0.0, first - self._now())
         self._timer = asyncio.get_running_loop().call_later(delay, self._ring)
 
     def _ring(self) -> None:
         self._timer = None
-        now = time.monotonic() + _NEAR_SECONDS
+        now = self._now() + _NEAR_SECONDS
         come = []
         while self._timed and self._timed[0][0] <= now:
             come.append(heapq.heappop(self._timed)[2])

@@ -6,19 +6,17 @@ soon as the index answers again. What was asked may still be on its way to a ser
 up, so it is looked for again and again until that lease would be over.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from crawlfleet.errors import StoreUnavailableError
+from crawlfleet.flows.pauses import PAUSES, STEADY, SteadyTime
 from crawlfleet.model.lane import Lane
 from crawlfleet.ports import Clock, RequestQueue
 
-#: Between two looks for one lease.
-AGAIN_SECONDS: Final = 5.0
-#: Leases that are looked for; of more the oldest are left to their end.
+#: Leases that are looked for at most.
 MOST: Final = 100
 
 
@@ -35,15 +33,27 @@ class Unanswered:
         queue: The index.
         clock: The time.
         warn: Is told how much there was.
+        again_seconds: Between two looks for one lease.
+        steady: What those go by.
+        most: Leases that are looked for; of more the oldest are left to their end.
     """
 
     def __init__(
-        self, queue: RequestQueue, clock: Clock, warn: Callable[[str, Exception], None]
+        self,
+        queue: RequestQueue,
+        clock: Clock,
+        warn: Callable[[str, Exception], None],
+        again_seconds: float = PAUSES.unanswered,
+        steady: SteadyTime = STEADY,
+        most: int = MOST,
     ) -> None:
         self._queue = queue
         self._clock = clock
         self._warn = warn
-        # By when they are looked for next, by ``time.monotonic``.
+        self._again_seconds = again_seconds
+        self._now = steady.now
+        self._most = most
+        # By when they are looked for next, by the steady clock.
         self._open: dict[_Asked, float] = {}
 
     @contextmanager
@@ -53,7 +63,7 @@ class Unanswered:
             yield
         except StoreUnavailableError:
             self._open[_Asked(lane, token, until)] = 0.0
-            if len(self._open) > MOST:
+            if len(self._open) > self._most:
                 self._open.pop(next(iter(self._open)))
             raise
 
@@ -62,18 +72,18 @@ class Unanswered:
         for asked, look_at in list(self._open.items()):
             if asked.until <= self._clock():
                 del self._open[asked]  # the lease, if there is one, has ended
-            elif time.monotonic() >= look_at:
+            elif self._now() >= look_at:
                 try:
                     count = self._queue.disclaim(*asked)
                 except StoreUnavailableError:
                     # Of a cluster it may be this lane's node alone: others' work is not to wait.
                     self._postpone(asked.lane)
                     return
-                self._open[asked] = time.monotonic() + AGAIN_SECONDS
+                self._open[asked] = self._now() + self._again_seconds
                 if count:
                     lost = StoreUnavailableError("index", "the answer to a lease was lost")
                     self._warn(f"{count} entries were leased to nobody, and are queued again", lost)
 
     def _postpone(self, lane: Lane) -> None:
-        later = time.monotonic() + AGAIN_SECONDS
+        later = self._now() + self._again_seconds
         self._open |= {asked: later for asked in self._open if asked.lane == lane}

@@ -8,7 +8,6 @@ What asks, a download or a probe, is handed in; flows.trials and flows.probing d
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, ParamSpec, Protocol, TypeVar
@@ -16,6 +15,7 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 from crawlfleet.errors import FetchError, FetchTimeoutError, StoreError, ThrottledError
 from crawlfleet.flows.courtesy import Courtesy, reason
 from crawlfleet.flows.holding import Held
+from crawlfleet.flows.pauses import STEADY, SteadyTime
 from crawlfleet.flows.robots import RobotsBook
 from crawlfleet.flows.turns import Turns
 from crawlfleet.model.biz import Tree
@@ -93,8 +93,16 @@ def errand_of(tree: Tree, held: Held) -> Errand:
 class Visit:
     """One visit for a request that nobody stores. ``who`` is what the fleet knows the asker by."""
 
-    def __init__(self, ports: VisitPorts, held: Held, who: str, patience: Patience) -> None:
+    def __init__(
+        self,
+        ports: VisitPorts,
+        held: Held,
+        who: str,
+        patience: Patience,
+        steady: SteadyTime = STEADY,
+    ) -> None:
         self._ports = ports
+        self._steady = steady
         self._held = held
         self._patience = patience
         self._robots = RobotsBook(
@@ -107,9 +115,9 @@ class Visit:
             lambda: ports.config.current().stage.user_agent,
         )
         self._courtesy = Courtesy(
-            ports.hosts, ports.config, self._robots, Turns(), who, ports.clock
+            ports.hosts, ports.config, self._robots, Turns(steady), who, ports.clock, steady
         )
-        self._patient_until = time.monotonic() + patience.of_turns
+        self._patient_until = self._steady.now() + patience.of_turns
         self._sent = False
 
     @property
@@ -163,9 +171,9 @@ class Visit:
         while True:
             tree = self._ports.config.current()
             turns = await threaded(self._courtesy.ask, tree, held.lane, held.biz, {host: 1})
-            turn, now = turns[host], time.monotonic()
+            turn, now = turns[host], self._steady.now()
             if turn.count:
-                await asyncio.sleep(max(0.0, turn.first_at - now))
+                await self._steady.sleep(max(0.0, turn.first_at - now))
                 return
             pause = max(_SHORTEST_PAUSE_SECONDS, turn.again_seconds)
             if now + pause > self._patient_until:
@@ -175,7 +183,7 @@ class Visit:
                     status=0,
                     retry_after_seconds=pause,
                 )
-            await asyncio.sleep(pause)
+            await self._steady.sleep(pause)
 
     def _saw(self, error: FetchError) -> None:
         # Who got no turn has learnt nothing of the host.

@@ -7,6 +7,7 @@ from crawlfleet.flows.advancing import AdvancingPorts
 from crawlfleet.flows.applying import ApplyingPorts
 from crawlfleet.flows.awarding import AwardingPorts
 from crawlfleet.flows.cancelling import CancellingPorts
+from crawlfleet.flows.pauses import PAUSES, STEADY, Pauses, SteadyTime
 from crawlfleet.flows.processing import DrainPorts
 from crawlfleet.flows.recovery_ports import RecoveryPorts, WatchPorts
 from crawlfleet.flows.run_meter import RunPorts
@@ -37,7 +38,8 @@ class WorkPorts:
     """The parts that a worker works on.
 
     ``remaining`` is the Lambda's time left, in seconds; ``jitter`` gives a number from 0 to 1;
-    ``warn`` is told what is wrong but not fatal. ``pool`` is the worker's.
+    ``warn`` is told what is wrong but not fatal. ``pool`` is the worker's. Its waits go by
+    ``steady``, and are as long as ``pauses`` says.
     """
 
     config: ConfigCentre
@@ -69,3 +71,5 @@ class WorkPorts:
     jitter: Callable[[], float]
     warn: Callable[[str, Exception], None]
     pool: str = MAIN_POOL
+    pauses: Pauses = PAUSES
+    steady: SteadyTime = STEADY

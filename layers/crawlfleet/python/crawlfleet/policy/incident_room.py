@@ -1,15 +1,16 @@
 """Which incidents there is room for, so that a storm of little hides nothing great (SPEC.md A11).
 
-Whatever goes wrong, no more than :data:`MOST` are followed. What is critical is followed first, of
-that the platform's own; what is merely worth a warning has bounds of its own, so that room is left
-for it: for each tenant, for hosts that ask for less, and for all tenants and hosts together; of the
-hosts' places no tenant's get more than half of those that are free when they come. Where
-there is still no room the first to go is what is over and told of, then what is only suspected,
-then what is mildest; among equals who is followed already stays.
+Whatever goes wrong, no more are followed than a :class:`Room` has places for. What is critical is
+followed first, of that the platform's own; what is merely worth a warning has bounds of its own, so
+that room is left for it: for each tenant, for hosts that ask for less, and for all tenants and
+hosts together; of the hosts' places no tenant's get more than half of those that are free when they
+come. Where there is still no room the first to go is what is over and told of, then what is only
+suspected, then what is mildest; among equals who is followed already stays.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -22,15 +23,32 @@ from crawlfleet.policy.host_findings import KINDS as KINDS_OF_HOSTS
 
 #: Incidents that are followed at once. A storm of more is told by the worst of them.
 MOST: Final = 1_000
-#: Of these no tenant's warnings and no host's take: they are for critical ones and the platform's.
-RESERVE: Final = 250
-#: Warnings of one tenant: the others', too, are to be followed.
-TENANTS: Final = 250
-#: Of what there is no room for any more the end is still to be told: of so many at once. They are
-#: not followed, and take nobody's place.
+#: Of what there is no room for any more the end is still to be told: of so many at once.
 LEAVING: Final = MOST
-#: Hosts that ask for fewer requests: there may be as many as sites.
-HOSTS: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """How many incidents are followed at once.
+
+    Attributes:
+        most: All of them.
+        reserve: Of these neither a tenant's warnings nor hosts take: they are for critical ones and
+            the platform's.
+        tenants: Warnings of one tenant: the others', too, are to be followed.
+        hosts: Hosts that ask for fewer requests: there may be as many as sites.
+        leaving: Those that there is no room for any more, and whose end is still to be told. They
+            are not followed, and take nobody's place.
+    """
+
+    most: int = MOST
+    reserve: int = 250
+    tenants: int = 250
+    hosts: int = 200
+    leaving: int = LEAVING
+
+
+ROOM: Final = Room()
 
 
 class _Rank(IntEnum):
@@ -56,12 +74,13 @@ class _Candidate(NamedTuple):
     met_by: str
 
 
-def with_room(known: Mapping[str, Incident], new: Iterable[Finding]) -> set[str]:
+def with_room(known: Mapping[str, Incident], new: Iterable[Finding], room: Room = ROOM) -> set[str]:
     """Keys of what is followed from now on.
 
     Args:
         known: What is followed, as the look has left it.
         new: Findings that are not followed yet.
+        room: How many may be.
     """
     candidates = [
         _Candidate(
@@ -92,17 +111,18 @@ def with_room(known: Mapping[str, Incident], new: Iterable[Finding]) -> set[str]
     tenants: Counter[str] = Counter()
     met_by: Counter[str] = Counter()
     for one in sorted(candidates):
-        if len(kept) >= MOST:
+        if len(kept) >= room.most:
             break
         if not _is_grave(one.kind, one.place):
             tenant, is_host = one.place.tenant, one.kind in KINDS_OF_HOSTS
-            if ordinary >= MOST - RESERVE:
+            if ordinary >= room.most - room.reserve:
                 continue
-            if is_host and hosts >= HOSTS:
+            if is_host and hosts >= room.hosts:
                 continue
-            if is_host and one.is_new and one.met_by and met_by[one.met_by] >= HOSTS - hosts:
+            free = room.hosts - hosts
+            if is_host and one.is_new and one.met_by and met_by[one.met_by] >= free:
                 continue
-            if tenant and tenants[tenant] >= TENANTS:
+            if tenant and tenants[tenant] >= room.tenants:
                 continue
             ordinary, hosts = ordinary + 1, hosts + is_host
             tenants[tenant] += 1

@@ -26,12 +26,14 @@ from crawlfleet.finding_kinds import Severity, looks_wanted
 from crawlfleet.model.alarms import AlarmLimits
 from crawlfleet.model.incident import Finding, Incident, Life, Listener, Look, Telling, Word
 from crawlfleet.model.times import to_ms
-from crawlfleet.policy.incident_room import LEAVING, let_go, with_room
+from crawlfleet.policy.incident_room import ROOM, Room, let_go, with_room
 
 Incidents = Mapping[str, Incident]
 
 
-def step(known: Incidents, look: Look, now: datetime, limits: AlarmLimits) -> dict[str, Incident]:
+def step(
+    known: Incidents, look: Look, now: datetime, limits: AlarmLimits, room: Room = ROOM
+) -> dict[str, Incident]:
     """The incidents after a look, by key; what is over and told of and will not be missed is gone.
 
     So is what there is no room for (policy.incident_room), once who was told of it has been told
@@ -42,6 +44,7 @@ def step(known: Incidents, look: Look, now: datetime, limits: AlarmLimits) -> di
         look: What was found.
         now: When; no earlier than the looks before.
         limits: The stage's.
+        room: How many are followed.
     """
     found = {finding.key: finding for finding in look.findings}
     after: dict[str, Incident] = {}
@@ -55,12 +58,12 @@ def step(known: Incidents, look: Look, now: datetime, limits: AlarmLimits) -> di
         elif (kept := _good(incident, now, limits)) is not None:
             after[key] = kept
     new = {key: each for key, each in found.items() if key not in known}
-    followed = with_room(after, new.values())
+    followed = with_room(after, new.values(), room)
     leaving = [each for each in known.values() if each.displaced]
     leaving += [let_go(each, now) for key, each in after.items() if key not in followed]
     after = {key: each for key, each in after.items() if key in followed}
     untold = (each for each in leaving if each.life is Life.OVER and each.owed)
-    after |= {each.key: each for each in islice(untold, LEAVING)}
+    after |= {each.key: each for each in islice(untold, room.leaving)}
     for key, finding in new.items():
         if key in followed:
             after[key] = _opened(_suspected(finding, now), now, limits)

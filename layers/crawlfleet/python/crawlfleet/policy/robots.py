@@ -19,8 +19,8 @@ We do not: requests do not live that long by default, and a site in trouble is n
 """
 
 import re
-import threading
 from collections import OrderedDict
+from functools import lru_cache, partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -62,7 +62,7 @@ _OURS: Final = "*"
 #: What a parsed rule takes, in bytes, about.
 _RULE_BYTES: Final = 600
 #: Products whose rules of one site are kept parsed.
-_PRODUCTS: Final = 4
+PRODUCTS: Final = 4
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,8 +103,8 @@ class SiteRules:
         self._status = copy.status
         self._unreached = _unreached(copy.text) if copy.status == 0 else None
         self._text = _text(copy.text) if 200 <= copy.status < 300 else ""
-        self._rules: OrderedDict[str, _Rules] = OrderedDict()
-        self._lock = threading.Lock()
+        #: The rules for a product, by its name in small letters; parsed once for the last few.
+        self.rules_of = lru_cache(PRODUCTS)(partial(_read, self._text))
 
     @property
     def weight(self) -> int:
@@ -120,7 +120,7 @@ class SiteRules:
             return Verdict(allowed=False, unknown=True, why=why, unreached=self._unreached)
         if not self._text:
             return _ALLOWED
-        rules = self._of(product)
+        rules = self.rules_of(product.lower())
         if rules.parsed is None:
             if rules.refusal and urlsplit(url).path != "/robots.txt":
                 return Verdict(allowed=False, why=f"{self.origin}/robots.txt {rules.refusal}")
@@ -133,19 +133,7 @@ class SiteRules:
 
     def crawl_delay(self, product: str) -> float | None:
         """Seconds between two requests that the site asks for, or None."""
-        return self._of(product).delay if self._text else None
-
-    def _of(self, product: str) -> _Rules:
-        key = product.lower()
-        with self._lock:
-            rules = self._rules.get(key)
-            if rules is None:
-                rules = self._rules[key] = _read(self._text, key)
-                while len(self._rules) > _PRODUCTS:
-                    self._rules.popitem(last=False)
-            else:
-                self._rules.move_to_end(key)
-            return rules
+        return self.rules_of(product.lower()).delay if self._text else None
 
 
 def product_of(politeness: Politeness, fetch: FetchLimits) -> str:

@@ -41,8 +41,10 @@ class Pages(Generic[ItemT]):
     moves on only when the next item after a page is asked for, so that what was read but perhaps
     not yet kept is read again rather than lost; ids are stable, so repeats can be told.
 
-    ``identity`` tells what was seen already. With ``follow`` the iterator does not end: having
-    caught up it looks again, at a growing interval that starts anew with each new item.
+    ``identity`` tells what was seen already, of the last ``remembered`` items; ``bare_pages`` in a
+    row that bring nothing new though there is said to be more are an error. With ``follow`` the
+    iterator does not end: having caught up it looks again, at a growing interval that starts anew
+    with each new item.
     """
 
     def __init__(
@@ -53,8 +55,11 @@ class Pages(Generic[ItemT]):
         follow: bool = False,
         clock: Clock = time,
         identity: Callable[[ItemT], str] = lambda item: item.id,
+        remembered: int = _REMEMBERED,
+        bare_pages: int = _BARE_PAGES,
     ) -> None:
         self._identity = identity
+        self._remembered, self._bare_pages = remembered, bare_pages
         self.cursor = cursor
         self._read = read
         self._follow = follow
@@ -88,7 +93,7 @@ class Pages(Generic[ItemT]):
             self._bare, self._pause = 0, _FIRST_PAUSE_SECONDS
         elif more:
             self._bare += 1
-            if cursor == self.cursor or self._bare >= _BARE_PAGES:
+            if cursor == self.cursor or self._bare >= self._bare_pages:
                 raise ApiError(
                     200,
                     ProblemDocument(
@@ -102,6 +107,6 @@ class Pages(Generic[ItemT]):
         if item_id in self._seen:
             return False
         self._seen[item_id] = None
-        if len(self._seen) > _REMEMBERED:
+        if len(self._seen) > self._remembered:
             self._seen.popitem(last=False)
         return True

@@ -147,7 +147,9 @@ class Transport:
         *,
         clock: Clock = time,
         user_agent: str = "crawlfleet-sdk",
+        max_answer_bytes: int = _MAX_ANSWER_BYTES,
     ) -> None:
+        self._max_answer_bytes = max_answer_bytes
         self._base = address.api_url
         self._auth = _KeyAuth(address.api_key)
         self._timeouts = timeouts
@@ -258,7 +260,7 @@ class Transport:
             while part := response.raw.read1(_READ_BYTES, decode_content=True):
                 parts.append(part)
                 size += len(part)
-                if size > _MAX_ANSWER_BYTES:
+                if size > self._max_answer_bytes:
                     raise urllib3.exceptions.ResponseError("the answer is too large")
                 if self._clock.monotonic() > ends_at:
                     raise requests.ReadTimeout("the answer took too long as a whole")

@@ -1,4 +1,4 @@
-"""What the server of ``api_server`` says of the platform: its health, the fleet, hosts."""
+"""Answers of the API server of the tests: the platform's health, the fleet, hosts."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -2,15 +2,16 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace as with_changes
 from datetime import timedelta
 
 from msgspec.structs import replace
 
 from tests.kit.jobs import Expanded, Job, JobOrder, StartingPorts, expand, start_job
 from tests.kit.kernel import Lane
-from tests.kit.requests import Request
+from tests.kit.requests import BATCH_LIMIT, Request
 from tests.kit.spiders import Range, Start, url_at
-from tests.unit.flows.world import DOCS, World, make_biz, make_tree
+from tests.kit.worlds.memory import DOCS, World, make_biz, make_tree
 
 
 class NoSpiders:
@@ -37,15 +38,17 @@ def run(
     rounds: int = 1,
     jobs: object = None,
     time_left: Callable[[], float] | None = None,
+    batch: int = BATCH_LIMIT,
     **changes: object,
 ) -> Expanded:
     """Expand until nothing is due; again after the longest wait for each further round."""
     done = Expanded()
+    ports = with_changes(world.expanding(jobs, **changes), batch=batch)
     for number in range(rounds):
         if number:
             world.now += timedelta(minutes=5)
         left = time_left or (lambda: 60.0)
-        made = expand(world.expanding(jobs, **changes), world.tree, world.clock, left)
+        made = expand(ports, world.tree, world.clock, left)
         done.batches += made.batches
         done.tasks += made.tasks
     return done

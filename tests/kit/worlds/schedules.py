@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.kit.config import Tree
-from tests.kit.fakes import MemoryRules, MemorySchedules
-from tests.kit.jobs import Job, StartingPorts
+from tests.kit.fakes import MemoryJobs, MemoryRules, MemorySchedules, MemorySpiders
+from tests.kit.jobs import ENDED, Job, JobState, StartingPorts
 from tests.kit.schedules import (
     FiringPorts,
     OutcomeKind,
@@ -19,8 +19,7 @@ from tests.kit.schedules import (
     set_enabled,
 )
 from tests.kit.spiders import SpiderPlan, Start
-from tests.unit.flows.job_twins import DictJobs, DictSpiders
-from tests.unit.flows.world import START, make_tree
+from tests.kit.worlds.memory import START, make_tree
 
 URLS = ("https://example.org/1", "https://example.org/2")
 
@@ -42,6 +41,43 @@ def of_spider(**changes: object) -> Schedule:
     return schedule(**({"rule": None, "urls": (), "spider": "shop"} | changes))
 
 
+class Created(MemoryJobs):
+    """Jobs in memory, in the order in which they were created."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._keys: dict[tuple[str, str, str], None] = {}
+
+    def create(self, job: Job) -> Job:
+        self._keys[job.key] = None
+        return super().create(job)
+
+    def create_in_turn(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
+        made = super().create_in_turn(job, most, instead=instead)
+        if made is not None:
+            self._keys[made.key] = None
+        return made
+
+    @property
+    def kept(self) -> dict[tuple[str, str, str], Job]:
+        return {key: self.get(*key) for key in self._keys}
+
+    @property
+    def created(self) -> int:
+        return len(self._keys)
+
+    def open(self) -> list[Job]:
+        """Those that have not ended."""
+        return [job for job in self.kept.values() if job.state not in ENDED]
+
+    def finish(self, job: Job) -> None:
+        """It has ended, as its ledger would say."""
+        job = self.get(*job.key)
+        is_cancelled = job.state is JobState.CANCELLING
+        state = JobState.CANCELLED if is_cancelled else JobState.DONE
+        assert self.end(job, state, {}, job.created_at)
+
+
 class Clocked:
     """Ports in memory, or the given ones. Replace one to see what a fault does."""
 
@@ -49,8 +85,8 @@ class Clocked:
         self.tree = tree or make_tree()
         self.now = START
         self.schedules = schedules or MemorySchedules()
-        self.jobs: Any = DictJobs()
-        self.spiders: Any = DictSpiders()
+        self.jobs: Any = Created()
+        self.spiders: Any = MemorySpiders()
         self.rules: Any = MemoryRules()
         self.warnings: list[str] = []
 

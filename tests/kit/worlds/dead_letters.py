@@ -7,7 +7,7 @@ from tests.kit.dead_letters import dead_letters as flow
 from tests.kit.fakes import MemoryDeadLetters, MemoryJournal
 from tests.kit.requests import Dead, Submission
 from tests.kit.submission import submit
-from tests.unit.flows.world import DOCS, World
+from tests.kit.worlds.memory import DOCS, World
 
 ALL = LetterFilter()
 MINUTE = timedelta(minutes=1)

@@ -1,8 +1,10 @@
 """A whole platform in memory, with a clock that only the test moves."""
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 from tests.kit.bidding import ApplyingPorts, AwardingPorts, Probe, ProbingPorts
 from tests.kit.config import (
@@ -80,13 +82,18 @@ from tests.kit.records import DrainPorts, SchemaValidator
 from tests.kit.recovery import RecoveryPorts, WatchPorts
 from tests.kit.requests import Body, Coverage, Harvest, Ledger, Link, Page, Skipped
 from tests.kit.submission import SubmissionPorts, TrackingPorts
-from tests.kit.worker import RunPorts, WorkPorts
+from tests.kit.worker import Pauses, RunPorts, SteadyTime, WorkPorts
+from tests.steady import SteadyClock
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DOCS = Lane("default", "docs", "main")
 OTHER = Lane("acme", "docs", "main")
 #: Politeness that is at work and keeps nobody waiting.
 UNBOUND = HostLimits(per_second=100_000, concurrency=10_000)
+#: A worker that takes no pauses that a test would have to wait for.
+QUICK = Pauses(
+    poll=0.005, kept=0.01, trouble=0.01, rest=0.01, settle=0.005, settle_again=0.01, muster=0.01
+)
 RULE = Rule(fields={"title": Field(css="title")})
 
 
@@ -115,6 +122,11 @@ def make_tree(biz: Biz | None = None, **fleet: object) -> Tree:
         tenants={"default": Tenant(), "acme": Tenant(api_keys=("acme-key",))},
         bizs={"default": {"docs": biz}, "acme": {"docs": biz}},
     )
+
+
+@cache
+def _steady_clock() -> SteadyClock:
+    return SteadyClock().__enter__()
 
 
 class Ids:
@@ -209,6 +221,7 @@ class World:
     rules: MemoryRules = field(default_factory=MemoryRules)
     workers: MemoryWorkers = field(default_factory=MemoryWorkers)
     schedules: MemorySchedules = field(default_factory=MemorySchedules)
+    pauses: Pauses = QUICK
     woken: list[int] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -241,6 +254,8 @@ class World:
         self.data = MemoryDataQueue()
         self.board = MemoryBoard()
         self.said: list[str] = []
+        # Leases, silences and turns go by a clock that a machine's standing still stops.
+        self.steady = SteadyTime(now=_steady_clock())
 
     @property
     def biz(self) -> Biz:
@@ -258,6 +273,10 @@ class World:
 
     def clock(self) -> datetime:
         return self.now
+
+    def pace(self, **pauses: float) -> None:
+        """Have workers pause for so long from now on."""
+        self.pauses = dataclasses.replace(self.pauses, **pauses)
 
     def current(self) -> Tree:
         return self.tree
@@ -468,5 +487,7 @@ class World:
             "remaining": lambda: 600.0,
             "jitter": lambda: 1.0,
             "warn": self.warn,
+            "pauses": self.pauses,
+            "steady": self.steady,
         }
         return WorkPorts(**(ports | changes))  # type: ignore[arg-type]

@@ -7,12 +7,20 @@ from msgspec.structs import replace
 
 from tests.kit.bidding import Applying, Awarded, Probe, award_jobs
 from tests.kit.config import BiddingTerms
-from tests.kit.fakes import MemoryReadings
+from tests.kit.fakes import MemoryReadings, MemorySpiders, MemoryWatch
 from tests.kit.fleet import Remaining
-from tests.kit.jobs import Job, JobDemand, JobOrder, StartingPorts, Usage, start_job
-from tests.kit.spiders import Start
-from tests.unit.flows.job_world import NoSpiders
-from tests.unit.flows.world import START, World
+from tests.kit.jobs import (
+    Job,
+    JobDemand,
+    JobOrder,
+    RunRecord,
+    StartingPorts,
+    Usage,
+    start_job,
+)
+from tests.kit.spiders import SpiderPlan, Start
+from tests.kit.worlds.jobs import NoSpiders
+from tests.kit.worlds.memory import START, World
 
 URL = "https://example.org/1"
 GOOD = Probe(at=START, seconds=0.1, bytes_per_second=1e6)
@@ -31,6 +39,8 @@ class Fleet:
 
     def __init__(self, terms=TERMS):
         self.world = World()
+        #: What each worker has left, by its name.
+        self.readings: dict[str, MemoryReadings] = {}
         self.bid(terms)
 
     def bid(self, terms):
@@ -41,29 +51,34 @@ class Fleet:
         self.world.tree = replace(self.world.tree, pools=frozenset(names))
 
     def start(self, name="june", *, board=True, url=URL, link=None, pool=None) -> Job:
+        start, spiders = Start(urls=(url,)), MemorySpiders()
+        what = {"start": start}
+        if link is not None:
+            plan = SpiderPlan(rule="page", start=start, link=link)
+            spiders.put("default", "docs", "page", plan, self.world.now)
+            what = {"spider": "page"}
         ports = StartingPorts(
             jobs=self.world.jobs,
-            spiders=NoSpiders(),
+            spiders=spiders,
             rules=self.world.rules,
             board=self.world.board if board else None,
         )
-        start = Start(urls=(url,))
-        order = JobOrder(tenant="default", biz="docs", by="api", name=name, start=start, pool=pool)
-        job = start_job(ports, self.world.tree, order, self.world.now)
-        if link is not None:
-            self.world.jobs._jobs[job.key] = replace(job, link=link)
-            self.world.board.withdraw(job.key)
-            self.pass_time(0)
-        return job
+        order = JobOrder(tenant="default", biz="docs", by="api", name=name, pool=pool, **what)
+        return start_job(ports, self.world.tree, order, self.world.now)
 
     def learn(self, memory, bandwidth=0.0):
         usage = Usage(memory=memory, memory_max=memory, bandwidth=bandwidth)
         demand = JobDemand(tenant="default", biz="docs", spider="page", runs=3, usage=usage)
-        self.world.demands._demands[("default", "docs", "page")] = demand
+        run = RunRecord(
+            tenant="default", biz="docs", job="before", spider="page", ended_at=self.world.now
+        )
+        self.world.demands.end_run(run)
+        assert self.world.demands.close_run(run, replace(demand, runs=0), demand)
 
     def worker(self, name, pool="main", *, way=GOOD, memory=8 * GB, **changes) -> Applying:
         readings = MemoryReadings()
         readings.left = Remaining(memory=memory)
+        self.readings[name] = readings
         ways = way if isinstance(way, dict) else {URL: way}
         ports = self.world.applying(ways, readings=readings, **changes)
         return Applying(ports, pool, name, threaded, lambda: 600.0)
@@ -72,8 +87,8 @@ class Fleet:
         async def all_of_them():
             for worker in workers:
                 await worker.round()
-                for task in list(worker._ways._tasks.values()):
-                    await asyncio.wait([task])
+                if probes := asyncio.all_tasks() - {asyncio.current_task()}:
+                    await asyncio.wait(probes)
 
         asyncio.run(all_of_them())
 
@@ -83,9 +98,8 @@ class Fleet:
 
     def pass_time(self, seconds, **changes) -> Awarded:
         self.world.now += timedelta(seconds=seconds)
-        # The turn is kept by the watch's own clock.
-        self.world.watch._turns.clear()
-        return self.award(**changes)
+        # Nobody else has had the turn lately, however short the time was.
+        return self.award(**({"watch": MemoryWatch(self.world.workers)} | changes))
 
     def job(self, name="june") -> Job:
         return self.world.jobs.get("default", "docs", name)
@@ -94,3 +108,16 @@ class Fleet:
     def standing(self):
         found = self.world.board.read(KEY)
         return None if found is None else found[0]
+
+
+def start(world: World, tenant: str, biz: str, count: int, *, board: bool = True) -> None:
+    ports = StartingPorts(
+        jobs=world.jobs,
+        spiders=NoSpiders(),  # type: ignore[arg-type]
+        rules=world.rules,
+        board=world.board if board else None,
+    )
+    for n in range(count):
+        pages = Start(urls=("https://example.org/",))
+        order = JobOrder(tenant=tenant, biz=biz, by="api", name=f"{biz}{n:02}", start=pages)
+        start_job(ports, world.tree, order, world.now)

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from tests.kit.api import job_view, order_in, whole_job_view
+from tests.kit.api_server.wire import Call
 from tests.kit.jobs import ENDED, Job, JobState
 from tests.kit.kernel import InvalidRequestError
 from tests.kit.requests import Ledger
 from tests.kit.spiders import Start, size
-from tests.unit.sdk.api_wire import Call
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

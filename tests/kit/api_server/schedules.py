@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from tests.kit.api import schedule_in, schedule_of, schedule_view
-from tests.unit.sdk.api_wire import Call
+from tests.kit.api_server.wire import Call
 
 
 class ScheduleDesk:

@@ -7,12 +7,12 @@ from functools import partial
 from tests.kit.fakes import MemoryOverview
 from tests.kit.fleet import Staff, Ticked
 from tests.kit.kernel import Lane
-from tests.kit.monitoring import Sample, SamplingPorts, sample
+from tests.kit.monitoring import Bounds, Sample, SamplingPorts, sample
 from tests.kit.queue import NodeHealth
 from tests.kit.requests import Submission
 from tests.kit.submission import submit
+from tests.kit.worlds.memory import World
 from tests.steady import SteadyClock
-from tests.unit.flows.world import World
 
 
 class Looks:
@@ -47,9 +47,12 @@ def ports(world: World, *looks: NodeHealth, **changes: object) -> SamplingPorts:
     return SamplingPorts(**(all_of_them | changes))  # type: ignore[arg-type]
 
 
-def look(world: World, *looks: NodeHealth, **changes: object) -> Sample:
+def look(
+    world: World, *looks: NodeHealth, bounds: Bounds | None = None, **changes: object
+) -> Sample:
+    parts = ports(world, *looks, **changes)
     with SteadyClock() as clock:
-        return sample(ports(world, *looks, **changes), world.tree, world.now, clock=clock)
+        return sample(parts, world.tree, world.now, bounds=bounds or Bounds(), clock=clock)
 
 
 def put(world: World, count: int, tenant: str = "default") -> None:

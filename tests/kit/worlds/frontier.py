@@ -20,7 +20,7 @@ from tests.kit.frontier import (
 )
 from tests.kit.kernel import Lane
 from tests.kit.requests import Claim, Done, Outcome, State, Tracked
-from tests.unit.flows.world import DOCS, World, make_biz, make_tree
+from tests.kit.worlds.memory import DOCS, World, make_biz, make_tree
 
 #: The ports that a seed's journey passes through.
 PORTS = ("seeds", "filter", "ids", "store", "queue", "rules", "intake", "workers")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import ssl
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -11,16 +12,16 @@ from typing import Any
 from urllib.parse import unquote
 
 from tests.kit.api import openapi
+from tests.kit.api_server.defaults import BIZ, COVERAGE, RECORD, REQUEST, WORKER
+from tests.kit.api_server.findings import Findings
+from tests.kit.api_server.jobs import JobDesk
+from tests.kit.api_server.platform import Platform
+from tests.kit.api_server.schedules import ScheduleDesk
+from tests.kit.api_server.seeds import SeedDesk
+from tests.kit.api_server.spiders import SpiderShelf
+from tests.kit.api_server.trials import Trials
+from tests.kit.api_server.wire import Call, Fault, Handler
 from tests.open_api import ApiDocument
-from tests.unit.sdk.api_defaults import BIZ, COVERAGE, RECORD, REQUEST, WORKER
-from tests.unit.sdk.api_findings import Findings
-from tests.unit.sdk.api_jobs import JobDesk
-from tests.unit.sdk.api_platform import Platform
-from tests.unit.sdk.api_schedules import ScheduleDesk
-from tests.unit.sdk.api_seeds import SeedDesk
-from tests.unit.sdk.api_spiders import SpiderShelf
-from tests.unit.sdk.api_trials import Trials
-from tests.unit.sdk.api_wire import Call, Fault, Handler
 
 KEY = "k-3f9a61c27d-secret"
 FIRST_ID = 400_000_000_000_000_000
@@ -46,7 +47,7 @@ class ApiServer:
     faults. ``drifts`` are where it differs, and closing it fails where there is one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.calls: list[Call] = []
         self.drifts: list[str] = []
         #: Whether it is held: not where a test has it answer as another version would.
@@ -75,6 +76,9 @@ class ApiServer:
         self.released = threading.Event()
         self._reads = 0
         self._server = _Server(("127.0.0.1", 0), type("Handler", (Handler,), {"api": self}))
+        self._scheme = "http" if tls is None else "https"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
         )
@@ -82,7 +86,7 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
 
     def close(self) -> None:
         self.released.set()

@@ -37,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     #: One packet for headers and body; two would wait for the reader's delayed acknowledgement.
     wbufsize = 65_536
-    #: The :class:`~tests.unit.sdk.api_server.ApiServer` that answers.
+    #: The :class:`~tests.kit.api_server.server.ApiServer` that answers.
     api: Any
 
     def log_message(self, *_: Any) -> None:

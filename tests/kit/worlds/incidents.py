@@ -1,0 +1,109 @@
+"""What tests of incidents are made of: looks, findings, minutes."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from msgspec.structs import replace
+
+from tests.kit.config import AlarmLimits
+from tests.kit.incidents import (
+    ROOM,
+    Finding,
+    Incident,
+    Kind,
+    Life,
+    Look,
+    Place,
+    Room,
+    Telling,
+    Word,
+    step,
+    told,
+)
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+DOCS = Place(tenant="acme", biz="docs")
+REDIS = Place(part="redis", name="redis")
+
+
+def a_finding(kind: Kind = Kind.BACKLOG, place: Place = DOCS, **changes: object) -> Finding:
+    facts: dict = {"value": 12.0, "threshold": 10.0, "said": "12 wait, more than 10"}
+    return Finding(kind=kind, place=place, **{**facts, **changes})
+
+
+def a_look(*findings: Finding, unknown: tuple[Finding, ...] = ()) -> Look:
+    return Look(findings=findings, unknown=frozenset(each.key for each in unknown))
+
+
+def an_incident(number: int, tenant: str = "acme", **changes: object) -> Incident:
+    facts: dict = {
+        "id": f"{number:024x}",
+        "kind": Kind.BACKLOG,
+        "place": Place(tenant=tenant, biz=f"b{number}"),
+        "life": Life.OPEN,
+        "said": "12 wait, more than 10",
+        "value": 12.0,
+        "worst": 12.0,
+        "threshold": 10.0,
+        "since": START,
+        "found_at": START,
+        "looked_at": START,
+        "opened_at": START,
+        "people": Telling(owed=Word.OPENED),
+        "machines": Telling(owed=Word.OPENED),
+    }
+    return Incident(**{**facts, **changes})
+
+
+LIMITS = AlarmLimits()
+BAD, GOOD, BLIND = "b", "g", "?"
+LOOKS = {
+    BAD: a_look(a_finding()),
+    GOOD: a_look(),
+    BLIND: a_look(unknown=(a_finding(),)),
+}
+
+
+class Story:
+    """Looks a minute apart at one thing, and what people, phones and machines heard."""
+
+    def __init__(
+        self, limits: AlarmLimits = LIMITS, *, room: Room = ROOM, reachable: bool = True
+    ) -> None:
+        self.limits, self.room = limits, room
+        self.reachable = reachable
+        self.known: dict[str, Incident] = {}
+        self.now = START
+        self.people: list[tuple[int, Word]] = []
+        self.phones: list[tuple[int, Word]] = []
+        self.machines: list[tuple[int, Word]] = []
+        self.minute = 0
+
+    def look(self, *looks: Look) -> "Story":
+        for look in looks:
+            self.minute += 1
+            self.now += MINUTE
+            self.known = step(self.known, look, self.now, self.limits, self.room)
+            if self.reachable:
+                self.tell()
+        return self
+
+    def tell(self) -> None:
+        for key, incident in self.known.items():
+            for name in ("people", "phones", "machines"):
+                heard: list[tuple[int, Word]] = getattr(self, name)
+                telling: Telling = getattr(incident, name)
+                if telling.owed is not None:
+                    heard.append((self.minute, telling.owed))
+                    said = told(telling, self.now)
+                    incident = replace(incident, **{name: said})  # noqa: PLW2901  told one by one
+            self.known[key] = incident
+
+    def run(self, signs: Iterable[str]) -> "Story":
+        return self.look(*(LOOKS[sign] for sign in signs))
+
+    @property
+    def one(self) -> Incident:
+        [incident] = self.known.values()
+        return incident

@@ -1,0 +1,24 @@
+"""Rounds of recovery in a world in memory."""
+
+from tests.kit.fakes import MemoryWatch
+from tests.kit.kernel import to_ms
+from tests.kit.recovery import recover
+from tests.kit.requests import Entry, Submission
+from tests.kit.submission import submit
+from tests.kit.worlds.memory import World
+
+
+def submitted(world: World, count: int, **changes: object) -> list[Entry]:
+    submissions = [Submission(url=f"https://example.org/{n}") for n in range(count)]
+    receipts = submit(
+        world.submission(**changes), world.tree, "default", "docs", submissions, world.now
+    )
+    return [Entry(receipt.id, "docs", to_ms(world.now)) for receipt in receipts]
+
+
+def run(world: World, time_left: float = 120.0, **changes: object):
+    """A round; the turn is given back, so that the next one may come at once."""
+    ports = world.recovery(**changes)
+    done = recover(ports, world.tree, "scheduler", world.now, lambda: time_left)
+    world.watch = MemoryWatch(world.workers)
+    return done

@@ -1,0 +1,59 @@
+"""Samples of a stage, as the monitor judges them."""
+
+from tests.kit.config import Stage, Tenant, Thresholds, Tree
+from tests.kit.fleet import Ticked
+from tests.kit.incidents import Kind, Look
+from tests.kit.kernel import Lane
+from tests.kit.monitoring import LaneSample, Sample, WorkersSample
+from tests.kit.queue import Depth, NodeHealth, Rates
+from tests.kit.requests import Ledger
+from tests.kit.worlds.incidents import START
+from tests.kit.worlds.memory import make_biz
+
+LANE = Lane("acme", "docs", "main")
+
+
+def a_tree(biz: dict | None = None, **thresholds: object) -> Tree:
+    return Tree(
+        revision="1",
+        stage=Stage(thresholds=Thresholds(**thresholds)),
+        tenants={"acme": Tenant()},
+        bizs={"acme": {"docs": make_biz(**(biz or {}))}},
+    )
+
+
+def a_lane(**changes: object) -> LaneSample:
+    facts: dict = {
+        "lane": LANE,
+        "depth": Depth(queued=0, leased=0, delayed=0),
+        "processed": Rates(per_1s=0.0, per_5s=0.0, per_60s=0.0),
+        "ledger": Ledger(),
+        "difference": 0,
+        "finish_seconds": 0.0,
+    }
+    return LaneSample(**{**facts, **changes})
+
+
+def a_sample(*lanes: LaneSample, **changes: object) -> Sample:
+    facts: dict = {
+        "at": START,
+        "lanes": lanes,
+        "workers": WorkersSample(alive=1, present=1),
+        "stray_items": 0,
+        "stray_requests": 0,
+        "ticked": Ticked(seconds_ago=1.0),
+    }
+    return Sample(**{**facts, **changes})
+
+
+def a_part(part: str = "mongodb", name: str = "main", **figures: float) -> NodeHealth:
+    return NodeHealth(part=part, name=name, up=True, figures=figures)
+
+
+def kinds(look: Look) -> set[Kind]:
+    return {finding.kind for finding in look.findings}
+
+
+def the(look: Look, kind: Kind):
+    [finding] = [each for each in look.findings if each.kind is kind]
+    return finding

@@ -1,0 +1,237 @@
+"""Workers in a world in memory: quick ones, their parts, and time that only tests move."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from tests.kit.config import DetectorLimits, HostLimits, Politeness, Robots, Tree
+from tests.kit.fakes import MemoryFetcher
+from tests.kit.fleet import FLEET_POOL, Staff
+from tests.kit.politeness import Courtesy, HostReport, Passages, RobotsBook, Turns
+from tests.kit.requests import Held, State, Submission
+from tests.kit.submission import submit
+from tests.kit.worker import (
+    Chores,
+    Leasing,
+    Phases,
+    Placing,
+    Sower,
+    SteadyTime,
+    Worker,
+    WorkReport,
+)
+from tests.kit.worlds.memory import DOCS, World, make_biz, make_tree
+
+ROBOTS = "https://a.example/robots.txt"
+URLS = [f"https://a.example/{n}" for n in range(4)]
+
+
+def polite(world: World, robots: Robots = Robots.IGNORE, **limits: object) -> World:
+    """The world with these limits at every host."""
+    biz = make_biz(politeness=Politeness(robots=robots))
+    stage = replace(world.tree.stage, hosts=HostLimits(**({"adaptive": False} | limits)))
+    bizs = {"default": {"docs": biz}, "acme": {"docs": biz}}
+    world.tree = replace(world.tree, stage=stage, bizs=bizs)
+    return world
+
+
+def obedient(world: World) -> World:
+    """The world in which sites are asked what they want, and hosts keep nobody waiting."""
+    return polite(world, Robots.OBEY, per_second=100_000, concurrency=10_000)
+
+
+def submitted(world: World, *urls: str, tenant: str = "default", **facts: object) -> list[int]:
+    pages = [Submission(url=url, **facts) for url in urls]
+    receipts = submit(world.submission(), world.tree, tenant, "docs", pages, world.now)
+    return [receipt.id for receipt in receipts]
+
+
+def quick_tree(world: World, detached_seconds: float = 60.0, **fleet: object) -> Tree:
+    """Limits for workers whose hearts beat so fast that no test waits for them."""
+    tree = make_tree(world.biz, **fleet)
+    limits = DetectorLimits(beat_seconds=0.002, detached_seconds=detached_seconds)
+    return replace(tree, stage=replace(tree.stage, detector=limits))
+
+
+def decided(world: World, needed: int, kept: int) -> None:
+    """How many workers the autoscaler wants."""
+    standing = world.staffing.read(FLEET_POOL)
+    staff = Staff(needed=needed, kept=kept, at_ms=standing.now_ms)
+    assert world.staffing.settle(FLEET_POOL, standing, staff)
+
+
+async def at_once(function, *args, **kwargs):
+    """Call a part in the caller's thread, so that nothing else happens meanwhile."""
+    return function(*args, **kwargs)
+
+
+class Parts:
+    """The parts of a worker as it joins them; none of them does anything by itself."""
+
+    def __init__(
+        self,
+        world: World,
+        pages: dict[str, object] | None = None,
+        name: str = "w",
+        on_the_way_seconds: float = 330.0,
+        **changes: object,
+    ) -> None:
+        ports = self.ports = world.work(pages or {}, **changes)
+        steady, limits = ports.steady, world.tree.stage.fleet
+        self.fetcher = ports.fetcher
+        self.report = WorkReport(worker=name)
+        self.turns = Turns(steady)
+        self.robots = RobotsBook(
+            ports.fetcher,
+            ports.robots,
+            ports.clock,
+            at_once,
+            self._robots_turn_at,
+            ports.warn,
+            on_the_way_seconds=on_the_way_seconds,
+        )
+        self.courtesy = Courtesy(
+            ports.hosts, world, self.robots, self.turns, name, ports.clock, steady
+        )
+        self.passages = Passages(
+            world, self.courtesy, self.robots, at_once, ports.pauses.turn, steady
+        )
+        self.sower = Sower(ports.seeding, ports.clock, ports.warn, steady)
+        self.leasing = Leasing(
+            ports,
+            name,
+            limits,
+            self.report,
+            Phases(),
+            self.courtesy,
+            self.robots,
+            self.sower,
+            Placing(ports.staffing, name, world),
+        )
+        self.chores = Chores(ports, name, self.sower, self.report, lambda: 600.0)
+
+    async def _robots_turn_at(self, held: Held, host: str, *, led: bool) -> None:
+        await self.passages.robots_turn_at(held, host, led=led)
+
+    def holds(self, url: str, tenant: str = "default") -> Held:
+        """A request for a page, submitted and leased."""
+        [an_id] = submitted(self.ports.config, url, tenant=tenant)
+        [held] = [one for one in self.leasing.take().held if one.claim.request.id == an_id]
+        return held
+
+
+def leave_alone(world: World, host: str, seconds: float, tenant: str = "default") -> None:
+    """Let the host ask for fewer requests: nobody has a turn there for so long."""
+    limits = world.tree.stage.hosts
+    strain = HostReport(
+        host=host, tenant=tenant, running=0, strained=1, retry_after_seconds=seconds, limits=limits
+    )
+    world.hosts.report([strain], "another")
+
+
+class Spy:
+    """A port that notes the calls of its methods."""
+
+    def __init__(self, port: object) -> None:
+        self._port = port
+        self.calls: list[tuple[str, tuple[object, ...]]] = []
+
+    def __getattr__(self, name: str):
+        def call(*args: object, **kwargs: object) -> object:
+            self.calls.append((name, args))
+            return getattr(self._port, name)(*args, **kwargs)
+
+        return call
+
+    def of(self, name: str) -> list[tuple[object, ...]]:
+        return [args for called, args in self.calls if called == name]
+
+
+class Web(MemoryFetcher):
+    """Pages of which some fail in a way that nobody foresaw."""
+
+    async def fetch(self, body, *args):
+        answer = self.answers.get(body.url)
+        if isinstance(answer, Exception) and type(answer).__module__ == "builtins":
+            self.asked.append(body)
+            raise answer
+        return await super().fetch(body, *args)
+
+    def times(self, url: str) -> int:
+        return sum(body.url == url for body in self.asked)
+
+
+class Time:
+    """The world's clocks: sleeping moves them, and nothing waits."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.now = 1_000.0
+        self.slept: list[float] = []
+        world.steady = SteadyTime(lambda: self.now, self.sleep)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.passes(seconds)
+
+    def passes(self, seconds: float) -> None:
+        self.now += seconds
+        self.world.now += timedelta(seconds=seconds)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait until something holds that other threads bring about."""
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110  what is waited for knows of no event
+            await asyncio.sleep(0.001)
+
+
+def work(world: World, pages: dict[str, object] | None = None, worker: str = "w", **ports: object):
+    """What a worker reports that works until it leaves, and leaves nothing of it running."""
+
+    async def run():
+        async with asyncio.timeout(60):
+            report = await Worker(world.work(pages or {}, **ports), worker).run()
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return report
+
+    return asyncio.run(run())
+
+
+async def while_time_passes(world: World, work):
+    """The world's clock goes, twenty times as fast as ours."""
+    working = asyncio.ensure_future(work)
+    for _ in range(4_000):
+        if working.done():
+            break
+        await asyncio.wait([working], timeout=0.005)
+        world.now += timedelta(seconds=0.1)
+    assert working.done(), "the worker does not end"
+    return working.result()
+
+
+def tracked(world: World, an_id: int, lane=DOCS):
+    """A request as it stands."""
+    return world.store.get(lane, world.biz, an_id)
+
+
+def state_of(world: World, an_id: int, lane=DOCS) -> State:
+    return tracked(world, an_id, lane).state
+
+
+def states(world: World, ids: list[int], lane=DOCS) -> list[State]:
+    return [state_of(world, an_id, lane) for an_id in ids]
+
+
+def depth(world: World, lane=DOCS) -> tuple[int, int, int]:
+    found = world.queue.depth(lane)
+    return found.queued, found.parked, found.leased
+
+
+def idle(world: World) -> bool:
+    """Whether nobody holds permits at the hosts of these tests, their grants' grace being over."""
+    world.now += timedelta(seconds=1)
+    return all(one.running == 0 for one in world.hosts.states(["a.example", "b.example"]))

@@ -1,0 +1,92 @@
+"""Outcomes that a store does not take now: what is kept of them, and what is done meanwhile."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from tests.kit.requests import PARKED_BATCHES, PARKED_BYTES, Done, Holding, State
+from tests.kit.worker import PAUSES, Phases, Settler
+from tests.kit.worlds.memory import DOCS, OTHER, Failing, make_tree
+from tests.kit.worlds.worker import Parts, at_once, states, submitted
+
+URLS = [f"https://example.org/{n}" for n in range(12)]
+
+
+class Stand:
+    """A worker that has read twelve pages, and whose store is away once."""
+
+    def __init__(self, world, weight=0):
+        world.tree = make_tree(world.biz, batch=len(URLS))
+        self.ids = submitted(world, *URLS)
+        store = Failing(world.store, settle=1)
+        self.parts = Parts(world, store=store, pauses=PAUSES)
+        self.holding = Holding()
+        for held in self.parts.leasing.take().held:
+            held.weight = weight
+            self.holding.add(held)
+            self.holding.end(held, Done(()))
+
+    def settle(self, batch):
+        async def nothing():
+            """There is nothing to do before."""
+
+        limits = replace(self.parts.ports.config.current().stage.fleet, batch=batch)
+        settler = Settler(
+            self.holding,
+            self.parts.leasing,
+            Phases(),
+            self.parts.report,
+            limits,
+            at_once,
+            nothing,
+            self.parts.ports.warn,
+        )
+        return asyncio.run(settler.settle(self.holding.outcomes()))
+
+
+def test_what_could_not_be_stored_is_stored_the_next_time(world):
+    stand = Stand(world)
+
+    assert not stand.settle(len(URLS))
+    assert stand.settle(len(URLS))
+
+    assert states(world, stand.ids) == [State.DONE] * len(URLS)
+    assert (stand.parts.report.done, stand.parts.report.left) == (len(URLS), 0)
+
+
+def test_a_lane_whose_outcomes_could_not_be_stored_is_left_alone_for_a_while(world):
+    stand = Stand(world)
+    assert not stand.parts.leasing.rests(DOCS)
+
+    stand.settle(len(URLS))
+
+    assert stand.parts.leasing.rests(DOCS)
+
+
+@pytest.mark.parametrize(
+    ("weight", "batch", "kept"),
+    [(0, 1, PARKED_BATCHES), (PARKED_BYTES // 2, 12, 2), (PARKED_BYTES + 1, 12, 0)],
+    ids=["batches", "bytes", "a large one"],
+)
+def test_what_there_is_no_room_to_keep_is_left_to_its_lease(world, weight, batch, kept):
+    stand = Stand(world, weight)
+
+    stand.settle(batch)
+
+    assert len(stand.holding) == kept
+    assert stand.parts.report.left == len(URLS) - kept
+    assert states(world, stand.ids) == [State.LEASED] * len(URLS)
+
+
+def test_an_outcome_of_another_lane_is_stored_though_one_is_away(world):
+    stand = Stand(world)
+    theirs = submitted(world, *URLS[:2], tenant="acme")
+    for held in stand.parts.leasing.take().held:
+        stand.holding.add(held)
+        stand.holding.end(held, Done(()))
+
+    assert not stand.settle(len(URLS))
+
+    assert states(world, stand.ids) == [State.LEASED] * len(URLS)
+    assert states(world, theirs, OTHER) == [State.DONE] * len(theirs)
