@@ -48,6 +48,7 @@ NO_JOURNEY = {
     "configuration",
     "gathering",
     "holding",
+    "pauses",
     "phases",
     "recovery_ports",
     "work_ports",
