@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from infra.local.redis_server import RedisServer
+from tests.contract import host_cases
 from tests.contract.store_cases import Fleet
 from tests.kit.fleet import Workers
 from tests.kit.ids import WorkerNumbers
 from tests.kit.implementations import Backend, backend_over, fixture_over
 from tests.kit.kernel import Lane
 from tests.kit.mongo_nodes import NodesOnOneServer, own_control_at
+from tests.kit.politeness import Hosts
 from tests.kit.queue import RequestQueue
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import RequestStore
@@ -73,6 +75,7 @@ queue = fixture_over(RequestQueue)
 workers = fixture_over(Workers)
 store = fixture_over(RequestStore)
 numbering = backend_over(WorkerNumbers)
+hosts = backend_over(Hosts)
 
 
 @pytest.fixture
@@ -84,6 +87,13 @@ def numbers_of(numbering: Backend) -> Callable[..., WorkerNumbers]:
         return numbering.make(WorkerNumbers, numbers=numbers, **of_fleet)
 
     return of
+
+
+@pytest.fixture
+def street(hosts: Backend, tenant: str) -> host_cases.Street:
+    """One host, by a clock that the test sets."""
+    time = host_cases.Time()
+    return host_cases.Street(hosts.make(Hosts, clock=time), time, f"{tenant}.example")
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from tests.kit.politeness import HostAsk, HostGrant, HostReport, Hosts, HostStat
 from tests.kit.redis import RedisConnection
 
 BEGINNING = datetime(2026, 3, 1, 12, tzinfo=UTC)
+#: Seconds that two clocks may be apart by rounding.
+EXACT = 1e-6
 
 
 @dataclass
@@ -66,6 +68,10 @@ class Street:
     def state(self) -> HostState:
         (state,) = self.hosts.states([self.host])
         return state
+
+    def moments(self, tenant: str | None = None) -> list[float]:
+        """When turns were given, of all tenants or of one."""
+        return sorted(at for at, of, _ in self.turns if tenant in {None, of})
 
     def wait(self, seconds: float) -> None:
         self.time.seconds = round(self.time.seconds + seconds, 3)  # clocks are read to the ms

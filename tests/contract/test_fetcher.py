@@ -9,7 +9,7 @@ import pytest
 
 from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, reply, site
 from tests.kit.fakes import MemoryFetcher
-from tests.kit.fetching import CODINGS, AiohttpFetcher
+from tests.kit.fetching import CODINGS, AiohttpFetcher, HostSlots
 from tests.kit.kernel import (
     FetchTimeoutError,
     LeaseLostError,
@@ -258,11 +258,15 @@ def test_host_gets_no_more_connections_than_the_biz_allows():
             under_way -= 1
             writer.write(reply())
 
-        async with site(answer) as stands, AiohttpFetcher(allow_private=True) as fetcher:
+        slots = HostSlots()
+        async with (
+            site(answer) as stands,
+            AiohttpFetcher(allow_private=True, slots=slots) as fetcher,
+        ):
             three = limits(per_host=3)
             waiting = [fetcher.fetch(ask(stands.url(f"/{n}")), three) for n in range(12)]
             pages = await asyncio.gather(*waiting)
-            return len(pages), most, len(fetcher._slots)
+            return len(pages), most, len(slots)
 
     assert asyncio.run(run()) == (12, 3, 0)
 
@@ -275,17 +279,22 @@ def test_cancelled_waiters_do_not_take_slots_with_them():
             await go.wait()
             writer.write(reply())
 
-        async with site(answer) as stands, AiohttpFetcher(allow_private=True) as fetcher:
+        slots = HostSlots()
+        async with (
+            site(answer) as stands,
+            AiohttpFetcher(allow_private=True, slots=slots) as fetcher,
+        ):
             one = limits(per_host=1)
             tasks = [asyncio.create_task(fetcher.fetch(ask(stands.url()), one)) for _ in range(4)]
             await stands.asked.wait()
+            assert len(slots) == 1
             tasks[1].cancel()  # while it waits
             go.set()
             await tasks[0]
             tasks[2].cancel()  # perhaps in the moment it is handed the slot
             ended = await asyncio.gather(*tasks, return_exceptions=True)
             assert isinstance(ended[3], Page)
-            return len(fetcher._slots)
+            return len(slots)
 
     assert asyncio.run(run()) == 0
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, passing, reply, site
 from tests.kit.fakes import MemoryFetcher
-from tests.kit.fetching import STEP_BYTES, AiohttpFetcher, Errand
+from tests.kit.fetching import STEP_BYTES, AiohttpFetcher, BodyRoom, Errand, HostSlots
 from tests.kit.kernel import (
     FetchTimeoutError,
     LeaseLostError,
@@ -273,9 +273,10 @@ def test_a_redirect_to_another_host_leaves_the_slot_of_the_first():
             there = head.split()[1].removeprefix(b"/").decode()
             writer.write(reply(status=302, Location=f"http://{there}/") if there else reply(b"x"))
 
+        slots = HostSlots()
         async with (
             site(answer) as stands,
-            AiohttpFetcher(allow_private=True) as fetcher,
+            AiohttpFetcher(allow_private=True, slots=slots) as fetcher,
         ):
             one, hosts = limits(per_host=1), ("127.0.0.1", "localhost")
             urls = [
@@ -283,7 +284,7 @@ def test_a_redirect_to_another_host_leaves_the_slot_of_the_first():
                 for here, there in zip(hosts, reversed(hosts), strict=True)
             ] * 10
             pages = await asyncio.gather(*(fetcher.fetch(ask(url), one) for url in urls))
-            return [page.body for page in pages], len(fetcher._slots)
+            return [page.body for page in pages], len(slots)
 
     assert asyncio.run(run()) == ([b"x"] * 20, 0)
 
@@ -291,12 +292,25 @@ def test_a_redirect_to_another_host_leaves_the_slot_of_the_first():
 # ---- together ----------------------------------------------------------------------------------
 
 
+class WatchedRoom(BodyRoom):
+    """Room for bodies that says what it looks like whenever some of it was given."""
+
+    def __init__(self, total, note):
+        super().__init__(total)
+        self.note = note
+
+    async def take(self, share, count):
+        await super().take(share, count)
+        self.note(self, share)
+
+
 def test_bodies_in_flight_are_bounded_together():
     """Twenty bodies of four megabytes, of which there is room for eight megabytes at once."""
 
     async def run():
         size = 4_000_000
-        most = 0
+        left = []
+        room = WatchedRoom(2 * size, lambda room, _: left.append(room.free))
 
         async def answer(_, writer):
             writer.write(OK + b"Content-Length: %d\r\n\r\n" % size)
@@ -306,23 +320,15 @@ def test_bodies_in_flight_are_bounded_together():
 
         async with (
             site(answer) as stands,
-            AiohttpFetcher(allow_private=True, room_bytes=2 * size) as fetcher,
+            AiohttpFetcher(allow_private=True, room=room) as fetcher,
         ):
-            take = fetcher._room.take
-
-            async def watched(share, count):
-                nonlocal most
-                await take(share, count)
-                most = max(most, 2 * size - fetcher._room.free)
-
-            fetcher._room.take = watched
 
             async def one():
                 page = await fetcher.fetch(ask(stands.url()), limits(max_body_bytes=size))
                 return len(page.body)
 
             sizes = await asyncio.gather(*(one() for _ in range(20)))
-            return sizes, most, fetcher._room.free == 2 * size
+            return sizes, 2 * size - min(left), room.free == 2 * size
 
     sizes, most, all_given_back = asyncio.run(run())
 
@@ -334,6 +340,7 @@ def test_bodies_in_flight_are_bounded_together():
 def test_a_body_that_finds_no_room_in_its_time_ends_with_it():
     async def run():
         part_read = asyncio.Event()
+        room = WatchedRoom(700_000, lambda _, share: share.held >= 600_000 and part_read.set())
 
         async def answer(head, writer):
             writer.write(OK + b"Content-Length: 900000\r\n\r\n" + b"x" * 600_000)
@@ -344,16 +351,8 @@ def test_a_body_that_finds_no_room_in_its_time_ends_with_it():
 
         async with (
             site(answer) as stands,
-            AiohttpFetcher(allow_private=True, room_bytes=700_000) as fetcher,
+            AiohttpFetcher(allow_private=True, room=room) as fetcher,
         ):
-            take = fetcher._room.take
-
-            async def watched(share, count):
-                await take(share, count)
-                if share.held >= 600_000:
-                    part_read.set()
-
-            fetcher._room.take = watched
             long = limits(max_body_bytes=900_000, total_seconds=1.5)
             slow = asyncio.create_task(fetcher.fetch(ask(stands.url("/slow")), long))
             await part_read.wait()
@@ -373,20 +372,14 @@ def test_a_body_that_finds_no_room_in_its_time_ends_with_it():
 def test_compressed_bodies_count_by_what_they_become():
     async def run():
         said = reply(gzip.compress(bytes(3_000_000)), Content_Encoding="gzip")
+        held = []
+        room = WatchedRoom(1_000_000, lambda _, share: held.append(share.held))
         async with (
             site(said) as stands,
-            AiohttpFetcher(allow_private=True, room_bytes=1_000_000) as fetcher,
+            AiohttpFetcher(allow_private=True, room=room) as fetcher,
         ):
-            held = []
-            take = fetcher._room.take
-
-            async def watched(share, count):
-                await take(share, count)
-                held.append(share.held)
-
-            fetcher._room.take = watched
             page = await fetcher.fetch(ask(stands.url()), limits(max_body_bytes=3_000_000))
-            return len(page.body), max(held) >= 3_000_000, fetcher._room.free
+            return len(page.body), max(held) >= 3_000_000, room.free
 
     assert asyncio.run(run()) == (3_000_000, True, 1_000_000)
 

@@ -3,18 +3,8 @@
 import pytest
 
 from tests.contract import host_cases
-from tests.kit.implementations import backend_over
-from tests.kit.politeness import TROUBLED, TROUBLED_SECONDS, HostReport, Hosts, HostState
+from tests.kit.politeness import TROUBLED, TROUBLED_SECONDS, HostReport, HostState
 from tests.kit.queue import host_key
-
-backend = backend_over(Hosts)
-
-
-@pytest.fixture
-def street(backend, tenant):
-    time = host_cases.Time()
-    time.seconds = (time.seconds // 60) * 60  # a minute begins
-    return host_cases.Street(backend.make(Hosts, clock=time), time, f"{tenant}.example")
 
 
 def counts(state: HostState) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""The contract of Hosts: rate, permits, shares, back-off and adaption over the whole fleet."""
+"""The contract of Hosts: rate and permits over the whole fleet, and what is kept of a host."""
 
 from itertools import pairwise
 
@@ -7,37 +7,18 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.contract import host_cases
+from tests.contract.host_cases import EXACT
 from tests.kit.config import HostLimits
 from tests.kit.examples import examples
-from tests.kit.implementations import backend_over
-from tests.kit.kernel import to_ms
 from tests.kit.politeness import (
     DEMAND_SECONDS,
     HORIZON_SECONDS,
-    MAX_TENANTS,
     PERMIT_SECONDS,
     HostAsk,
-    Hosts,
     HostState,
     RedisHosts,
 )
 from tests.kit.queue import host_key
-
-EXACT = 1e-6
-
-
-backend = backend_over(Hosts)
-
-
-@pytest.fixture
-def street(backend, tenant):
-    time = host_cases.Time()
-    return host_cases.Street(backend.make(Hosts, clock=time), time, f"{tenant}.example")
-
-
-def moments(street, tenant=None):
-    return sorted(at for at, of, _ in street.turns if tenant in {None, of})
-
 
 # ---- rate ---------------------------------------------------------------------------------------
 
@@ -49,7 +30,7 @@ def test_turns_come_an_interval_apart_and_no_further_ahead_than_the_horizon(stre
     assert (first.count, first.wait_seconds, first.interval_seconds) == (16, 0.0, 0.1)
     assert first.why == "concurrency"
     assert (second.count, second.why) == (0, "concurrency")
-    assert all(b - a >= 0.1 - EXACT for a, b in pairwise(moments(street)))
+    assert all(b - a >= 0.1 - EXACT for a, b in pairwise(street.moments()))
 
 
 def test_two_workers_never_have_one_turn(street):
@@ -75,7 +56,7 @@ def test_a_slow_host_gives_one_turn_at_a_time(street):
     second = street.ask(count=5)
 
     assert second.count == 1
-    assert moments(street)[1] == pytest.approx(60.0)
+    assert street.moments()[1] == pytest.approx(60.0)
 
 
 @examples(0.2, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -100,7 +81,7 @@ def test_the_rate_holds_over_any_window_whoever_asks(tenant, redis_connection, s
         for seconds, worker, of, count in steps:
             street.wait(seconds)
             assert 0 <= street.ask(worker, of, count).wait_seconds <= HORIZON_SECONDS
-        found = moments(street)
+        found = street.moments()
         assert all(b - a >= 1 / per_second - EXACT for a, b in pairwise(found))
         if make is None:
             redis_connection.client.delete(host_key(host))
@@ -141,7 +122,7 @@ def test_a_tenant_that_wants_to_be_slow_slows_nobody_down(street):
         street.wait(0.5)
 
     assert total >= 95
-    assert len(moments(street, "beta")) == 1
+    assert len(street.moments("beta")) == 1
 
 
 # ---- permits ------------------------------------------------------------------------------------
@@ -253,260 +234,6 @@ def test_no_more_than_the_concurrency_is_ever_under_way(steps, concurrency):
         assert sum(one[0] for one in workers.values()) <= concurrency
         assert street.state.running <= concurrency
         assert grant.count == count or grant.why
-
-
-# ---- tenants ------------------------------------------------------------------------------------
-
-
-def compete(street, seconds, polls, answer=0.05):
-    """Tenants ask at their own pace, and download what they get at once; turns by tenant."""
-    left = dict.fromkeys(polls, 0.0)
-    ends: list[tuple[float, str]] = []
-    end = street.time.seconds + seconds
-    while street.time.seconds < end:
-        now = street.time.seconds
-        for of, every in polls.items():
-            if left[of] > now + EXACT:
-                continue
-            left[of] = now + every
-            done = [one for one in ends if one[1] == of and one[0] <= now]
-            ends = [one for one in ends if one not in done]
-            running = sum(one[1] == of for one in ends)
-            if done:
-                street.report(of, of, running, answered=len(done), seconds=answer)
-            grant = street.ask(of, of, count=1_000, running=running)
-            first = now + grant.wait_seconds
-            ends += [(first + n * grant.interval_seconds + answer, of) for n in range(grant.count)]
-        street.wait(0.05)
-    return {of: len(moments(street, of)) for of in polls}
-
-
-@pytest.mark.parametrize("slower", [0.05, 0.5, 1.0])
-def test_two_tenants_share_a_host_however_often_each_asks(street, slower):
-    street.limits = HostLimits(per_second=10, concurrency=100)
-
-    found = compete(street, 40, {"quick": 0.05, "slow": slower})
-
-    assert sum(found.values()) >= 0.95 * 400
-    # Half of all, less what the other had ahead when it was alone, and one turn.
-    assert min(found.values()) >= 200 - HORIZON_SECONDS * 10 - 1
-
-
-def test_three_tenants_share_a_host(street):
-    street.limits = HostLimits(per_second=20, concurrency=100)
-
-    found = compete(street, 30, {"a": 0.05, "b": 0.35, "c": 0.7})
-
-    assert sum(found.values()) >= 0.95 * 600
-    assert min(found.values()) >= 200 - HORIZON_SECONDS * 20 - 2
-
-
-def test_a_tenant_that_comes_later_waits_for_no_more_than_the_horizon(street):
-    street.limits = HostLimits(per_second=10, concurrency=100)
-    compete(street, 20, {"first": 0.05})
-    arrived = street.time.seconds
-    before = len(street.turns)
-
-    compete(street, 10, {"first": 0.05, "later": 0.5})
-
-    assert moments(street, "later")[0] <= arrived + HORIZON_SECONDS + 1
-    after = [of for _, of, _ in street.turns[before:]]
-    assert after.count("later") >= 50 - HORIZON_SECONDS * 10 - 1
-
-
-def test_an_idle_tenant_costs_the_others_nothing(street):
-    street.limits = HostLimits(per_second=10, concurrency=8)
-    compete(street, 5, {"acme": 0.1, "idle": 0.1})
-    street.report("idle", "idle", running=0, answered=1, seconds=0.05)
-    before = len(moments(street, "acme"))
-
-    compete(street, DEMAND_SECONDS, {"acme": 0.1})
-    while_it_counts = len(moments(street, "acme")) - before
-    compete(street, 10, {"acme": 0.1})
-    later = len(moments(street, "acme")) - before - while_it_counts
-
-    assert while_it_counts >= 0.9 * DEMAND_SECONDS * 10 - HORIZON_SECONDS * 10
-    assert later >= 99
-    assert street.state.tenants == ("acme",)
-
-
-@pytest.mark.parametrize("concurrency", [1, 2, 3])
-def test_tenants_share_permits_too_few_for_them(street, concurrency):
-    """Answers take long, so permits are what there is too little of."""
-    street.limits = HostLimits(per_second=100, concurrency=concurrency)
-
-    found = compete(street, 60, {"a": 0.05, "b": 0.3, "c": 0.2}, answer=0.5)
-
-    possible = 60 / 0.5 * concurrency
-    assert sum(found.values()) >= 0.4 * possible
-    assert min(found.values()) >= 0.15 * sum(found.values())
-
-
-def test_a_tenant_that_holds_more_than_its_share_makes_room(street):
-    street.limits = HostLimits(per_second=1_000, concurrency=8)
-    assert street.ask("w1", "acme", count=100).permits == 8
-    assert street.ask("w2", "beta", count=100).why == "concurrency"
-    street.wait(2)
-
-    refused = street.ask("w1", "acme", count=100, running=8)
-    assert (refused.count, refused.why) == (0, "share")
-    street.report("w1", "acme", running=4, answered=4, seconds=0.5)
-    again = street.ask("w1", "acme", count=100, running=4)
-    other = street.ask("w2", "beta", count=100)
-
-    assert again.permits == 4
-    assert other.permits == 4
-
-
-def test_more_tenants_than_are_remembered_wait(street):
-    street.limits = HostLimits(per_second=0.01, concurrency=1)
-    for n in range(MAX_TENANTS):
-        street.ask("w", f"t{n}", count=5)
-
-    late = street.ask("w", "late", count=5)
-    assert (late.count, late.why) == (0, "share")
-    assert late.ready_seconds > 0
-    street.wait(200)
-    assert street.ask("w", "late", count=5).count == 1
-
-
-# ---- back-off -----------------------------------------------------------------------------------
-
-
-def test_nothing_is_granted_in_a_back_off_and_it_tells_when_it_is_over(street):
-    street.ask("w1", count=3)
-    street.report("w1", running=2, strained=1)
-
-    grant = street.ask("w2", count=5)
-
-    assert (grant.count, grant.why, grant.ready_seconds) == (0, "back-off", 2.0)
-    assert to_ms(street.state.back_off_until) == to_ms(street.time()) + 2_000
-    assert street.state.strain == 1
-    street.wait(1.999)
-    assert street.ask("w2", count=5).count == 0
-    street.wait(0.001)
-    assert street.ask("w2", count=5).count > 0
-    assert street.state.back_off_until is None
-
-
-def test_a_back_off_doubles_with_each_further_strain_up_to_its_cap(street):
-    street.limits = HostLimits(backoff_seconds=2, max_backoff_seconds=20)
-    spans = []
-    for _ in range(6):
-        street.report(strained=1)
-        spans.append(street.ask(count=1).ready_seconds)
-        street.wait(spans[-1])
-
-    assert spans == [2, 4, 8, 16, 20, 20]
-
-
-def test_what_began_before_a_back_off_does_not_count_again(street):
-    for n in range(8):
-        street.report(f"w{n}", strained=3)
-
-    assert street.state.strain == 1
-    assert street.ask(count=1).ready_seconds == 2.0
-
-
-@pytest.mark.parametrize(("asked", "waited"), [(1, 2), (120, 120), (90_000, 86_400)])
-def test_a_retry_after_counts_where_it_is_longer_up_to_its_cap(street, asked, waited):
-    street.report(strained=1, retry_after_seconds=asked)
-
-    assert street.ask(count=1).ready_seconds == waited
-
-
-def test_a_longer_retry_after_counts_in_a_back_off_too(street):
-    street.report("w1", strained=1)
-    street.report("w2", strained=1, retry_after_seconds=60)
-
-    assert street.ask(count=1).ready_seconds == 60
-    assert street.state.strain == 1
-
-
-def test_after_a_back_off_the_host_is_tried_before_it_is_trusted(street):
-    for _ in range(4):
-        street.report(strained=1)
-        street.wait(street.ask(count=1).ready_seconds)
-    intervals = []
-    for _ in range(6):
-        intervals.append(street.ask(count=1).interval_seconds)
-        street.report(answered=1, seconds=0.05)
-        street.wait(5)
-
-    assert intervals == [1.6, 0.8, 0.4, 0.2, 0.1, 0.1]
-    assert street.state.strain == 0
-
-
-def test_an_answer_in_a_back_off_says_nothing_of_the_time_after_it(street):
-    street.report(strained=1)
-    street.report(answered=5, seconds=0.1)
-
-    assert street.state.strain == 1
-
-
-# ---- adaption -----------------------------------------------------------------------------------
-
-
-def test_a_quick_host_is_never_slowed(street):
-    for _ in range(50):
-        street.report(answered=10, seconds=0.75)  # 8 at once, 0.1 s apart: 0.8 s
-        street.wait(1)
-
-    assert street.state.interval_seconds == 0
-    assert street.ask(count=1).interval_seconds == 0.1
-
-
-def test_a_slow_host_is_asked_for_as_much_as_its_concurrency_at_once(street):
-    for _ in range(12):
-        street.report(answered=4, seconds=8)
-        street.wait(1)
-
-    assert street.state.answer_seconds == pytest.approx(8, rel=0.01)
-    assert street.state.interval_seconds == pytest.approx(1, rel=0.01)
-    assert street.ask(count=99).count <= 3
-
-
-def test_one_slow_page_does_not_slow_a_quick_host(street):
-    for _ in range(10):
-        street.report(answered=10, seconds=0.05)
-    street.report(answered=1, seconds=30)
-
-    assert street.ask(count=1).interval_seconds <= 0.2
-    for _ in range(3):
-        street.report(answered=5, seconds=0.05)
-    assert street.state.interval_seconds == 0
-
-
-def test_a_host_that_becomes_quick_again_is_asked_as_before(street):
-    for _ in range(12):
-        street.report(answered=4, seconds=8)
-    for _ in range(6):
-        street.report(answered=4, seconds=0.1)
-
-    assert street.ask(count=1).interval_seconds == 0.1
-
-
-def test_without_adaption_only_the_limits_count(street):
-    street.limits = HostLimits(adaptive=False)
-    for _ in range(12):
-        street.report(answered=4, seconds=8)
-        street.report(strained=1)
-        street.wait(street.ask(count=1).ready_seconds)
-
-    assert street.ask(count=1).interval_seconds == 0.1
-
-
-@given(
-    seen=st.lists(st.tuples(st.integers(1, 50), st.floats(0, 100), st.booleans()), max_size=30),
-    per_second=st.sampled_from([0.1, 5.0, 100.0]),
-)
-def test_a_host_is_never_asked_faster_than_its_limits(seen, per_second):
-    street = host_cases.in_memory("h.example", host_cases.Time())
-    street.limits = HostLimits(per_second=per_second)
-    for answered, seconds, strained in seen:
-        street.report(answered=answered, seconds=seconds, strained=int(strained))
-        street.wait(3)
-        assert street.ask(count=1).interval_seconds >= 1 / per_second - EXACT
 
 
 # ---- what is kept -------------------------------------------------------------------------------

@@ -4,30 +4,37 @@ import pytest
 
 from tests.contract.store_cases import Fleet, a_biz, a_generation, a_request, snowflakes
 from tests.kit.kernel import StoreUnavailableError
-from tests.kit.mongo import MongoRequestStore, UnstorableError, insertion
+from tests.kit.mongo import (
+    MongoInsertion,
+    MongoRequestStore,
+    ShardInsertion,
+    Shards,
+    UnstorableError,
+)
 from tests.kit.mongo_nodes import nodes_at
 from tests.kit.requests import State
 
 
-@pytest.mark.parametrize("number", [1, 12, 400])
-def test_of_kept_ids_nothing_is_taken_back_and_who_comes_again_finds_them(
-    mongo_uri: str, tenant: str, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
-    insert = insertion._Into.insert
+class Unanswered(ShardInsertion):
+    """It is done, and nobody hears of it."""
 
-    def unanswered(self, requests):
-        insert(self, requests)
+    def insert(self, requests):
+        super().insert(requests)
         raise StoreUnavailableError("mongodb", "the answer is lost")
 
+
+@pytest.mark.parametrize("number", [1, 12, 400])
+def test_of_kept_ids_nothing_is_taken_back_and_who_comes_again_finds_them(
+    mongo_uri: str, tenant: str, number: int
+) -> None:
     with nodes_at(mongo_uri) as nodes:
         fleet = Fleet(MongoRequestStore(nodes), tenant)
         known, other = (
             [a_request(fleet.lane, i) for i in snowflakes(number, worker=w)] for w in (1, 2)
         )
         kept = frozenset(request.id for request in known)
-        with monkeypatch.context() as patch:
-            patch.setattr(insertion._Into, "insert", unanswered)
-            failed = fleet.store.insert(fleet.lane, fleet.biz, [*known, *other], kept)
+        losing = MongoInsertion(Shards(nodes), Unanswered)
+        failed = losing.insert(fleet.lane, fleet.biz, [*known, *other], kept)
 
         left = {t.request.id for t in fleet.find()}
         again = fleet.store.insert(fleet.lane, fleet.biz, known, kept)
@@ -39,54 +46,49 @@ def test_of_kept_ids_nothing_is_taken_back_and_who_comes_again_finds_them(
 
 
 def test_what_two_insert_at_once_under_known_ids_is_there_when_either_has_its_answer(
-    mongo_uri: str, tenant: str, monkeypatch: pytest.MonkeyPatch
+    mongo_uri: str, tenant: str
 ) -> None:
     """The second finds what the first has written; then the first fails."""
-    insert = insertion._Into.insert
     answers = []
 
-    def met(self, requests):
-        insert(self, requests)
-        with monkeypatch.context() as patch:
-            patch.setattr(insertion._Into, "insert", insert)
-            answers.append(fleet.store.insert(fleet.lane, fleet.biz, requests, kept))
-        raise StoreUnavailableError("mongodb", "the answer is lost")
+    class Met(Unanswered):
+        def insert(self, requests):
+            try:
+                super().insert(requests)
+            finally:
+                answers.append(fleet.store.insert(fleet.lane, fleet.biz, requests, kept))
 
     with nodes_at(mongo_uri) as nodes:
         one = a_generation(nodes=("east",), databases=("one",), shards=1)
         fleet = Fleet(MongoRequestStore(nodes), tenant, a_biz(generations=(one,)))
         requests = [a_request(fleet.lane, i) for i in snowflakes(40)]
         kept = frozenset(request.id for request in requests)
-        with monkeypatch.context() as patch:
-            patch.setattr(insertion._Into, "insert", met)
-            fleet.store.insert(fleet.lane, fleet.biz, requests, kept)
+        MongoInsertion(Shards(nodes), Met).insert(fleet.lane, fleet.biz, requests, kept)
 
         assert {i for answer in answers for i in answer.existing} == kept
         assert {t.request.id for t in fleet.find(state=State.PENDING)} == kept
 
 
 def test_what_is_stored_one_by_one_stands_where_the_node_goes_away_in_between(
-    mongo_uri: str, tenant: str, monkeypatch: pytest.MonkeyPatch
+    mongo_uri: str, tenant: str
 ) -> None:
     """Refused, though stored, they would be submitted again and stored twice."""
-    insert = insertion._Into.insert
     calls = []
 
-    def going_away(self, requests):
-        calls.append(requests)
-        if len(requests) > 1:
-            raise UnstorableError("one of them cannot be held")
-        if len(calls) > 4:
-            raise StoreUnavailableError("mongodb", "away")
-        return insert(self, requests)
+    class GoingAway(ShardInsertion):
+        def insert(self, requests):
+            calls.append(requests)
+            if len(requests) > 1:
+                raise UnstorableError("one of them cannot be held")
+            if len(calls) > 4:
+                raise StoreUnavailableError("mongodb", "away")
+            return super().insert(requests)
 
     with nodes_at(mongo_uri) as nodes:
         one = a_generation(nodes=("east",), databases=("one",), shards=1)
         fleet = Fleet(MongoRequestStore(nodes), tenant, a_biz(generations=(one,)))
         requests = [a_request(fleet.lane, i) for i in snowflakes(6)]
-        with monkeypatch.context() as patch:
-            patch.setattr(insertion._Into, "insert", going_away)
-            failed = fleet.store.insert(fleet.lane, fleet.biz, requests)
+        failed = MongoInsertion(Shards(nodes), GoingAway).insert(fleet.lane, fleet.biz, requests)
 
         left = {t.request.id for t in fleet.find()}
 

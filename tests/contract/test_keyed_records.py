@@ -19,7 +19,7 @@ from tests.contract.store_cases import (
 )
 from tests.kit.kernel import StoreError, encode, to_ms
 from tests.kit.kernel import decode_cursor as decode
-from tests.kit.mongo import MongoRequestStore, latest_of
+from tests.kit.mongo import MongoRequestStore, Shards, latest_of
 from tests.kit.requests import NS_OF_MS, Dead, Done, Record, State, keyed_home, route
 
 SECOND = timedelta(seconds=1)
@@ -333,7 +333,7 @@ def test_keyed_records_have_the_life_of_records(nodes, tenant: str) -> None:
     (claim,) = fleet.claim(fleet.submit(1))
     fleet.settle([(claim, Done((keyed(claim, "k"),)))])
     home = keyed_home(fleet.biz, NOW)
-    collection = nodes._shards.keyed(fleet.lane, fleet.biz, home)
+    collection = Shards(nodes.nodes).keyed(fleet.lane, fleet.biz, home)
     assert collection.name == "shop.requests_keyed"
     assert collection.index_information()["ttl"]["expireAfterSeconds"] == 3600
 
@@ -347,7 +347,7 @@ def test_every_read_of_keyed_records_uses_an_index(nodes, tenant: str) -> None:
     fleet = Fleet(nodes, tenant)
     (claim,) = fleet.claim(fleet.submit(1))
     fleet.settle([(claim, Done((keyed(claim, "k"),)))])
-    collection = nodes._shards.keyed(fleet.lane, fleet.biz, keyed_home(fleet.biz, NOW))
+    collection = Shards(nodes.nodes).keyed(fleet.lane, fleet.biz, keyed_home(fleet.biz, NOW))
 
     assert len(fleet.records()) == len(fleet.records(request_id=claim.request.id)) == 1
 

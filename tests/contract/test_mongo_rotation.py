@@ -3,7 +3,6 @@
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from threading import Event
 from time import monotonic
 from typing import Any
@@ -17,8 +16,8 @@ from pymongo.errors import OperationFailure
 
 from infra.local.parts import free_port
 from tests.contract.restricted_mongo import ADMIN, asking_mongod
+from tests.contract.rotation_cases import RIGHTS, Secret, in_use, outcomes, settle, settled, work
 from tests.kit.apps import Parts
-from tests.kit.ids import MongoCounter
 from tests.kit.kernel import (
     ConfigError,
     CrawlfleetError,
@@ -36,12 +35,9 @@ from tests.kit.mongo import (
     Pace,
     Waits,
     border,
-    in_transaction,
 )
 from tests.steady import SteadyClock
 from tests.waiting import eventually
-
-RIGHTS = ["readWriteAnyDatabase"]
 
 
 @pytest.fixture(scope="module")
@@ -56,77 +52,11 @@ def administrator(asking: str) -> Iterator[Any]:
         yield client.admin
 
 
-class Secret:
-    """A node's secret as the secret store has it, and how often it was read."""
-
-    def __init__(self, address: str, user: str, password: str) -> None:
-        self._address = address
-        self.put(user, password)
-        self.reads = 0
-        self.failure: CrawlfleetError | None = None
-
-    def put(self, user: str, password: str) -> None:
-        self.uri = self._address.format(user=f"{user}:{password}@")
-
-    def read(self, node: str) -> str:
-        self.reads += 1
-        if self.failure is not None:
-            raise self.failure
-        return self.uri
-
-
-@contextmanager
-def in_use(secret: Secret, waits: Waits | None = None) -> Iterator[MongoNodes]:
-    nodes = MongoNodes(secret.read, lambda: "home", waits=waits or Waits())
-    try:
-        work(nodes)
-        yield nodes
-    finally:
-        nodes.close()
-
-
 @pytest.fixture
 def silent_port() -> Iterator[int]:
     """Where somebody listens and never says a word."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening.getsockname()[1]
-
-
-def work(nodes: MongoNodes) -> None:
-    """What writes: a counter of the control database."""
-    MongoCounter(nodes).reserve("rotation", uuid4().hex, 1)
-
-
-def settle(client: Any, name: str, begun: Event | None = None, go_on: Event | None = None) -> None:
-    """Count in two documents, in one transaction that waits in its middle where it is told to."""
-
-    def write(session: Any) -> None:
-        things = session.client["cf_rotation"][name]
-        for number in (1, 2):
-            things.update_one({"_id": number}, {"$inc": {"n": 1}}, upsert=True, session=session)
-            if number == 1 and begun is not None and go_on is not None and not begun.is_set():
-                begun.set()
-                go_on.wait(60)
-
-    with border():
-        in_transaction(client, write)
-
-
-def settled(client: Any, name: str) -> list[int]:
-    return [one["n"] for one in client["cf_rotation"][name].find().sort("_id")]
-
-
-def outcomes(nodes: MongoNodes, calls: int = 2) -> list[str]:
-    """What so many calls come to, one after the other."""
-    found = []
-    for _ in range(calls):
-        try:
-            work(nodes)
-        except StoreUnavailableError:
-            found.append("refused")
-        else:
-            found.append("done")
-    return found
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.contract.seed_cases import HOUR, TODAY, a_seed
 from tests.contract.store_cases import NOW, a_biz, a_generation
 from tests.contract.test_mongo_faults import SOON, broken_uri
-from tests.contract.test_seed_store import HOUR, TODAY, a_seed
 from tests.kit.frontier import MongoSeeds
 from tests.kit.kernel import Lane, StoreUnavailableError
 from tests.kit.mongo_nodes import nodes_at

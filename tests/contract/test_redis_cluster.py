@@ -16,7 +16,6 @@ from tests.kit.kernel import ConfigError, Lane, StoreUnavailableError
 from tests.kit.politeness import HostAsk, RedisHosts
 from tests.kit.queue import RedisFilling, RedisQueue, fleet_keys, lane_keys
 from tests.kit.redis import RedisConnection, ServerClock
-from tests.kit.redis import connection as border
 from tests.kit.redis_slots import Move, client_of, lanes_of, slot_of
 from tests.kit.requests import Entry
 from tests.waiting import eventually
@@ -103,16 +102,15 @@ def test_a_script_that_one_node_forgot_is_sent_to_it_again(cluster, own, lanes):
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_every_call_goes_on_when_all_scripts_and_connections_are_gone(cluster, own, call):
-    call(own)
-    for server in cluster.servers:
-        with client_of(server) as client:
-            client.script_flush()
-            client.client_kill_filter(_type="normal", skipme=True)
-    for node in own._place._nodes.values():
-        node.used_at -= border.IDLE_SECONDS + 1
+def test_every_call_goes_on_when_all_scripts_and_connections_are_gone(cluster, call):
+    with RedisConnection(cluster.url, idle_seconds=0) as idle:
+        call(idle)
+        for server in cluster.servers:
+            with client_of(server) as client:
+                client.script_flush()
+                client.client_kill_filter(_type="normal", skipme=True)
 
-    call(own)
+        call(idle)
 
 
 def test_threads_share_the_nodes(own, lanes):

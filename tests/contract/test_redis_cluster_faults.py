@@ -296,7 +296,7 @@ def test_a_cluster_is_spoken_to_by_tls_on_every_node(tenant, tmp_path, monkeypat
             assert [depth.away for depth in queue.depths(lanes)] == [False] * 3
             for lane in lanes:
                 queue.enqueue(lane, ENTRIES, NOW)
-            assert {port for (_, port) in connection._place._nodes} == set(ports)
+            assert {int(at.rpartition(":")[2]) for at, _ in connection.nodes()} == set(ports)
 
         monkeypatch.delenv("SSL_CERT_FILE")
         with RedisConnection(url) as connection:

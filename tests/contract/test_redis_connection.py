@@ -11,7 +11,6 @@ from tests.contract.redis_calls import ANY_CALL, CALLS, ENTRIES, LANE, NOW, refu
 from tests.kit.kernel import ConfigError
 from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection
-from tests.kit.redis import connection as border
 
 
 def close_all_others(url: str) -> None:
@@ -29,12 +28,12 @@ def test_connections_that_the_server_closed_are_replaced_unnoticed(own, own_serv
 
 
 def test_a_connection_idle_for_long_is_tried_before_it_carries_a_call(own, own_server):
-    CALLS["depth"](own)
-    close_all_others(own_server)
-    own._place.used_at -= border.IDLE_SECONDS + 1
-    pings = own.client.info("commandstats").get("cmdstat_ping", {"calls": 0})["calls"]
+    with RedisConnection(own_server, idle_seconds=0) as idle:
+        CALLS["depth"](idle)
+        close_all_others(own_server)
+        pings = own.client.info("commandstats").get("cmdstat_ping", {"calls": 0})["calls"]
 
-    CALLS["enqueue"](own)
+        CALLS["enqueue"](idle)
 
     assert own.client.info("commandstats")["cmdstat_ping"]["calls"] == pings + 1
 

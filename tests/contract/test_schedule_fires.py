@@ -14,7 +14,8 @@ from tests.kit.mongo import MongoNodes
 from tests.kit.mongo_nodes import nodes_at
 from tests.kit.schedules import MongoSchedules, OutcomeKind, Overlap, Schedule, run_due
 from tests.kit.submission import fire_name
-from tests.kit.worlds.memory import Failing, make_biz, make_tree
+from tests.kit.worlds.doubles import Failing
+from tests.kit.worlds.memory import make_biz, make_tree
 from tests.kit.worlds.schedules import Clocked, at
 
 HOUR = timedelta(hours=1)

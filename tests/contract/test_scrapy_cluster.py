@@ -6,13 +6,29 @@ import pytest
 from redis.crc import key_slot
 
 from tests.kit.kernel import ConfigError
+from tests.kit.redis import RedisConnection
 from tests.kit.scrapy import RedisCrawl, taking_key
-from tests.kit.scrapy import crawl as crawls_on_redis
 from tests.scrapy_project.crawls import Crawls, crawls
 from tests.scrapy_project.site import PAGES, LinkedSite
 from tests.waiting import eventually
 
 URLS = [f"http://a.example/{n}" for n in range(7)]
+
+
+class DiedError(Exception):
+    """The process has died here."""
+
+
+class Watched(RedisConnection):
+    """A connection that tells which script it is about to run."""
+
+    def __init__(self, url, told):
+        super().__init__(url)
+        self.told = told
+
+    def again(self, script, keys, *arguments):
+        self.told(script.name)
+        return super().again(script, keys, *arguments)
 
 
 @pytest.fixture
@@ -80,16 +96,19 @@ def test_start_urls_of_another_slot_are_queued_whatever_holds_them(
         assert [each.content.decode() for each in taken] == URLS
 
 
-@pytest.mark.parametrize("step", ["_ENTER_STARTS", "_TAKEN"])
+@pytest.mark.parametrize("step", ["crawl_enter_starts", "crawl_taken"])
 def test_what_a_process_left_on_its_way_enters_once_by_another(
-    crawl, cluster_connection, source, tenant, step, monkeypatch
+    cluster_connection, redis_cluster_url, source, tenant, step
 ):
     client = cluster_connection.client
     client.rpush(source, *URLS)
-    with monkeypatch.context() as dying:
-        dying.delattr(crawls_on_redis, step)
-        with pytest.raises(NameError):
-            crawl.absorb(source, 4)
+
+    def die(script):
+        if script == step:
+            raise DiedError
+
+    with Watched(redis_cluster_url, die) as dying, pytest.raises(DiedError):
+        RedisCrawl(dying, tenant, "shop", "a").absorb(source, 4)
     assert client.llen(taking_key(source, tenant, "shop")) == 5
 
     other = RedisCrawl(cluster_connection, tenant, "shop", "b")
@@ -101,23 +120,20 @@ def test_what_a_process_left_on_its_way_enters_once_by_another(
 
 
 def test_who_is_slow_with_a_batch_does_not_bring_it_again(
-    crawl, cluster_connection, source, tenant, monkeypatch
+    crawl, cluster_connection, redis_cluster_url, source, tenant
 ):
     """Two processes have one batch in hand; meanwhile one goes on to the next."""
     cluster_connection.client.rpush(source, *URLS)
-    again, batches = cluster_connection.again, []
+    other = RedisCrawl(cluster_connection, tenant, "shop", "b")
+    absorbed = []
 
-    def slow(script, keys, *arguments):
-        if script is crawls_on_redis._ENTER_STARTS and not batches:
-            batches.append(arguments)
-            monkeypatch.undo()
-            other = RedisCrawl(cluster_connection, tenant, "shop", "b")
-            assert [other.absorb(source, 4) for _ in range(2)] == [4, 3]
-        return again(script, keys, *arguments)
+    def wait(script):
+        if script == "crawl_enter_starts":
+            absorbed.extend(other.absorb(source, 4) for _ in range(2))
 
-    monkeypatch.setattr(cluster_connection, "again", slow)
-
-    assert crawl.absorb(source, 4) == 0
+    with Watched(redis_cluster_url, wait) as slow:
+        assert RedisCrawl(slow, tenant, "shop", "a").absorb(source, 4) == 0
+    assert absorbed == [4, 3]
     assert [each.content.decode() for each in crawl.lease(99)[0]] == URLS
 
 

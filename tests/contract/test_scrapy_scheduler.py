@@ -2,116 +2,21 @@
 
 import logging
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
 import scrapy
 from scrapy import signals
 from scrapy.exceptions import DontCloseSpider, DropItem
 from scrapy.http import TextResponse
-from scrapy.utils.test import get_crawler
 
 from infra.local.redis_server import ENV_URL, RedisServer
+from tests.contract.scrapy_cases import FedSpider, ShopSpider, Station
 from tests.kit.kernel import ConfigError, Lane, StoreUnavailableError
 from tests.kit.queue import lane_keys
 from tests.kit.records import LARGEST_ITEM, item_of, wire_of
-from tests.kit.recovery import RedisBizs
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import Item
-from tests.kit.scrapy import (
-    DupeFilter,
-    Pipeline,
-    RedisSpider,
-    Scheduler,
-    crawl_keys,
-    joint_of,
-    scheduler,
-)
-
-
-class ShopSpider(scrapy.Spider):
-    name = "shop"
-
-    def lamp(self, response):
-        """A callback."""
-
-
-class FedSpider(RedisSpider):
-    name = "fed"
-
-    def make_request_from_data(self, data):
-        if data == b"two":
-            return [scrapy.Request(f"https://shop.example/{n}") for n in (1, 2)]
-        if data == b"none":
-            return None
-        return super().make_request_from_data(data)
-
-
-class Loop:
-    """A loop that nobody turns but the test."""
-
-    def __init__(self, turn):
-        self.turn = turn
-        self.running = False
-
-    def start(self, interval, now=True):
-        self.running = True
-
-    def stop(self):
-        self.running = False
-
-
-class Station:
-    """A scheduler and a pipeline, the part of the engine that they look at, and Redis behind."""
-
-    def __init__(self, url, tenant, kind=ShopSpider, bounds=None, most_bytes=None, **options):
-        self.seconds = 1_000.0
-        given = {
-            "CRAWLFLEET_REDIS_URL": url,
-            "CRAWLFLEET_TENANT": tenant,
-            "CRAWLFLEET_BIZ": "garden",
-            **options,
-        }
-        self.crawler = get_crawler(kind, given)
-        self.spider = self.crawler.spider = self.crawler._create_spider()
-        self.slot = SimpleNamespace(
-            inprogress=set(), closing=None, nextcall=SimpleNamespace(schedule=lambda: None)
-        )
-        self.closed = []
-        self.crawler.engine = SimpleNamespace(
-            _slot=self.slot, close_spider=lambda spider, reason: self.closed.append(reason)
-        )
-        self.dropped = []
-        self.crawler.signals.connect(self._on_dropped, signals.request_dropped)
-        self.joint = joint_of(self.crawler)
-        clock = {"clock": lambda: self.seconds}
-        self.scheduler = Scheduler(self.crawler, looping=self._looping, **clock, **(bounds or {}))
-        garden = Lane(tenant, given["CRAWLFLEET_BIZ"], "main")
-        RedisBizs(self.joint.connection).tell({tenant: [garden]})
-        items = {"most_bytes": most_bytes} if most_bytes else {}
-        self.pipeline = Pipeline(self.crawler, **clock, **items)
-        self.scheduler.open(self.spider)
-
-    def _looping(self, turn):
-        self.loop = Loop(turn)
-        return self.loop
-
-    def tick(self, seconds=0.0):
-        """What the scheduler does though nobody asks, so much later."""
-        self.seconds += seconds
-        self.loop.turn()
-
-    def _on_dropped(self, request):
-        self.dropped.append(request.url)
-
-    def take(self):
-        request = self.scheduler.next_request()
-        if request is not None:
-            self.slot.inprogress.add(request)
-        return request
-
-    def stat(self, name):
-        return self.crawler.stats.get_value(name, 0)
+from tests.kit.scrapy import DupeFilter, crawl_keys, scheduler
 
 
 @pytest.fixture

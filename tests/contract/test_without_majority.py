@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from infra.local.mongo_server import MongoServer
+from tests.contract.seed_cases import Bed, seeds_of
 from tests.contract.store_cases import a_generation
 from tests.contract.test_ledgers_busy import no_majority
-from tests.contract.test_seed_store import Bed, seeds_of
 from tests.contract.test_visits import BIZ, HOUR, a_visit
 from tests.kit.frontier import MongoSeeds
 from tests.kit.kernel import Lane, StoreUnavailableError

@@ -8,6 +8,7 @@ from crawlfleet.adapters import (
     http_proxies,
     http_trail,
 )
+from crawlfleet.adapters.host_slots import HostSlots
 from crawlfleet.adapters.http_coding import CODINGS, BadCodingError, BodyDecoder
 from crawlfleet.adapters.http_connections import MAX_IDLE
 from crawlfleet.adapters.http_cookies import (

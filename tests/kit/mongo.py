@@ -1,6 +1,6 @@
 """Names tests use of MongoDB: requests, records, ledgers, and the connection below them."""
 
-from crawlfleet.adapters.mongo import connection, indexing, insertion, ledgers, missing, tracking
+from crawlfleet.adapters.mongo import connection, indexing, ledgers, missing, tracking
 from crawlfleet.adapters.mongo.abandoned import LEFT_ALONE, end_abandoned
 from crawlfleet.adapters.mongo.connection import (
     APP_NAME,
@@ -17,6 +17,7 @@ from crawlfleet.adapters.mongo.connection import (
 )
 from crawlfleet.adapters.mongo.disowning import MongoDisowning
 from crawlfleet.adapters.mongo.documents import LOG_LENGTH
+from crawlfleet.adapters.mongo.insertion import MongoInsertion, ShardInsertion
 from crawlfleet.adapters.mongo.journal import MongoJournal
 from crawlfleet.adapters.mongo.ledgers import MongoLedgers
 from crawlfleet.adapters.mongo.record_documents import latest_of

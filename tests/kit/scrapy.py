@@ -1,6 +1,5 @@
 """Names tests use of a Scrapy project's parts: scheduler, pipeline, importer."""
 
-from crawlfleet.adapters.redis_queue import crawl
 from crawlfleet.adapters.redis_queue import crawl_keys as crawl_keys_module
 from crawlfleet.adapters.redis_queue.crawl import Forget, Marks, Order, Pushed, RedisCrawl
 from crawlfleet.adapters.redis_queue.crawl_keys import CrawlKeys, crawl_keys, taking_key

@@ -20,8 +20,9 @@ from tests.kit.kernel import (
 )
 from tests.kit.monitoring import HostSample, LaneSample, Sample, WorkersSample
 from tests.kit.queue import Depth, NodeHealth
+from tests.kit.worlds.doubles import Metrics
 from tests.kit.worlds.incidents import MINUTE, START
-from tests.kit.worlds.memory import Metrics, make_biz
+from tests.kit.worlds.memory import make_biz
 
 LIMITS = AlarmLimits(bad_looks=2, good_looks=2, singly=3, messages_an_hour=10)
 BIZS = tuple(f"b{n}" for n in range(8))

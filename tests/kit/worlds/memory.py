@@ -1,7 +1,7 @@
 """A whole platform in memory, with a clock that only the test moves."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -17,7 +17,6 @@ from tests.kit.config import (
     RetryLimits,
     Robots,
     Rule,
-    Spider,
     Stage,
     Tenant,
     Tree,
@@ -68,21 +67,13 @@ from tests.kit.jobs import (
     ExpandingPorts,
     LearningPorts,
 )
-from tests.kit.kernel import (
-    COUNTER_LIMIT,
-    ExtractError,
-    FetchError,
-    IdKind,
-    Lane,
-    Metric,
-    RequestId,
-    StoreUnavailableError,
-)
+from tests.kit.kernel import FetchError, Lane
 from tests.kit.records import DrainPorts, SchemaValidator
 from tests.kit.recovery import RecoveryPorts, WatchPorts
-from tests.kit.requests import Body, Coverage, Harvest, Ledger, Link, Page, Skipped
+from tests.kit.requests import Ledger
 from tests.kit.submission import SubmissionPorts, TrackingPorts
 from tests.kit.worker import Pauses, RunPorts, SteadyTime, WorkPorts
+from tests.kit.worlds.doubles import Ids, Lines, Titles
 from tests.steady import SteadyClock
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -127,86 +118,6 @@ def make_tree(biz: Biz | None = None, **fleet: object) -> Tree:
 @cache
 def _steady_clock() -> SteadyClock:
     return SteadyClock().__enter__()
-
-
-class Ids:
-    """Ids that count up, as far from a counter's as Snowflakes are."""
-
-    def __init__(self) -> None:
-        self.last = COUNTER_LIMIT * 300
-
-    def take(self, lane: Lane, kind: IdKind, count: int) -> list[RequestId]:
-        first, self.last = self.last + 1, self.last + count
-        return list(range(first, self.last + 1))
-
-
-class Broken:
-    """Any port, whose part does not answer."""
-
-    def __getattr__(self, name: str) -> Callable[..., object]:
-        def call(*args: object, **kwargs: object) -> object:
-            raise StoreUnavailableError("test", f"{name}: no answer")
-
-        return call
-
-
-class Failing:
-    """A port of which the named methods fail as often as is said, then work."""
-
-    def __init__(self, port: object, **times: int) -> None:
-        self._port = port
-        self.left = times
-
-    def __getattr__(self, name: str) -> object:
-        if self.left.get(name, 0) > 0:
-            self.left[name] -= 1
-            return getattr(Broken(), name)
-        return getattr(self._port, name)
-
-
-class Titles:
-    """Reads pages that are their title; a page that says `bad` cannot be read.
-
-    Behind a title there may be links: `a title -> http://a.example/ http://b.example/`.
-    """
-
-    def harvest(self, rule: Rule, page: Page, depth: int = 0, meta: object = None) -> Harvest:
-        title, _, links = page.body.decode().partition(" -> ")
-        if title == "bad":
-            raise ExtractError("title", "is missing")
-        return Harvest(
-            records=({"title": title},),
-            links=tuple(Link(url=url, rule="page", depth=depth + 1) for url in links.split()),
-            coverage=Coverage(pages=1, records=1, fields={"title": 1}),
-        )
-
-
-class Lines:
-    """Reads by spiders: a record for each line; one that is an URL is a link."""
-
-    def read(self, spider: Spider, page: Page, body: Body) -> Iterator[object]:
-        for number, line in enumerate(page.body.decode().splitlines()):
-            if line.startswith("http"):
-                yield Link(url=line, rule=body.rule, depth=body.depth + 1)
-            elif line == "bad":
-                yield Skipped(f"line {number}", "is bad")
-            else:
-                yield {"line": line}
-
-
-class Metrics:
-    def __init__(self) -> None:
-        self.put_metrics: list[tuple[Metric, dict[str, str], datetime]] = []
-
-    def put(self, metrics: list[Metric], dimensions: dict[str, str], at: datetime) -> None:
-        self.put_metrics += [(metric, dict(dimensions), at) for metric in metrics]
-
-    def value(self, name: str, **dimensions: str) -> list[float]:
-        return [
-            metric.value
-            for metric, given, _ in self.put_metrics
-            if metric.name == name and dimensions.items() <= given.items()
-        ]
 
 
 @dataclass

@@ -13,7 +13,8 @@ from tests.kit.examples import examples
 from tests.kit.jobs import JobState
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.worlds.bidding import GB, KEY, TERMS, Fleet
-from tests.kit.worlds.memory import START, Failing
+from tests.kit.worlds.doubles import Failing
+from tests.kit.worlds.memory import START
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ from tests.kit.recovery import GONE_AFTER, RehomingPorts, recover, rehome
 from tests.kit.requests import Body, Request
 from tests.kit.spiders import Start
 from tests.kit.submission import Crew, persist_and_enqueue, stats
+from tests.kit.worlds.doubles import Broken
 from tests.kit.worlds.jobs import NoSpiders, tasks
-from tests.kit.worlds.memory import DOCS, Broken, World
+from tests.kit.worlds.memory import DOCS, World
 
 FAR = bound(DOCS, "far")
 URLS = tuple(f"https://example.org/{n}" for n in range(5))

@@ -19,7 +19,8 @@ from tests.kit.kernel import ConflictError, NotFoundError, StoreUnavailableError
 from tests.kit.requests import Ledger, Submission
 from tests.kit.spiders import Start
 from tests.kit.submission import submit
-from tests.kit.worlds.memory import DOCS, Broken, Failing, World
+from tests.kit.worlds.doubles import Broken, Failing
+from tests.kit.worlds.memory import DOCS, World
 
 KEY = ("default", "docs", "june")
 

@@ -19,7 +19,8 @@ from tests.kit.kernel import (
 )
 from tests.kit.politeness import PERMIT_SECONDS, Courtesy, Turn, Turns, reason
 from tests.kit.requests import Answer
-from tests.kit.worlds.memory import DOCS, OTHER, Broken
+from tests.kit.worlds.doubles import Broken
+from tests.kit.worlds.memory import DOCS, OTHER
 from tests.kit.worlds.worker import Spy, Time, leave_alone, polite
 
 HOST = "a.example"

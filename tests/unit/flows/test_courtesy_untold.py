@@ -6,7 +6,7 @@ import pytest
 
 from tests.kit.kernel import StoreUnavailableError, ThrottledError
 from tests.kit.politeness import MOST_UNTOLD, Courtesy, Turns
-from tests.kit.worlds.memory import Broken, Failing
+from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.worker import Time, idle, polite, submitted, work
 from tests.unit.flows.test_courtesy import HOST, KEY, Sites, ask
 

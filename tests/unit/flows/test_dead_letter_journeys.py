@@ -13,7 +13,8 @@ from tests.kit.kernel import PageGoneError, UnknownRuleError, to_ms
 from tests.kit.requests import CUT_OFFS, Entry, State
 from tests.kit.worker import Worker
 from tests.kit.worlds.dead_letters import MINUTE, Office
-from tests.kit.worlds.memory import DOCS, RULE, Broken, make_biz, make_tree
+from tests.kit.worlds.doubles import Broken
+from tests.kit.worlds.memory import DOCS, RULE, make_biz, make_tree
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ import pytest
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.records import BATCH, BATCHES, ITEM_LEASE, Drainer, wire_of
 from tests.kit.requests import Item
-from tests.kit.worlds.memory import DOCS, OTHER, Broken, Failing, World, make_tree
+from tests.kit.worlds.doubles import Broken, Failing
+from tests.kit.worlds.memory import DOCS, OTHER, World, make_tree
 from tests.kit.worlds.worker import work
 
 

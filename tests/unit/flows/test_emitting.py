@@ -3,7 +3,8 @@ from datetime import timedelta
 from tests.kit.config import MonitorLimits
 from tests.kit.kernel import metric_names as names
 from tests.kit.monitoring import Emitter
-from tests.kit.worlds.memory import DOCS, Metrics
+from tests.kit.worlds.doubles import Metrics
+from tests.kit.worlds.memory import DOCS
 from tests.kit.worlds.monitoring import do, look, put
 
 

@@ -18,8 +18,9 @@ from tests.kit.jobs import (
 )
 from tests.kit.kernel import StoreUnavailableError, to_ms
 from tests.kit.requests import Claim, Dead, Done, Entry, Request
+from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.jobs import begin, job_of, run, tasks
-from tests.kit.worlds.memory import DOCS, Broken, Failing, World
+from tests.kit.worlds.memory import DOCS, World
 
 UNTIL = timedelta(minutes=1)
 

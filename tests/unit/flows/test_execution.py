@@ -8,7 +8,8 @@ from tests.kit.fetching import NO_ERRAND
 from tests.kit.kernel import ConnectFailedError, PageGoneError, ThrottledError, to_ms
 from tests.kit.requests import Entry, Page, State
 from tests.kit.worker import GIVE_UP, Worker
-from tests.kit.worlds.memory import DOCS, OTHER, START, Failing, make_tree
+from tests.kit.worlds.doubles import Failing
+from tests.kit.worlds.memory import DOCS, OTHER, START, make_tree
 from tests.kit.worlds.worker import submitted, tracked, until, work
 
 

@@ -11,7 +11,8 @@ from tests.kit.fetching import NO_ERRAND
 from tests.kit.kernel import NoProxyError, StoreUnavailableError, to_ms
 from tests.kit.requests import CUT_OFF, CUT_OFFS, Entry, State
 from tests.kit.worker import Worker
-from tests.kit.worlds.memory import DOCS, OTHER, START, Failing, Titles
+from tests.kit.worlds.doubles import Failing, Titles
+from tests.kit.worlds.memory import DOCS, OTHER, START
 from tests.kit.worlds.worker import submitted, tracked, until, work
 from tests.waiting import eventually
 

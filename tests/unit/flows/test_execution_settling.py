@@ -6,8 +6,9 @@ from msgspec.structs import replace
 from tests.kit.frontier import SeedState, hand_out, offer
 from tests.kit.kernel import StoreConflictError, StoreError
 from tests.kit.requests import Dead, Page, State
+from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.frontier import an_offer, url
-from tests.kit.worlds.memory import DOCS, Failing, World
+from tests.kit.worlds.memory import DOCS, World
 from tests.kit.worlds.worker import submitted, tracked, work
 
 URLS = [f"https://example.org/{n}" for n in range(8)]

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from tests.kit.jobs import JobState
 from tests.kit.kernel import BacklogFullError, IdsError, StoreError, StoreUnavailableError
+from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.jobs import (
     assert_exact,
     begin,
@@ -14,7 +15,7 @@ from tests.kit.worlds.jobs import (
     run,
     tasks,
 )
-from tests.kit.worlds.memory import DOCS, OTHER, Failing, make_biz, make_tree
+from tests.kit.worlds.memory import DOCS, OTHER, make_biz, make_tree
 
 in_fours = partial(run, batch=4)
 

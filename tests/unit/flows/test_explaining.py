@@ -20,7 +20,8 @@ from tests.kit.kernel import InvalidRequestError, NotFoundError, to_ms
 from tests.kit.mongo import LOG_LENGTH
 from tests.kit.queue import Depth
 from tests.kit.requests import Answer, Body, Event, JournalLine, Request, State, Tracked
-from tests.kit.worlds.memory import DOCS, OTHER, START, Broken, World
+from tests.kit.worlds.doubles import Broken
+from tests.kit.worlds.memory import DOCS, OTHER, START, World
 
 ID = 400_000_000_000_000_000
 

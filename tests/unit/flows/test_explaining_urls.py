@@ -12,8 +12,9 @@ from tests.kit.frontier import seed_key, segment_of
 from tests.kit.kernel import InvalidRequestError, UnknownRuleError, to_ms
 from tests.kit.politeness import HostReport, RobotsCopy
 from tests.kit.requests import Dead, Done, State, Validators, Visit
+from tests.kit.worlds.doubles import Broken
 from tests.kit.worlds.frontier import SeedWorld, an_offer, url
-from tests.kit.worlds.memory import DOCS, START, Broken, make_biz, make_tree
+from tests.kit.worlds.memory import DOCS, START, make_biz, make_tree
 
 DAY = timedelta(days=1)
 

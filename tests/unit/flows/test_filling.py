@@ -6,7 +6,8 @@ from tests.kit.kernel import to_ms
 from tests.kit.recovery import recover, recovery
 from tests.kit.requests import Entry, JournalLine, Retry, Submission
 from tests.kit.submission import submit
-from tests.kit.worlds.memory import DOCS, Failing, World
+from tests.kit.worlds.doubles import Failing
+from tests.kit.worlds.memory import DOCS, World
 
 
 def submitted(world: World, count: int) -> list[Entry]:

@@ -9,7 +9,8 @@ from tests.kit.jobs import JobState
 from tests.kit.kernel import NotFoundError, QuotaExceededError
 from tests.kit.schedules import Missed, OutcomeKind, Overlap
 from tests.kit.submission import fire_name
-from tests.kit.worlds.memory import Failing, make_biz
+from tests.kit.worlds.doubles import Failing
+from tests.kit.worlds.memory import make_biz
 from tests.kit.worlds.schedules import Clocked, at
 
 HOUR = timedelta(hours=1)

@@ -8,7 +8,8 @@ from tests.kit.fakes import MemoryFetcher
 from tests.kit.requests import State
 from tests.kit.worker import Stopper, Worker
 from tests.kit.worlds import worker as worlds
-from tests.kit.worlds.memory import DOCS, Broken, Failing, World, make_tree
+from tests.kit.worlds.doubles import Broken, Failing
+from tests.kit.worlds.memory import DOCS, World, make_tree
 from tests.kit.worlds.worker import until
 
 KEY = ("default", "docs", "june")

@@ -13,7 +13,8 @@ from tests.kit.kernel import (
     WorkerNumbersExhaustedError,
     issued_at,
 )
-from tests.kit.worlds.memory import START, Broken, Failing
+from tests.kit.worlds.doubles import Broken, Failing
+from tests.kit.worlds.memory import START
 
 
 class Clock:

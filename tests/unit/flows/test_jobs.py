@@ -19,7 +19,8 @@ from tests.kit.kernel import (
 from tests.kit.requests import Dead, Submission
 from tests.kit.spiders import Range, SpiderPlan, Start
 from tests.kit.submission import submit
-from tests.kit.worlds.memory import DOCS, Broken, World, make_biz, make_tree
+from tests.kit.worlds.doubles import Broken
+from tests.kit.worlds.memory import DOCS, World, make_biz, make_tree
 
 URLS = Start(urls=("https://a.example/1", "https://a.example/2"))
 PAGES = Start(pattern="https://a.example/{kind}/{n}", values={"n": Range(last=3)})

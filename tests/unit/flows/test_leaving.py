@@ -8,7 +8,8 @@ import pytest
 
 from tests.kit.worker import Worker, WorkPorts
 from tests.kit.worlds import worker as worlds
-from tests.kit.worlds.memory import Failing, World, make_tree
+from tests.kit.worlds.doubles import Failing
+from tests.kit.worlds.memory import World, make_tree
 from tests.kit.worlds.worker import decided, submitted
 
 

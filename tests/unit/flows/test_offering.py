@@ -5,8 +5,9 @@ import pytest
 from tests.kit.config import Span
 from tests.kit.frontier import LARGEST_OFFER, Offer, SeedState, Segment, offer_each, seed_key
 from tests.kit.kernel import InvalidRequestError, StoreUnavailableError
+from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.frontier import SeedWorld, an_offer, url
-from tests.kit.worlds.memory import DOCS, START, Broken, Failing
+from tests.kit.worlds.memory import DOCS, START
 
 DAY = timedelta(days=1)
 TODAY = "2026-03-01"

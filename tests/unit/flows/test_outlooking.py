@@ -12,7 +12,8 @@ from tests.kit.kernel import StoreUnavailableError
 from tests.kit.politeness import HostReport
 from tests.kit.requests import Submission
 from tests.kit.submission import submit
-from tests.kit.worlds.memory import DOCS, OTHER, START, Broken, World, make_biz, make_tree
+from tests.kit.worlds.doubles import Broken
+from tests.kit.worlds.memory import DOCS, OTHER, START, World, make_biz, make_tree
 
 SLOW = HostLimits(per_second=2, concurrency=8)
 

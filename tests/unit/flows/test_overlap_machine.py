@@ -15,7 +15,7 @@ from tests.kit.examples import examples
 from tests.kit.jobs import JobState
 from tests.kit.kernel import ConflictError
 from tests.kit.schedules import OPEN_JOBS, Missed, OutcomeKind, Overlap, due_at, next_fire
-from tests.kit.worlds.memory import Failing
+from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.schedules import URLS, Clocked
 
 ALONE = (Overlap.SKIP, Overlap.QUEUE)

@@ -15,7 +15,8 @@ from tests.kit.kernel import (
 from tests.kit.politeness import HostReport, Passages, Turn
 from tests.kit.requests import Page, State
 from tests.kit.worker import PAUSES
-from tests.kit.worlds.memory import DOCS, Broken
+from tests.kit.worlds.doubles import Broken
+from tests.kit.worlds.memory import DOCS
 from tests.kit.worlds.worker import (
     ROBOTS,
     Parts,

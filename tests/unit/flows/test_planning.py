@@ -14,7 +14,8 @@ from tests.kit.kernel import (
 )
 from tests.kit.schedules import OPEN_JOBS, Missed, Overlap, planning
 from tests.kit.spiders import Start
-from tests.kit.worlds.memory import START, Failing
+from tests.kit.worlds.doubles import Failing
+from tests.kit.worlds.memory import START
 from tests.kit.worlds.schedules import URLS, Clocked, at, schedule
 
 HOUR = timedelta(hours=1)

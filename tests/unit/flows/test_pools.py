@@ -10,7 +10,8 @@ from tests.kit.fakes import MemoryLimit
 from tests.kit.fleet import Card, PoolPorts, StaffingPorts, decided, replace_dead, scale, scale_all
 from tests.kit.kernel import MAIN_POOL, StoreUnavailableError, bound
 from tests.kit.requests import Entry
-from tests.kit.worlds.memory import DOCS, START, Failing, World, make_tree
+from tests.kit.worlds.doubles import Failing
+from tests.kit.worlds.memory import DOCS, START, World, make_tree
 from tests.unit.flows.test_leaving import Hands
 
 

@@ -18,7 +18,8 @@ from tests.kit.requests import (
     State,
 )
 from tests.kit.worker import LINK_BYTES, PART, SLICE, Pace, Phases, Reading
-from tests.kit.worlds.memory import DOCS, RULE, START, Lines, World, make_biz, make_tree
+from tests.kit.worlds.doubles import Lines
+from tests.kit.worlds.memory import DOCS, RULE, START, World, make_biz, make_tree
 from tests.kit.worlds.worker import at_once, tracked
 from tests.unit.flows.pages_read import (
     PLAIN,

@@ -15,7 +15,8 @@ from tests.kit.requests import (
     State,
 )
 from tests.kit.worker import SLICE
-from tests.kit.worlds.memory import DOCS, RULE, Titles, World, make_biz, make_tree
+from tests.kit.worlds.doubles import Titles
+from tests.kit.worlds.memory import DOCS, RULE, World, make_biz, make_tree
 from tests.kit.worlds.worker import Spy, tracked
 from tests.unit.flows.pages_read import (
     PLAIN,

@@ -9,7 +9,8 @@ from tests.kit.kernel import Lane
 from tests.kit.recovery import recover, recovery
 from tests.kit.requests import Entry, JournalLine, State, Submission
 from tests.kit.submission import submit
-from tests.kit.worlds.memory import DOCS, START, Broken, Failing, World
+from tests.kit.worlds.doubles import Broken, Failing
+from tests.kit.worlds.memory import DOCS, START, World
 from tests.kit.worlds.recovery import run, submitted
 
 

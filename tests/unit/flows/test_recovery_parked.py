@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.kit.worlds.memory import DOCS, Broken
+from tests.kit.worlds.doubles import Broken
+from tests.kit.worlds.memory import DOCS
 from tests.kit.worlds.recovery import run, submitted
 
 HOST = "example.org"

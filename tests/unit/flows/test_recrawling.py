@@ -17,7 +17,8 @@ from tests.kit.requests import (
     Inserted,
     Visit,
 )
-from tests.kit.worlds.memory import DOCS, RULE, START, Broken, Failing, make_biz, make_tree
+from tests.kit.worlds.doubles import Broken, Failing
+from tests.kit.worlds.memory import DOCS, RULE, START, make_biz, make_tree
 from tests.kit.worlds.recrawl import DAY, POLICY, Place, url
 
 

@@ -28,7 +28,8 @@ from tests.kit.requests import (
     Visit,
     VisitTotals,
 )
-from tests.kit.worlds.memory import DOCS, RULE, START, Broken, make_biz, make_tree
+from tests.kit.worlds.doubles import Broken
+from tests.kit.worlds.memory import DOCS, RULE, START, make_biz, make_tree
 from tests.kit.worlds.recrawl import DAY, POLICY, Place, a_visit, url
 
 

@@ -7,7 +7,8 @@ import pytest
 from tests.kit.kernel import InvalidRequestError, KeyReusedError, StoreUnavailableError
 from tests.kit.requests import Accepted, Inserted, Receipt, Refused
 from tests.kit.worlds.crashes import DiedError
-from tests.kit.worlds.memory import DOCS, OTHER, RULE, Failing, make_biz, make_tree
+from tests.kit.worlds.doubles import Failing
+from tests.kit.worlds.memory import DOCS, OTHER, RULE, make_biz, make_tree
 from tests.unit.flows.sending import EDITED, edit_rules, entry, ids, send, stored
 
 

@@ -22,7 +22,8 @@ from tests.kit.kernel import (
 )
 from tests.kit.politeness import MOST_PORTS, REFUSED_SECONDS, RobotsBook, RobotsCopy
 from tests.kit.requests import Answer
-from tests.kit.worlds.memory import DOCS, Broken, Failing, make_biz
+from tests.kit.worlds.doubles import Broken, Failing
+from tests.kit.worlds.memory import DOCS, make_biz
 from tests.kit.worlds.worker import ROBOTS, Parts, Web, obedient
 
 PAGE = "https://a.example/1"

@@ -10,7 +10,8 @@ from tests.kit.kernel import Lane
 from tests.kit.monitoring import Bounds, LaneSample, Sample, sample
 from tests.kit.politeness import HostReport
 from tests.kit.queue import NodeHealth, Rates
-from tests.kit.worlds.memory import DOCS, OTHER, Broken, Failing, World, make_biz, make_tree
+from tests.kit.worlds.doubles import Broken, Failing
+from tests.kit.worlds.memory import DOCS, OTHER, World, make_biz, make_tree
 from tests.kit.worlds.monitoring import do, look, ports, put
 
 

@@ -10,7 +10,8 @@ from tests.kit.config import Thresholds
 from tests.kit.fakes import MemoryOverview
 from tests.kit.kernel import Lane
 from tests.kit.monitoring import Bounds, LaneSample, Sample
-from tests.kit.worlds.memory import DOCS, OTHER, Failing, World, make_biz, make_tree
+from tests.kit.worlds.doubles import Failing
+from tests.kit.worlds.memory import DOCS, OTHER, World, make_biz, make_tree
 from tests.kit.worlds.monitoring import look, put
 
 

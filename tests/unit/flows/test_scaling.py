@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from tests.kit.fleet import AT_ONCE, FLEET_POOL, SPARE, Shown, Staff, replace_missing
 from tests.kit.kernel import StoreUnavailableError, to_ms
 from tests.kit.requests import Entry
+from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.fleet import queued, scaled
-from tests.kit.worlds.memory import DOCS, START, Broken, Failing, World, make_tree
+from tests.kit.worlds.memory import DOCS, START, World, make_tree
 
 MINUTE = timedelta(minutes=1)
 

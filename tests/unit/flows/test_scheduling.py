@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.schedules import OPEN_JOBS, Missed, OutcomeKind, Overlap, next_fire, run_due
 from tests.kit.spiders import Range, Start
-from tests.kit.worlds.memory import START, Broken, Failing
+from tests.kit.worlds.doubles import Broken, Failing
+from tests.kit.worlds.memory import START
 from tests.kit.worlds.schedules import URLS, Clocked, at, schedule
 
 HOUR = timedelta(hours=1)

@@ -7,8 +7,9 @@ from tests.kit.fakes import MemoryIntake
 from tests.kit.frontier import PUT_OFF, SeedState, hand_out, seeds_ended
 from tests.kit.kernel import StoreError, StoreUnavailableError
 from tests.kit.requests import Dead, Done, Entry, Inserted, Retry, State
+from tests.kit.worlds.doubles import Broken, Failing
 from tests.kit.worlds.frontier import SeedWorld, an_offer, url
-from tests.kit.worlds.memory import DOCS, RULE, Broken, Failing, make_biz, make_tree
+from tests.kit.worlds.memory import DOCS, RULE, make_biz, make_tree
 
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)

@@ -10,8 +10,9 @@ from tests.kit.jobs import Job, JobState
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import State
 from tests.kit.spiders import Start
+from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.frontier import SeedWorld, an_offer
-from tests.kit.worlds.memory import DOCS, Failing
+from tests.kit.worlds.memory import DOCS
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from tests.kit.kernel import (
     UnknownBizError,
 )
 from tests.kit.requests import Dead, Done
+from tests.kit.worlds.doubles import Broken
 from tests.kit.worlds.frontier import SeedWorld, an_offer, url
-from tests.kit.worlds.memory import DOCS, RULE, Broken, make_biz, make_tree
+from tests.kit.worlds.memory import DOCS, RULE, make_biz, make_tree
 
 EVERY = SeedsMeant()
 DAY = timedelta(days=1)

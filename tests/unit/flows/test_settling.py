@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from tests.kit.requests import PARKED_BATCHES, PARKED_BYTES, Done, Holding, State
 from tests.kit.worker import PAUSES, Phases, Settler
-from tests.kit.worlds.memory import DOCS, OTHER, Failing, make_tree
+from tests.kit.worlds.doubles import Failing
+from tests.kit.worlds.memory import DOCS, OTHER, make_tree
 from tests.kit.worlds.worker import Parts, at_once, states, submitted
 
 URLS = [f"https://example.org/{n}" for n in range(12)]

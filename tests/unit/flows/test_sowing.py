@@ -22,8 +22,9 @@ from tests.kit.requests import (
     State,
 )
 from tests.kit.worlds import worker as worlds
+from tests.kit.worlds.doubles import Failing, Titles
 from tests.kit.worlds.frontier import an_offer, url
-from tests.kit.worlds.memory import DOCS, OTHER, START, Failing, Titles
+from tests.kit.worlds.memory import DOCS, OTHER, START
 from tests.kit.worlds.worker import work
 from tests.unit.flows.sown import a_claim, found, linking, requests, seeds, spied, states
 

@@ -29,7 +29,8 @@ from tests.kit.spiders import (
     list_versions,
     put_spider,
 )
-from tests.kit.worlds.memory import Failing, World
+from tests.kit.worlds.doubles import Failing
+from tests.kit.worlds.memory import World
 
 PATTERN = Start(pattern="https://a.example/{x}/{p}", values={"p": Range(last=9)})
 

@@ -9,7 +9,8 @@ from tests.kit.fleet import FRESH_MS, muster, replace_missing
 from tests.kit.fleet import decided as decision
 from tests.kit.worker import HAND_BACK
 from tests.kit.worlds import worker as worlds
-from tests.kit.worlds.memory import DOCS, Broken, World, make_tree
+from tests.kit.worlds.doubles import Broken
+from tests.kit.worlds.memory import DOCS, World, make_tree
 from tests.kit.worlds.worker import Parts, decided, until, work
 
 

@@ -12,7 +12,8 @@ from tests.kit.kernel import (
 )
 from tests.kit.requests import Accepted, Refused, State, Submission
 from tests.kit.submission import fire_name, persist_and_enqueue, submit
-from tests.kit.worlds.memory import DOCS, OTHER, START, Broken, World, make_biz, make_tree
+from tests.kit.worlds.doubles import Broken
+from tests.kit.worlds.memory import DOCS, OTHER, START, World, make_biz, make_tree
 
 URL = "https://example.org/a"
 

@@ -8,7 +8,8 @@ from tests.kit.config import IntakeLimits
 from tests.kit.fakes import MemoryIntake
 from tests.kit.kernel import BacklogFullError, StoreUnavailableError
 from tests.kit.requests import Accepted, Refused
-from tests.kit.worlds.memory import Broken, Failing, World, make_biz, make_tree
+from tests.kit.worlds.doubles import Broken, Failing
+from tests.kit.worlds.memory import World, make_biz, make_tree
 from tests.unit.flows.sending import entry, ids, send, stored
 
 

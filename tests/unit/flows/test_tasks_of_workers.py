@@ -8,8 +8,9 @@ from tests.kit.fleet import look_ahead, needed_workers
 from tests.kit.jobs import TERM, TURN, JobState
 from tests.kit.requests import Page
 from tests.kit.worlds import worker as worlds
+from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.jobs import assert_exact, begin, job_of
-from tests.kit.worlds.memory import DOCS, Failing, World, make_tree
+from tests.kit.worlds.memory import DOCS, World, make_tree
 
 URLS = [f"https://example.org/{n}" for n in range(1, 121)]
 PAGES = {url: Page(url=url, status=200, headers={}, body=b"a title") for url in URLS}

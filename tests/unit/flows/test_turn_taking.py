@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from tests.kit.politeness import reason
 from tests.kit.requests import State
 from tests.kit.worker import NOTHING, Worker
-from tests.kit.worlds.memory import DOCS, OTHER, Failing, make_tree
+from tests.kit.worlds.doubles import Failing
+from tests.kit.worlds.memory import DOCS, OTHER, make_tree
 from tests.kit.worlds.worker import (
     ROBOTS,
     URLS,

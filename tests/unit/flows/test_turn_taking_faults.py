@@ -11,7 +11,8 @@ from tests.kit.kernel import StoreUnavailableError, to_ms
 from tests.kit.politeness import RobotsCopy
 from tests.kit.requests import State
 from tests.kit.worker import NOTHING, PAUSES
-from tests.kit.worlds.memory import DOCS, Broken, Failing, make_tree
+from tests.kit.worlds.doubles import Broken, Failing
+from tests.kit.worlds.memory import DOCS, make_tree
 from tests.kit.worlds.worker import (
     ROBOTS,
     URLS,

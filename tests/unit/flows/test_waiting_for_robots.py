@@ -18,7 +18,7 @@ from tests.kit.politeness import (
 )
 from tests.kit.requests import Page, State
 from tests.kit.worker import PAUSES
-from tests.kit.worlds.memory import Failing
+from tests.kit.worlds.doubles import Failing
 from tests.kit.worlds.worker import (
     ROBOTS,
     URLS,

@@ -10,7 +10,8 @@ from tests.kit.queue import Depth
 from tests.kit.recovery import stand_watch, watch, watching
 from tests.kit.requests import State, Submission
 from tests.kit.submission import submit
-from tests.kit.worlds.memory import DOCS, Broken, Failing, World
+from tests.kit.worlds.doubles import Broken, Failing
+from tests.kit.worlds.memory import DOCS, World
 
 SECOND = timedelta(seconds=1)
 

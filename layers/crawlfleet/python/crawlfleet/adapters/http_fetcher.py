@@ -114,7 +114,8 @@ class AiohttpFetcher:
         sessions: Where the cookies of jobs are kept for other workers; None keeps them here.
         read_secret: The text of a secret by its name, for lists of proxies. It is asked again
             every few minutes, so it should not remember. Without it no pool of proxies is usable.
-        room_bytes: Bytes of bodies in flight at once.
+        room: How many bytes of bodies may be in flight at once.
+        slots: How many downloads of one host may be.
         proxies: What several fetchers know of proxies together, in the place of ``read_secret``.
         source_address: By which of the machine's addresses downloads leave; None for any.
         sample_seconds: How long the beginning of an error page is waited for.
@@ -130,7 +131,8 @@ class AiohttpFetcher:
         ssl_context: ssl.SSLContext | None = None,
         sessions: Sessions | None = None,
         read_secret: Callable[[str], str] | None = None,
-        room_bytes: int = ROOM_BYTES,
+        room: BodyRoom | None = None,
+        slots: HostSlots | None = None,
         proxies: Proxies | None = None,
         source_address: str | None = None,
         sample_seconds: float = SAMPLE_SECONDS,
@@ -144,9 +146,9 @@ class AiohttpFetcher:
         self._direct: aiohttp.ClientSession | None = None
         # Those to proxies by whether these may have private addresses.
         self._to_proxies: dict[bool, aiohttp.ClientSession] = {}
-        self._slots = HostSlots()
+        self._slots = HostSlots() if slots is None else slots
         self._headers = HeaderBook()
-        self._room = BodyRoom(room_bytes)
+        self._room = room or BodyRoom(ROOM_BYTES)
         self._jars = Jars(sessions)
         self._proxies = proxies or Proxies(read_secret)
 

@@ -47,81 +47,7 @@ class _SomeExistError(Exception):
     """An id is taken: undo, and look which."""
 
 
-class MongoInsertion:
-    """The insertion of ports.RequestStore."""
-
-    def __init__(self, shards: Shards) -> None:
-        self._shards = shards
-
-    def insert(
-        self,
-        lane: Lane,
-        biz: Biz,
-        requests: Sequence[Request],
-        kept: frozenset[RequestId] = frozenset(),
-    ) -> Inserted:
-        """See ports.RequestStore.insert."""
-
-        def insert_into(shard: Shard, part: list[Request]) -> Inserted:
-            if any(request.pool is not None for request in part):
-                self._shards.index_pools(lane, biz, shard)
-            return self._insert_shard(lane, biz, shard, part, kept)
-
-        parts = by_shard(biz, requests, lambda request: (request.id, request.queued_at))
-        done, failed = on_shards(parts, insert_into)
-        refused = {request.id: error for part, error in failed for request in part}
-        return _together([*done, Inserted(refused=refused)])
-
-    def _insert_shard(
-        self,
-        lane: Lane,
-        biz: Biz,
-        shard: Shard,
-        requests: Sequence[Request],
-        kept: frozenset[RequestId],
-    ) -> Inserted:
-        """Insert one shard's requests, all or none of them but for those that cannot be stored."""
-        # Another call may have found a kept one, and answered for it.
-        unkept = [request for request in requests if request.id not in kept]
-        with border():
-            # A node that is away is one no session is opened on, and leaves nothing to take back.
-            into = _Into(self._shards, lane, biz, shard)
-        with closing(into):
-            try:
-                with border():
-                    return Inserted(existing=frozenset(into.insert(requests)))
-            except UnstorableError as error:
-                into.discard(unkept)
-                if len(requests) == 1:
-                    return Inserted(refused={requests[0].id: error})
-            except StoreError as error:
-                if not isinstance(error.__cause__, ServerSelectionTimeoutError):
-                    into.discard(unkept)
-                raise
-        return self._insert_apart(lane, biz, shard, requests, kept)
-
-    def _insert_apart(
-        self,
-        lane: Lane,
-        biz: Biz,
-        shard: Shard,
-        requests: Sequence[Request],
-        kept: frozenset[RequestId],
-    ) -> Inserted:
-        """One by one: the one that cannot be stored must not take the others with it."""
-        alone: list[Inserted] = []
-        for request in requests:
-            try:
-                alone.append(self._insert_shard(lane, biz, shard, [request], kept))
-            except StoreError as error:
-                # What is stored by now stands, so only the rest is refused.
-                rest = {left.id: error for left in requests[len(alone) :]}
-                alone.append(Inserted(refused=rest))
-                break
-        return _together(alone)
-
-
-class _Into:
+class ShardInsertion:
     """One insertion into one shard; the random ``call`` is its name in what it writes."""
 
     def __init__(self, shards: Shards, lane: Lane, biz: Biz, shard: Shard) -> None:
@@ -229,6 +155,81 @@ class _Into:
                 in_session(self._open(), take_back)
         except StoreError:
             return
+
+
+class MongoInsertion:
+    """The insertion of ports.RequestStore; ``into`` makes the insertion into one shard."""
+
+    def __init__(self, shards: Shards, into: type[ShardInsertion] = ShardInsertion) -> None:
+        self._shards = shards
+        self._into = into
+
+    def insert(
+        self,
+        lane: Lane,
+        biz: Biz,
+        requests: Sequence[Request],
+        kept: frozenset[RequestId] = frozenset(),
+    ) -> Inserted:
+        """See ports.RequestStore.insert."""
+
+        def insert_into(shard: Shard, part: list[Request]) -> Inserted:
+            if any(request.pool is not None for request in part):
+                self._shards.index_pools(lane, biz, shard)
+            return self._insert_shard(lane, biz, shard, part, kept)
+
+        parts = by_shard(biz, requests, lambda request: (request.id, request.queued_at))
+        done, failed = on_shards(parts, insert_into)
+        refused = {request.id: error for part, error in failed for request in part}
+        return _together([*done, Inserted(refused=refused)])
+
+    def _insert_shard(
+        self,
+        lane: Lane,
+        biz: Biz,
+        shard: Shard,
+        requests: Sequence[Request],
+        kept: frozenset[RequestId],
+    ) -> Inserted:
+        """Insert one shard's requests, all or none of them but for those that cannot be stored."""
+        # Another call may have found a kept one, and answered for it.
+        unkept = [request for request in requests if request.id not in kept]
+        with border():
+            # A node that is away is one no session is opened on, and leaves nothing to take back.
+            into = self._into(self._shards, lane, biz, shard)
+        with closing(into):
+            try:
+                with border():
+                    return Inserted(existing=frozenset(into.insert(requests)))
+            except UnstorableError as error:
+                into.discard(unkept)
+                if len(requests) == 1:
+                    return Inserted(refused={requests[0].id: error})
+            except StoreError as error:
+                if not isinstance(error.__cause__, ServerSelectionTimeoutError):
+                    into.discard(unkept)
+                raise
+        return self._insert_apart(lane, biz, shard, requests, kept)
+
+    def _insert_apart(
+        self,
+        lane: Lane,
+        biz: Biz,
+        shard: Shard,
+        requests: Sequence[Request],
+        kept: frozenset[RequestId],
+    ) -> Inserted:
+        """One by one: the one that cannot be stored must not take the others with it."""
+        alone: list[Inserted] = []
+        for request in requests:
+            try:
+                alone.append(self._insert_shard(lane, biz, shard, [request], kept))
+            except StoreError as error:
+                # What is stored by now stands, so only the rest is refused.
+                rest = {left.id: error for left in requests[len(alone) :]}
+                alone.append(Inserted(refused=rest))
+                break
+        return _together(alone)
 
 
 def _only_duplicates(error: BulkWriteError) -> bool:

@@ -27,7 +27,6 @@ from crawlfleet.errors import StoreUnavailableError
 __all__ = [
     "ANSWER_SECONDS",
     "CONNECT_SECONDS",
-    "IDLE_SECONDS",
     "PART",
     "RedisConnection",
     "Script",
@@ -65,6 +64,8 @@ class RedisConnection:
         connect_seconds: How long opening a connection may take.
         answer_seconds: How long the server may be silent.
         lanes_at_once: Lanes that are asked about in one round trip.
+        idle_seconds: A connection that was idle for longer is tried before a call that must not be
+            repeated.
 
     Raises:
         ConfigError: the address is none.
@@ -79,7 +80,9 @@ class RedisConnection:
         connect_seconds: float = CONNECT_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
         lanes_at_once: int = LANES,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
+        self._idle_seconds = idle_seconds
         self._lanes_at_once = lanes_at_once
         self._password = Password(password) if password else None
         self._renew = renew
@@ -253,7 +256,7 @@ class RedisConnection:
 
     def _revive(self, key: str) -> None:
         """Replace a connection that died of idleness, before a call that must not be repeated."""
-        if abs(time.time() - self._place.last_used(key)) > IDLE_SECONDS:
+        if abs(time.time() - self._place.last_used(key)) > self._idle_seconds:
             self._repeated(lambda: self._place.ping(key))
 
 
