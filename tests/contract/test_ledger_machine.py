@@ -64,15 +64,18 @@ class LedgerMachine(RuleBasedStateMachine):
         self.lost = 0
         self.outages = 0
         self.fleet.reconcile(self.now)
-        # What chance might pass by in a few runs: something that waits for its next attempt, and
-        # something that is held.
-        ids = snowflakes(2, self.now, worker=self.number)
-        waits, held = (a_request(self.fleet.lane, an_id, self.now) for an_id in ids)
-        self.fleet.insert([waits, held])
-        self.requests += [waits, held]
-        self.submitted[None] += 2
-        self._settle(self.fleet.claim([waits], "token0", now=self.now), "retry")
+        # What chance might pass by in a few runs: something that waits for its next attempt,
+        # something that is held, and something that has ended in each way but with time.
+        ids = snowflakes(5, self.now, worker=self.number)
+        first = [a_request(self.fleet.lane, an_id, self.now) for an_id in ids]
+        waits, dies, ends, held, unwanted = first
+        self.fleet.insert(first)
+        self.requests += first
+        self.submitted[None] += len(first)
+        for request, how in ((waits, "retry"), (dies, "dead"), (ends, "done")):
+            self._settle(self.fleet.claim([request], "token0", now=self.now), how)
         self.claims += self.fleet.claim([held], "token0", now=self.now)
+        self.fleet.cancel(unwanted)
 
     def _chosen(self, among: list, number: int, seed: int) -> list:
         """Of the newest: what is older has mostly ended."""

@@ -35,9 +35,8 @@ def entries(count, first=0):
     return [Entry(n, "docs", 1_000 + n) for n in range(first, first + count)]
 
 
-def parked(queue, lane, hosts, token="w.n.1"):
+def parked(queue, lane, hosts, token="w.n.1", first=0):
     """Submit, lease and park so many for each host, each due at its time."""
-    first = 0
     parts = []
     for host, due, count in hosts:
         parts.append((host, due, entries(count, first)))
@@ -45,7 +44,7 @@ def parked(queue, lane, hosts, token="w.n.1"):
     queue.enqueue(lane, [one for _, _, part in parts for one in part], NOW)
     while queue.lease(lane, token, 10_000, NOW, UNTIL):
         pass
-    assert queue.park(lane, token, parts) == first
+    assert queue.park(lane, token, parts) == sum(count for _, _, count in hosts)
 
 
 # ---- in order -----------------------------------------------------------------------------------
@@ -208,6 +207,17 @@ def test_recovery_is_told_of_the_oldest_that_is_parked_whatever_the_order(queue,
 
     assert told == [1_000] * 6
     assert queue.depth(lane).oldest_ts is None
+
+
+def test_recovery_is_told_of_what_still_waits_when_all_that_was_there_before_it_has_left(
+    queue, lane
+):
+    parked(queue, lane, [(A, SOON, 2)])
+    parked(queue, lane, [(A, SOON, 2)], first=4_000)
+
+    queue.lease_parked(lane, "x.n.1", [(A, 2, LATER)], UNTIL)
+
+    assert queue.depth(lane).parked_ts == 1_000 + 4_000
 
 
 def test_recovery_is_told_of_progress_in_a_list_that_never_ends(queue, lane):

@@ -295,6 +295,27 @@ def test_nothing_is_finished_while_redis_is_away_and_everything_when_it_is_back(
         assert here.stat("crawlfleet/items") == 1
 
 
+def test_a_page_is_finished_when_what_it_has_led_to_is_queued_and_not_before(
+    station, redis, tenant
+):
+    here, keys = station(), crawl_keys(tenant, "shop")
+    here.scheduler.enqueue_request(request(1))
+    taken = here.take()
+    here.scheduler.enqueue_request(request(2))
+    here.slot.inprogress.remove(taken)
+    push = here.joint.crawl.push
+    here.joint.crawl.push = lambda requests: (_ for _ in ()).throw(
+        StoreUnavailableError("redis", "away")
+    )
+
+    here.tick()
+
+    assert (redis.zcard(keys.queue), redis.zcard(keys.leases)) == (0, 1)
+    here.joint.crawl.push = push
+    here.tick(2.0)
+    assert (redis.zcard(keys.queue), redis.zcard(keys.leases)) == (1, 0)
+
+
 def test_a_redis_that_is_away_for_too_long_ends_the_crawl_and_what_is_under_way_is_done_again(
     station, redis, tenant
 ):

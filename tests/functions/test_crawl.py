@@ -12,7 +12,7 @@ import pytest
 
 from tests.functions.http import ask, submit
 from tests.kit.kernel import names
-from tests.kit.worlds.functions import Context, biz
+from tests.kit.worlds.functions import STAGE, Context, biz
 from tests.waiting import eventually
 
 WAKE_UP = json.loads(
@@ -72,6 +72,26 @@ def test_a_wake_up_downloads_extracts_stores_and_finishes(world, site):
     assert (stats["states"]["done"], stats["states"]["pending"], stats["records"]) == (12, 0, 12)
     assert stats["queue"] == {"queued": 0, "leased": 0, "delayed": 0, "oldest_at": None}
     assert {"lease", "claim", "fetch", "extract", "store"} <= set(stats["phases"])
+
+
+def test_a_list_of_proxies_that_has_changed_is_in_force_in_the_next_invocation(world, site):
+    secret = names.proxy_secret(STAGE, "lent")
+    world.push(
+        {"acme": {"docs": biz(fetch={"proxies": "lent"}, retry={"max_attempts": 1})}},
+        stage={"proxies": {"lent": {"secret": secret}}},
+    )
+    world.secrets.create_secret(Name=secret, SecretString="http://127.0.0.1:1")
+    [failed] = submit(world, f"{site}/a")
+    world.work()
+    assert get(world, failed)["state"] == "dead"
+
+    world.secrets.put_secret_value(SecretId=secret, SecretString=site)
+    [served] = submit(world, f"{site}/b")
+    world.work()
+
+    # What stands in for a proxy is asked for the whole URL.
+    [record] = ask(world, "GET", "/v1/docs/records", query={"request_id": served}).json["records"]
+    assert record["fields"] == {"title": f"Page {site}/b"}
 
 
 def test_what_has_ended_is_not_cancelled(world, site):

@@ -14,7 +14,7 @@ import pytest
 from tests.functions.http import ask
 from tests.functions.refusals import refused_for_now
 from tests.kit.kernel import names
-from tests.kit.worlds.functions import World, biz, default_bizs, throttled
+from tests.kit.worlds.functions import STAGE, World, biz, default_bizs, throttled
 from tests.waiting import in_time
 
 TRY = "/v1/docs/rules/try"
@@ -126,6 +126,22 @@ def test_a_url_is_fetched_as_a_worker_would_and_its_way_is_told(world):
     # What the fleet knows of the site is all that stays.
     assert all(b"127.0.0.1" in key for key in world.lane_keys())
     assert (world.stored(), world.lambdas.woken) == (0, [])
+
+
+def test_a_list_of_proxies_that_has_changed_is_in_force_in_the_next_trial(world):
+    secret = names.proxy_secret(STAGE, "tried")
+    world.push(
+        {"acme": {"docs": biz(fetch={"proxies": "tried"})}},
+        stage={"proxies": {"tried": {"secret": secret}}},
+    )
+    with a_shop() as one, a_shop() as other:  # each stands in for a proxy, too
+        world.secrets.create_secret(Name=secret, SecretString=one.url)
+        tried(world, "page", url=f"{one.url}/list")
+        world.secrets.put_secret_value(SecretId=secret, SecretString=other.url)
+        tried(world, "page", url=f"{one.url}/list")
+
+    assert one.asked == ["/robots.txt", f"{one.url}/list"]
+    assert other.asked == [f"{one.url}/list"]
 
 
 def test_a_page_that_cannot_be_fetched_is_an_answer_that_says_why(world):

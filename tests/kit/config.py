@@ -48,4 +48,4 @@ from crawlfleet.policy.pools import (
     shares_work,
 )
 from crawlfleet.policy.route_change import LEAD, change_problems, ended_at
-from crawlfleet.policy.tenancy import tenant_of
+from crawlfleet.policy.tenancy import must_operate, operates, readable_tenants, tenant_of

@@ -23,6 +23,7 @@ from crawlfleet.errors import (
     NoConfigurationError,
     NoProxyError,
     NotFoundError,
+    NotOperatorError,
     PageGoneError,
     Problem,
     QuotaExceededError,

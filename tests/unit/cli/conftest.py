@@ -1,4 +1,6 @@
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -7,11 +9,25 @@ from tests.kit.api_server import KEY, ApiServer
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
+def pausing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[float], None]], None]:
+    """Takes what is done where the program pauses; a driver's threads beside it sleep as ever."""
+    program_thread, sleep = threading.current_thread(), time.sleep
+
+    def instead(pause: Callable[[float], None]) -> None:
+        def paused(seconds: float) -> None:
+            (pause if threading.current_thread() is program_thread else sleep)(seconds)
+
+        monkeypatch.setattr("time.sleep", paused)
+
+    return instead
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch, pausing) -> Iterator[ApiServer]:
     server = ApiServer()
     monkeypatch.setenv("CRAWLFLEET_API_URL", server.url)
     monkeypatch.setenv("CRAWLFLEET_API_KEY", KEY)
-    monkeypatch.setattr("time.sleep", lambda _: None)  # the program is patient, and we are not
+    pausing(lambda _: None)  # the program is patient, and we are not
     yield server
     server.close()
 

@@ -111,11 +111,11 @@ def test_watching_gives_a_line_per_look(crawlfleet, three):
     assert len(done.rows()) == 3
 
 
-def test_watching_is_ended_by_an_interrupt_without_a_complaint(crawlfleet, three, monkeypatch):
+def test_watching_is_ended_by_an_interrupt_without_a_complaint(crawlfleet, three, pausing):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("time.sleep", interrupted)
+    pausing(interrupted)
 
     done = crawlfleet("stats", BIZ, "--watch")
 
@@ -220,7 +220,7 @@ def test_a_file_with_other_columns_is_not_spoilt(crawlfleet, library, tmp_path):
 
 
 def test_following_goes_on_until_interrupted_and_tells_the_cursor(
-    crawlfleet, library, monkeypatch, tmp_path
+    crawlfleet, library, pausing, tmp_path
 ):
     slept = []
 
@@ -230,7 +230,7 @@ def test_following_goes_on_until_interrupted_and_tells_the_cursor(
             raise KeyboardInterrupt
         library.records.append(record(f"9{len(slept)}", 0))
 
-    monkeypatch.setattr("time.sleep", grow)
+    pausing(grow)
     file, cursor = tmp_path / "out.jsonl", tmp_path / "cursor"
 
     done = crawlfleet(
@@ -243,11 +243,11 @@ def test_following_goes_on_until_interrupted_and_tells_the_cursor(
     assert cursor.exists()
 
 
-def test_csv_without_an_end_is_possible_with_chosen_fields(crawlfleet, library, monkeypatch):
+def test_csv_without_an_end_is_possible_with_chosen_fields(crawlfleet, library, pausing):
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("time.sleep", interrupted)
+    pausing(interrupted)
 
     done = crawlfleet("records", BIZ, "--follow", "--format", "csv", "--fields", "title")
 

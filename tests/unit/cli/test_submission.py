@@ -81,9 +81,10 @@ def test_waiting_ends_well_when_all_are_done(crawlfleet, api):
     assert {each["state"] for each in done.json()["requests"]} == {"done"}
 
 
-def test_waiting_fails_when_one_is_dead_and_shows_which(crawlfleet, api):
+@pytest.mark.parametrize("state", ["dead", "cancelled", "expired"])
+def test_waiting_fails_when_one_does_not_end_well_and_shows_which(crawlfleet, api, state):
     api.done_after = 1
-    api.final_state = lambda request: "dead" if request["url"].endswith("bad") else "done"
+    api.final_state = lambda request: state if request["url"].endswith("bad") else "done"
 
     done = crawlfleet("submit", BIZ, URL, f"{URL}/bad", "--wait")
 

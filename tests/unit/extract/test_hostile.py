@@ -228,11 +228,21 @@ def test_a_field_has_a_bounded_number_of_matches(extract):
     assert extract({"fields": {"a": {"css": "p", "count": True}}}, body) == [{"a": 10_001}]
 
 
-def test_records_of_a_page_have_a_bounded_size(extract):
-    fields = {name: {"css": "p"} for name in "abcdefg"}
+def fields_of(names):
+    return {"fields": {name: {"css": "p"} for name in names}}
 
+
+def test_records_of_a_page_have_a_bounded_size(extract):
     with pytest.raises(ExtractError, match="bytes of values"):
-        extract({"fields": fields}, b"<p>" + b"x" * 1_000_000)
+        extract(fields_of("abcdefg"), b"<p>" + b"x" * 1_000_000)
+
+
+def test_records_are_measured_in_bytes_and_not_in_characters(extract):
+    body = "<p>" + "\N{PAGE FACING UP}" * 450_000  # 1.8 MB, four bytes a character
+
+    assert len(extract(fields_of("ab"), body.encode(), "text/html; charset=utf-8")) == 1
+    with pytest.raises(ExtractError, match="bytes of values"):
+        extract(fields_of("abc"), body.encode(), "text/html; charset=utf-8")
 
 
 def test_nested_matches_do_not_multiply_without_bound(extract_in_haste):

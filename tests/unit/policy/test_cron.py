@@ -185,6 +185,12 @@ def test_jitter_spreads_schedules_of_one_line():
     assert (min(offsets) < 60, max(offsets) > 3_500) == (True, True)
 
 
+def test_jitter_uses_all_of_the_time_before_the_next_fire_and_ends_before_it():
+    lines = [schedule("* * * * *", jitter_seconds=3_600, name=f"s{n}") for n in range(1_000)]
+
+    assert {(due_at(line, NOW) - NOW).seconds for line in lines} == set(range(60))
+
+
 @given(
     st.sampled_from(["* * * * *", "*/5 * * * *", "0 * * * *", "30 2 * * *"]),
     st.sampled_from(["UTC", "Europe/Berlin"]),

@@ -117,6 +117,7 @@ class Consumer:
             executors=self._executors,
             validator=self._validator,
             clock=self._clock,
+            read_secret=self._read_secret,
         )
         return answer(self._parts, shared, event, invocation)
 

@@ -1,7 +1,7 @@
 """A consumer asked to try a rule: a worker's parts, for one page, in an event loop of its own."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ class TrialParts:
     executors: Executors
     validator: Validator
     clock: Clock
+    read_secret: Callable[[str], str]
 
 
 def answer(parts: Parts, shared: TrialParts, event: Mapping[str, Any], who: str) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def answer(parts: Parts, shared: TrialParts, event: Mapping[str, Any], who: str)
 
 async def _answer(parts: Parts, shared: TrialParts, question: Question, who: str) -> Tried:
     allow_private = parts.config.current().stage.allow_private_addresses
-    async with AiohttpFetcher(allow_private, read_secret=parts.secrets.read) as fetcher:
+    async with AiohttpFetcher(allow_private, read_secret=shared.read_secret) as fetcher:
         ports = TrialPorts(
             config=parts.config,
             hosts=shared.hosts,
