@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.generation import GenerationMode
 
@@ -154,6 +154,8 @@ def test_whatever_fits_the_document_or_does_not_is_answered_as_it_says(
     @given(cases)
     @bounded(count)
     def ask_it(case: schemathesis.Case) -> None:
+        # A list of no values is sent as nothing at all: what is wrong with it never arrives.
+        assume([] not in (case.query or {}).values())
         case.call_and_validate(headers={"x-api-key": "acme"}, excluded_checks=_NOT_CHECKED)
 
     ask_it()
