@@ -81,7 +81,7 @@ JOBS ?= $(shell echo $$(($(CORES) + 1)))
 .PHONY: unit
 unit: export PYTHONDONTWRITEBYTECODE =
 unit: $(VENV)/.dev ## The unit tests and the examples in the product's docstrings, on few examples
-	@$(BIN)/pytest -q -n $(CORES) --dist loadfile --own-servers -m "not long" \
+	@$(BIN)/pytest -q -n $(CORES) --dist worksteal --own-servers -m "not long" \
 		--hypothesis-profile=quick $(ARGS) tests/unit layers/crawlfleet/python/crawlfleet
 
 # Decisions and verbs are held to 95 % of lines and to 95 % of branches, each package by itself, by

@@ -6,7 +6,8 @@ part are run; the first part that fails does not end the others.
 
 With a bound a run has a hand of parts: those that take as long together. Hands come by turn
 (tests/turns.py), so that a few runs one after another have all of them, and so does what comes
-first in a hand, lest the last is always the one for which no time is left.
+first in a hand, lest the last is always the one for which no time is left. The seed of such a run is
+its turn, so that whoever tries one state of the code tries the same, until a seed is named.
 """
 
 import argparse
@@ -192,10 +193,13 @@ def run(
 def main() -> int:
     arguments = _arguments()
     parts = [part for part in PARTS if part.name in (arguments.parts or {p.name for p in PARTS})]
-    seed = arguments.seed if arguments.seed is not None else SystemRandom().randrange(10**6)
+    seed = SystemRandom().randrange(10**6)
     if arguments.seconds is not None:
-        _say(f"proofs: turn {turns.turn()}")
-        parts = in_turn(parts, arguments.seconds, turns.turn())
+        seed = turns.turn()
+        _say(f"proofs: turn {seed}")
+        parts = in_turn(parts, arguments.seconds, seed)
+    if arguments.seed is not None:
+        seed = arguments.seed
     return run(parts, seed=seed, seconds=arguments.seconds)
 
 
