@@ -72,9 +72,9 @@ lint: $(VENV)/.dev ## Style, contracts between packages, types
 	@said=$$({ $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && \
 		$(BIN)/mypy; } 2>&1); result=$$?; printf '\n%s\n' "$$said"; exit $$result
 
-# Processes that share the tests: for those that wait one more than there are cores.
+# Processes that share the tests: half of the time they wait, so two more than there are cores.
 CORES := $(shell getconf _NPROCESSORS_ONLN)
-JOBS ?= $(shell echo $$(($(CORES) + 1)))
+JOBS ?= $(shell echo $$(($(CORES) + 2)))
 
 # Byte code is kept, also where a container's environment says not to (PYTHONDONTWRITEBYTECODE): each
 # process that a test starts would compile all that it imports anew.

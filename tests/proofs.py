@@ -6,8 +6,8 @@ part are run; the first part that fails does not end the others.
 
 With a bound a run has a hand of parts: those that take as long together. Hands come by turn
 (tests/turns.py), so that a few runs one after another have all of them, and so does what comes
-first in a hand, lest the last is always the one for which no time is left. The seed of such a run is
-its turn, so that whoever tries one state of the code tries the same, until a seed is named.
+first in a hand, lest the last is always the one for which no time is left. The seed of such a run
+is its turn, so that whoever tries one state of the code tries the same, until a seed is named.
 """
 
 import argparse
