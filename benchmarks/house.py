@@ -13,8 +13,8 @@ from typing import Any, Final, cast
 import msgspec
 
 from benchmarks.bench import Addresses
+from benchmarks.stand_ins import OneSecret, StandingConfig
 from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
-from crawlfleet.adapters.memory.config import OneSecret, StandingConfig
 from crawlfleet.adapters.mongo.numbers import FIRST_NUMBER, MongoCounter
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.ssm_config import SsmConfig

@@ -17,13 +17,13 @@ from itertools import count
 from typing import Final
 
 from benchmarks.bench import Bench, BenchError, Found
-from crawlfleet.adapters.memory.hosts import MemoryHosts
-from crawlfleet.adapters.memory.queue import MemoryQueue
 from crawlfleet.model.biz import FleetLimits
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.politeness import PERMIT_SECONDS, HostAsk, HostGrant, HostLimits, HostReport
 from crawlfleet.model.request import Entry
 from crawlfleet.policy.politeness import interval_of
+from tests.fakes.politeness import MemoryHosts
+from tests.fakes.queue import MemoryQueue
 
 WORKERS: Final = 2
 FLEET: Final = FleetLimits()

@@ -14,9 +14,8 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from benchmarks.stand_ins import OneSecret, StandingConfig
 from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
-from crawlfleet.adapters.memory.config import OneSecret, StandingConfig
-from crawlfleet.adapters.memory.staffing import MemoryLimit
 from crawlfleet.adapters.mongo.numbers import FIRST_NUMBER, MongoCounter, MongoWorkerNumbers
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
 from crawlfleet.adapters.ssm_config import SsmConfig
@@ -29,6 +28,7 @@ from crawlfleet.ports import ConcurrencyLimit, SecretStore
 from crawlfleet.settings import Settings
 from crawlfleet.wiring.id_issuer import IdIssuer
 from crawlfleet.wiring.parts import Parts, now
+from tests.fakes.staffing import MemoryLimit
 
 BIZ: Final = "docs"
 RULE: Final = "items"

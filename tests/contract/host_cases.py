@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from tests.fakes.politeness import MemoryHosts
 from tests.kit.config import HostLimits
-from tests.kit.fakes import MemoryHosts
 from tests.kit.politeness import HostAsk, HostGrant, HostReport, Hosts, HostState, RedisHosts
 from tests.kit.redis import RedisConnection
 

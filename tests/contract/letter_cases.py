@@ -8,8 +8,9 @@ from tests.contract.store_cases import (
     a_request,
     snowflakes,
 )
+from tests.fakes.dead_letters import MemoryDeadLetters
+from tests.fakes.requests import MemoryRequestStore
 from tests.kit.dead_letters import LetterFilter, MongoDeadLetters
-from tests.kit.fakes import MemoryDeadLetters, MemoryRequestStore
 from tests.kit.requests import Body, Dead
 
 SECOND = timedelta(seconds=1)

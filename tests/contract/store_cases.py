@@ -5,8 +5,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+from tests.fakes.ledger import MemoryLedgers
+from tests.fakes.recovery import MemoryDisowning
+from tests.fakes.requests import MemoryRequestStore
 from tests.kit.config import Biz, Field, Generation, Rule, Spread
-from tests.kit.fakes import MemoryDisowning, MemoryLedgers, MemoryRequestStore
 from tests.kit.ids import Allot, position, runs
 from tests.kit.kernel import LEVELS, Lane, RequestId, to_ms
 from tests.kit.mongo import MongoDisowning, MongoLedgers, MongoRequestStore

@@ -14,6 +14,8 @@ import msgspec
 
 from tests.contract.job_cases import a_job
 from tests.contract.store_cases import a_biz
+from tests.fakes.job_ends import MemoryDemands
+from tests.fakes.jobs import MemoryJobs
 from tests.kit.bidding import (
     Application,
     Applied,
@@ -27,7 +29,6 @@ from tests.kit.bidding import (
     offer_job,
 )
 from tests.kit.config import BiddingTerms, Stage, Tree
-from tests.kit.fakes import MemoryDemands, MemoryJobs
 from tests.kit.fleet import Remaining
 from tests.kit.implementations import fixture_over
 from tests.kit.jobs import JobState

@@ -19,9 +19,9 @@ from hypothesis.stateful import (
 )
 
 from tests.contract.board_model import Model
+from tests.fakes.bidding import MemoryBoard
 from tests.kit.bidding import Offer, Offered, RedisBoard
 from tests.kit.examples import examples
-from tests.kit.fakes import MemoryBoard
 
 BEGINNING = datetime(2026, 3, 1, 12, tzinfo=UTC)
 START = int(BEGINNING.timestamp())

@@ -9,8 +9,10 @@ from threading import Barrier, Lock
 
 from tests.contract.job_cases import a_job
 from tests.contract.store_cases import NOW, a_biz, a_generation, snowflakes
+from tests.fakes.fleet import MemoryWorkers
+from tests.fakes.requests import MemoryRules
+from tests.fakes.submission import MemorySubmissionKeys
 from tests.kit.config import Biz, IntakeLimits, Stage, Tenant, Tree
-from tests.kit.fakes import MemoryRules, MemorySubmissionKeys, MemoryWorkers
 from tests.kit.jobs import ExpandingPorts, Job, JobState, MongoJobs, expand
 from tests.kit.kernel import Lane, StoreUnavailableError, to_ms
 from tests.kit.mongo import MongoLedgers, MongoNodes, MongoRequestStore

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, reply, site
-from tests.kit.fakes import MemoryFetcher
+from tests.fakes.fetching import MemoryFetcher
 from tests.kit.fetching import CODINGS, AiohttpFetcher, HostSlots
 from tests.kit.kernel import (
     FetchTimeoutError,

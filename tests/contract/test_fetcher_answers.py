@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, reply, site, timed
 from tests.contract.store_cases import NOW, Fleet, a_request, uuids
+from tests.fakes.fetching import MemoryFetcher
 from tests.kit.examples import examples
-from tests.kit.fakes import MemoryFetcher
 from tests.kit.fetching import AiohttpFetcher, http_trail
 from tests.kit.kernel import (
     AddressRefusedError,

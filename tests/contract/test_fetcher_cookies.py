@@ -9,7 +9,7 @@ from yarl import URL
 
 from tests.contract.hostile_names import Names
 from tests.contract.raw_site import LIMITS, ask, limits, passing, reply, site
-from tests.kit.fakes import MemorySessions
+from tests.fakes.fetching import MemorySessions
 from tests.kit.fetching import AiohttpFetcher, Errand, Jars, http_jars
 from tests.kit.kernel import Lane, StoreUnavailableError
 

@@ -6,7 +6,7 @@ import gzip
 import pytest
 
 from tests.contract.raw_site import LIMITS, ask, fetch_from, limits, outcome, passing, reply, site
-from tests.kit.fakes import MemoryFetcher
+from tests.fakes.fetching import MemoryFetcher
 from tests.kit.fetching import STEP_BYTES, AiohttpFetcher, BodyRoom, Errand, HostSlots
 from tests.kit.kernel import (
     FetchTimeoutError,

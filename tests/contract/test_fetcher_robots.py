@@ -3,8 +3,8 @@
 import asyncio
 
 from tests.contract.raw_site import reply, site
+from tests.fakes.politeness import MemoryRobotsCache
 from tests.kit.config import FetchLimits, Politeness
-from tests.kit.fakes import MemoryRobotsCache
 from tests.kit.fetching import AiohttpFetcher
 from tests.kit.politeness import RobotsBook
 from tests.kit.requests import Body, Claim, Entry, Held, Request

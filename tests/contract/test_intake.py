@@ -8,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.fakes.queue import MemoryQueue
+from tests.fakes.submission import MemoryIntake
 from tests.kit.config import IntakeLimits
 from tests.kit.examples import examples
-from tests.kit.fakes import MemoryIntake, MemoryQueue
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import Lane
 from tests.kit.queue import RequestQueue

@@ -16,8 +16,8 @@ from tests.contract.store_cases import (
     done_with,
     snowflakes,
 )
+from tests.fakes.requests import MemoryRequestStore
 from tests.kit.examples import examples
-from tests.kit.fakes import MemoryRequestStore
 from tests.kit.kernel import Lane
 from tests.kit.requests import Dead, Ledger, Retry, State
 

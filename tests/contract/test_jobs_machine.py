@@ -14,8 +14,8 @@ from hypothesis.stateful import (
 
 from tests.contract.job_cases import a_batch, a_job
 from tests.contract.store_cases import NOW
+from tests.fakes.jobs import MemoryJobs
 from tests.kit.examples import examples
-from tests.kit.fakes import MemoryJobs
 from tests.kit.jobs import ENDED, Job, JobState, JobStore, MongoJobs
 from tests.kit.mongo_nodes import NodesOnOneServer
 from tests.kit.spiders import Range, Start

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.fakes.ledger import MemoryJournal
 from tests.kit.broken_servers import closed_port
-from tests.kit.fakes import MemoryJournal
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import Lane, StoreUnavailableError
 from tests.kit.mongo import MongoJournal

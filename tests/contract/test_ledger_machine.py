@@ -27,8 +27,8 @@ from tests.contract.store_cases import (
     done_with,
     snowflakes,
 )
+from tests.fakes.requests import MemoryRequestStore
 from tests.kit.examples import examples
-from tests.kit.fakes import MemoryRequestStore
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import RequestId, to_ms
 from tests.kit.requests import Claim, Dead, Entry, Ledger, Request, RequestStore, Retry, State

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.contract.seed_cases import DAY, HOUR, READY, TODAY, TOMORROW, Bed, a_seed, seeds_of
 from tests.contract.store_cases import NOW, a_generation
+from tests.fakes.frontier import MemorySeeds
 from tests.kit.examples import examples
-from tests.kit.fakes import MemorySeeds
 from tests.kit.frontier import MongoSeeds, Offer
 from tests.kit.kernel import Lane, StoreError, StoreUnavailableError
 from tests.kit.mongo_nodes import NodesOnOneServer, nodes_at

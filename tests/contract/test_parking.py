@@ -6,8 +6,10 @@ from itertools import pairwise
 import pytest
 
 from infra.local.redis_server import ENV_URL, RedisServer
+from tests.fakes.queue import MemoryQueue
+from tests.fakes.recovery import MemoryFilling
+from tests.fakes.submission import MemoryIntake
 from tests.kit.config import IntakeLimits
-from tests.kit.fakes import MemoryFilling, MemoryIntake, MemoryQueue
 from tests.kit.kernel import Lane, to_ms
 from tests.kit.politeness import Parked
 from tests.kit.queue import (

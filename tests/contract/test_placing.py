@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.kit.fakes import MemoryStaffing, MemoryWorkers
+from tests.fakes.fleet import MemoryWorkers
+from tests.fakes.staffing import MemoryStaffing
 from tests.kit.fleet import StaffingPorts
 from tests.kit.kernel import Lane, to_ms
 from tests.kit.politeness import Parked

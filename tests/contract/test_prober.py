@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from tests.contract.raw_site import passing, reply, site
+from tests.fakes.bidding import MemoryProber
 from tests.kit.bidding import PROBE_BYTES, HttpProber, Probe, limits_of
 from tests.kit.config import FetchLimits, ProxyPool
-from tests.kit.fakes import MemoryProber
 from tests.kit.fetching import Errand
 from tests.kit.kernel import (
     AddressRefusedError,

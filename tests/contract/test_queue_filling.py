@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.kit.fakes import MemoryFilling, MemoryQueue
+from tests.fakes.queue import MemoryQueue
+from tests.fakes.recovery import MemoryFilling
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import Lane
 from tests.kit.queue import Depth, QueueFilling, RedisFilling, RequestQueue, lane_keys

@@ -20,8 +20,9 @@ from hypothesis.stateful import (
 )
 
 from tests.contract.queue_model import Model
+from tests.fakes.queue import MemoryQueue
+from tests.fakes.recovery import MemoryFilling, MemoryLeaseBook
 from tests.kit.examples import examples
-from tests.kit.fakes import MemoryFilling, MemoryLeaseBook, MemoryQueue
 from tests.kit.kernel import Ageing, Lane, to_ms
 from tests.kit.queue import (
     RedisFilling,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.fakes.queue import MemoryQueue
 from tests.kit.examples import examples
-from tests.kit.fakes import MemoryQueue
 from tests.kit.implementations import backend_over
 from tests.kit.kernel import LEVELS, Ageing, Lane, to_ms
 from tests.kit.queue import (

@@ -12,8 +12,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from tests.fakes.queue import MemoryQueue
 from tests.kit.examples import examples
-from tests.kit.fakes import MemoryQueue
 from tests.kit.kernel import Lane
 from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.kit.fakes import MemoryRobotsCache
+from tests.fakes.politeness import MemoryRobotsCache
 from tests.kit.implementations import fixture_over
 from tests.kit.politeness import MAX_BYTES, RedisRobotsCache, RobotsCache, RobotsCopy
 from tests.kit.queue import robots_key

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from tests.kit.fakes import MemoryWatch, MemoryWorkers
+from tests.fakes.fleet import MemoryWatch, MemoryWorkers
 from tests.kit.fleet import RedisWatch, RedisWorkers, Watch, Workers
 from tests.kit.queue import fleet_keys
 from tests.kit.redis import RedisConnection

@@ -12,7 +12,18 @@ from crawlfleet.flows.awarding import EVERY, Awarded, AwardingPorts, award_jobs
 from crawlfleet.flows.boarding import BoardingPorts, offer_job, offer_missing
 from crawlfleet.flows.probing import ASK_SECONDS, HOLD, WAIT_SECONDS, Pauses, ProbingPorts, probed
 from crawlfleet.model.bidding import Application
-from crawlfleet.model.board import Applied, Decline, Note, Offer, Offered, OfferState, WhyNot
+from crawlfleet.model.board import (
+    Applied,
+    Bid,
+    Decline,
+    JobKey,
+    Note,
+    Offer,
+    Offered,
+    OfferState,
+    Standing,
+    WhyNot,
+)
 from crawlfleet.model.probing import NotJudged, ProbeKey
 from crawlfleet.model.usage import Probe
 from crawlfleet.policy import board

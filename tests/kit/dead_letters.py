@@ -4,5 +4,5 @@ from crawlfleet.adapters.mongo import dead_letters as mongo_dead_letters
 from crawlfleet.adapters.mongo.dead_letters import MongoDeadLetters
 from crawlfleet.flows import dead_letters
 from crawlfleet.flows.dead_letters import Changed, DeadLetterPorts
-from crawlfleet.model.letter import LetterFilter
+from crawlfleet.model.letter import LetterFilter, LetterPage, host_of
 from crawlfleet.ports import DeadLetters

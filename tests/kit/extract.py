@@ -10,6 +10,13 @@ from crawlfleet.extract.guard import guard_html
 from crawlfleet.extract.links import Addresses
 from crawlfleet.extract.nesting import DEPTH_MAX, walk
 from crawlfleet.extract.trial import try_rule
-from crawlfleet.policy.coverage import LONGEST_NAME, MOST_FIELDS, MOST_VERSIONS, coverage_of
+from crawlfleet.policy.coverage import (
+    LONGEST_NAME,
+    MOST_FIELDS,
+    MOST_VERSIONS,
+    countable,
+    coverage_of,
+    together,
+)
 from crawlfleet.policy.following import LINKS_MAX, Way, ended, page_number, site_of, within
 from crawlfleet.policy.rule_shape import MAX_DEPTH, MAX_FIELDS, shape_problems

@@ -33,5 +33,10 @@ from crawlfleet.policy.proxying import (
     chosen,
     place_of,
 )
-from crawlfleet.policy.web_status import MAX_RETRY_AFTER_SECONDS, error_for, retry_after_seconds
-from crawlfleet.ports import NO_ERRAND, Errand, Sessions
+from crawlfleet.policy.web_status import (
+    MAX_RETRY_AFTER_SECONDS,
+    error_for,
+    error_for_type,
+    retry_after_seconds,
+)
+from crawlfleet.ports import NO_ERRAND, Errand, Passage, Sessions

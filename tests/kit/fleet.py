@@ -27,17 +27,25 @@ from crawlfleet.flows.staffing import (
     replace_missing,
 )
 from crawlfleet.flows.ticking import Faults, TickPorts, tell_fault, tell_tick
-from crawlfleet.model.staff import FLEET_POOL, Demand, LaneDemand, Shown, Staff, Staffed
-from crawlfleet.model.tick import Ticked, TickPart
+from crawlfleet.model.staff import FLEET_POOL, Demand, LaneDemand, Mustered, Shown, Staff, Staffed
+from crawlfleet.model.tick import BETWEEN_SECONDS, MOST_BETWEEN, Ticked, TickPart
 from crawlfleet.model.usage import Remaining
 from crawlfleet.model.worker import Card, Health, HeldNumber, Pulse, WorkerStatus
 from crawlfleet.policy.capacity import active, capacity, shares, stated_by
 from crawlfleet.policy.health import is_late
 from crawlfleet.policy.lanes import finish_seconds, fleet_of
-from crawlfleet.policy.liveness import HIGHEST_PHI, WINDOW, judge, phi, status, worth_a_look
+from crawlfleet.policy.liveness import (
+    HIGHEST_PHI,
+    WATCH_LAPSE,
+    WINDOW,
+    judge,
+    phi,
+    status,
+    worth_a_look,
+)
 from crawlfleet.policy.plans import latest_first, latest_seconds, seconds_left
 from crawlfleet.policy.polite_rate import allowed_rate, coverage
-from crawlfleet.policy.presence import WAKE_TERM
+from crawlfleet.policy.presence import LIVENESS, MEMORY, WAKE_TERM, Presence
 from crawlfleet.policy.scaling import (
     BAND,
     FRESH_MS,
@@ -55,3 +63,4 @@ from crawlfleet.policy.scaling import (
 )
 from crawlfleet.policy.scaling import capacity as scaling_capacity
 from crawlfleet.ports import PoolBook, Staffing, Ticks, Watch, Workers
+from crawlfleet.ports.readings import Taken

@@ -14,10 +14,29 @@ from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
+from tests.fakes.bidding import MemoryBoard, MemoryProbes
+from tests.fakes.dead_letters import MemoryDeadLetters
+from tests.fakes.fetching import MemorySessions
+from tests.fakes.fleet import MemoryPoolBook, MemoryTicks, MemoryWatch, MemoryWorkers
+from tests.fakes.frontier import MemorySeedFilter, MemorySeeds
+from tests.fakes.ids import MemoryWorkerNumbers
+from tests.fakes.incidents import MemoryIncidentBook
+from tests.fakes.job_ends import MemoryCancellations, MemoryDemands, MemoryLostJobs
+from tests.fakes.jobs import MemoryJobReopening, MemoryJobs, MemoryJobStates
+from tests.fakes.ledger import MemoryJournal, MemoryLedgers
+from tests.fakes.politeness import MemoryHosts, MemoryRobotsCache
+from tests.fakes.queue import MemoryOverview, MemoryQueue
+from tests.fakes.records import MemoryCoverages, MemoryDataQueue
+from tests.fakes.recovery import MemoryBizs, MemoryDisowning, MemoryFilling, MemoryLeaseBook
+from tests.fakes.recrawl import MemoryVisits
+from tests.fakes.requests import MemoryRequestStore, MemoryRules
+from tests.fakes.schedules import MemorySchedules
+from tests.fakes.spiders import MemorySpiders
+from tests.fakes.staffing import MemoryOutlook, MemoryStaffing
+from tests.fakes.submission import MemoryIntake, MemorySubmissionKeys
 from tests.kit import (
     bidding,
     dead_letters,
-    fakes,
     fetching,
     fleet,
     frontier,
@@ -99,58 +118,52 @@ def _kept(made: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _workers(at: Backend, pool: str | None = None, **options: Any) -> Any:
-    return at[fleet.Workers].pool(pool) if pool else fakes.MemoryWorkers(**options)
+    return at[fleet.Workers].pool(pool) if pool else MemoryWorkers(**options)
 
 
 _ON_REDIS: Mapping[type, Row] = {
-    queue.RequestQueue: Row(_twin(fakes.MemoryQueue), queue.RedisQueue),
-    queue.LeaseBook: Row(_twin(fakes.MemoryLeaseBook, queue.RequestQueue), queue.RedisLeaseBook),
-    queue.QueueFilling: Row(_twin(fakes.MemoryFilling, queue.RequestQueue), queue.RedisFilling),
-    queue.Outlook: Row(_twin(fakes.MemoryOutlook, queue.RequestQueue), queue.RedisOutlook),
-    queue.Overview: Row(_twin(fakes.MemoryOverview, queue.RequestQueue), queue.RedisOverview),
-    submission.Intake: Row(_twin(fakes.MemoryIntake, queue.RequestQueue), submission.RedisIntake),
-    ids.WorkerNumbers: Row(_twin(fakes.MemoryWorkerNumbers), ids.RedisWorkerNumbers, of_fleet=True),
-    frontier.SeedFilter: Row(_twin(fakes.MemorySeedFilter), frontier.RedisSeedFilter),
-    fetching.Sessions: Row(_twin(fakes.MemorySessions), fetching.RedisSessions),
-    politeness.Hosts: Row(_twin(fakes.MemoryHosts), politeness.RedisHosts),
-    politeness.RobotsCache: Row(_twin(fakes.MemoryRobotsCache), politeness.RedisRobotsCache),
-    records.Coverages: Row(_twin(fakes.MemoryCoverages), records.RedisCoverages),
-    records.DataQueue: Row(_twin(fakes.MemoryDataQueue), records.RedisDataQueue),
-    recovery.Bizs: Row(_twin(fakes.MemoryBizs), recovery.RedisBizs),
+    queue.RequestQueue: Row(_twin(MemoryQueue), queue.RedisQueue),
+    queue.LeaseBook: Row(_twin(MemoryLeaseBook, queue.RequestQueue), queue.RedisLeaseBook),
+    queue.QueueFilling: Row(_twin(MemoryFilling, queue.RequestQueue), queue.RedisFilling),
+    queue.Outlook: Row(_twin(MemoryOutlook, queue.RequestQueue), queue.RedisOutlook),
+    queue.Overview: Row(_twin(MemoryOverview, queue.RequestQueue), queue.RedisOverview),
+    submission.Intake: Row(_twin(MemoryIntake, queue.RequestQueue), submission.RedisIntake),
+    ids.WorkerNumbers: Row(_twin(MemoryWorkerNumbers), ids.RedisWorkerNumbers, of_fleet=True),
+    frontier.SeedFilter: Row(_twin(MemorySeedFilter), frontier.RedisSeedFilter),
+    fetching.Sessions: Row(_twin(MemorySessions), fetching.RedisSessions),
+    politeness.Hosts: Row(_twin(MemoryHosts), politeness.RedisHosts),
+    politeness.RobotsCache: Row(_twin(MemoryRobotsCache), politeness.RedisRobotsCache),
+    records.Coverages: Row(_twin(MemoryCoverages), records.RedisCoverages),
+    records.DataQueue: Row(_twin(MemoryDataQueue), records.RedisDataQueue),
+    recovery.Bizs: Row(_twin(MemoryBizs), recovery.RedisBizs),
     fleet.Workers: Row(_workers, fleet.RedisWorkers, of_fleet=True),
-    fleet.Watch: Row(_twin(fakes.MemoryWatch, fleet.Workers), fleet.RedisWatch, of_fleet=True),
-    fleet.Staffing: Row(
-        _twin(fakes.MemoryStaffing, fleet.Workers), fleet.RedisStaffing, of_fleet=True
-    ),
-    fleet.Ticks: Row(_twin(fakes.MemoryTicks), fleet.RedisTicks, of_fleet=True),
-    jobs.Cancellations: Row(
-        _twin(fakes.MemoryCancellations), jobs.RedisCancellations, of_fleet=True
-    ),
-    bidding.JobBoard: Row(_twin(fakes.MemoryBoard), bidding.RedisBoard, of_fleet=True),
-    bidding.ProbeBook: Row(_twin(fakes.MemoryProbes), bidding.RedisProbes),
+    fleet.Watch: Row(_twin(MemoryWatch, fleet.Workers), fleet.RedisWatch, of_fleet=True),
+    fleet.Staffing: Row(_twin(MemoryStaffing, fleet.Workers), fleet.RedisStaffing, of_fleet=True),
+    fleet.Ticks: Row(_twin(MemoryTicks), fleet.RedisTicks, of_fleet=True),
+    jobs.Cancellations: Row(_twin(MemoryCancellations), jobs.RedisCancellations, of_fleet=True),
+    bidding.JobBoard: Row(_twin(MemoryBoard), bidding.RedisBoard, of_fleet=True),
+    bidding.ProbeBook: Row(_twin(MemoryProbes), bidding.RedisProbes),
 }
 
 _ON_MONGO: Mapping[type, Row] = {
-    requests.RequestStore: Row(_twin(fakes.MemoryRequestStore), mongo.MongoRequestStore),
-    requests.Ledgers: Row(_kept(fakes.MemoryLedgers), mongo.MongoLedgers),
-    requests.Disowning: Row(_kept(fakes.MemoryDisowning), mongo.MongoDisowning),
-    requests.Journal: Row(_twin(fakes.MemoryJournal), mongo.MongoJournal),
-    requests.RuleStore: Row(_twin(fakes.MemoryRules), mongo.MongoRules),
-    dead_letters.DeadLetters: Row(_kept(fakes.MemoryDeadLetters), dead_letters.MongoDeadLetters),
-    submission.SubmissionKeys: Row(
-        _twin(fakes.MemorySubmissionKeys), submission.MongoSubmissionKeys
-    ),
-    frontier.SeedStore: Row(_twin(fakes.MemorySeeds), frontier.MongoSeeds),
-    recrawl.Visits: Row(_twin(fakes.MemoryVisits), recrawl.MongoVisits),
-    spiders.SpiderStore: Row(_twin(fakes.MemorySpiders), spiders.MongoSpiders),
-    schedules.ScheduleStore: Row(_twin(fakes.MemorySchedules), schedules.MongoSchedules),
-    jobs.JobStore: Row(_twin(fakes.MemoryJobs), jobs.MongoJobs),
-    jobs.JobReopening: Row(_twin(fakes.MemoryJobReopening, jobs.JobStore), jobs.MongoJobReopening),
-    jobs.JobStates: Row(_twin(fakes.MemoryJobStates, jobs.JobStore), jobs.MongoJobStates),
-    jobs.LostJobs: Row(_twin(fakes.MemoryLostJobs, jobs.JobStore), jobs.MongoLostJobs),
-    jobs.DemandStore: Row(_twin(fakes.MemoryDemands), jobs.MongoDemands),
-    fleet.PoolBook: Row(_twin(fakes.MemoryPoolBook), fleet.MongoPoolBook),
-    incidents.IncidentBook: Row(_twin(fakes.MemoryIncidentBook), incidents.MongoIncidentBook),
+    requests.RequestStore: Row(_twin(MemoryRequestStore), mongo.MongoRequestStore),
+    requests.Ledgers: Row(_kept(MemoryLedgers), mongo.MongoLedgers),
+    requests.Disowning: Row(_kept(MemoryDisowning), mongo.MongoDisowning),
+    requests.Journal: Row(_twin(MemoryJournal), mongo.MongoJournal),
+    requests.RuleStore: Row(_twin(MemoryRules), mongo.MongoRules),
+    dead_letters.DeadLetters: Row(_kept(MemoryDeadLetters), dead_letters.MongoDeadLetters),
+    submission.SubmissionKeys: Row(_twin(MemorySubmissionKeys), submission.MongoSubmissionKeys),
+    frontier.SeedStore: Row(_twin(MemorySeeds), frontier.MongoSeeds),
+    recrawl.Visits: Row(_twin(MemoryVisits), recrawl.MongoVisits),
+    spiders.SpiderStore: Row(_twin(MemorySpiders), spiders.MongoSpiders),
+    schedules.ScheduleStore: Row(_twin(MemorySchedules), schedules.MongoSchedules),
+    jobs.JobStore: Row(_twin(MemoryJobs), jobs.MongoJobs),
+    jobs.JobReopening: Row(_twin(MemoryJobReopening, jobs.JobStore), jobs.MongoJobReopening),
+    jobs.JobStates: Row(_twin(MemoryJobStates, jobs.JobStore), jobs.MongoJobStates),
+    jobs.LostJobs: Row(_twin(MemoryLostJobs, jobs.JobStore), jobs.MongoLostJobs),
+    jobs.DemandStore: Row(_twin(MemoryDemands), jobs.MongoDemands),
+    fleet.PoolBook: Row(_twin(MemoryPoolBook), fleet.MongoPoolBook),
+    incidents.IncidentBook: Row(_twin(MemoryIncidentBook), incidents.MongoIncidentBook),
 }
 
 TABLE: Mapping[type, Row] = {**_ON_REDIS, **_ON_MONGO}

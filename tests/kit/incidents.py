@@ -53,3 +53,4 @@ from crawlfleet.policy.wording import (
 )
 from crawlfleet.policy.wording import bulletins as bulletins_of_incidents
 from crawlfleet.ports import IncidentBook
+from crawlfleet.ports.incidents import Book

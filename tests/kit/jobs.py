@@ -26,14 +26,18 @@ from crawlfleet.flows.losing import KEPT, end_lost_jobs
 from crawlfleet.flows.starting import StartingPorts, start_job
 from crawlfleet.model.job import (
     ENDED,
+    EXPANDABLE,
     LONGEST_REFUSAL,
     MOST_REFUSALS,
+    PLACEABLE,
+    RETRIABLE,
+    WATCHED,
     Job,
     JobOrder,
     JobState,
     TaskBatch,
 )
-from crawlfleet.model.run import RunFigures, RunPart, RunRecord
+from crawlfleet.model.run import RUN_LIFE, RunFigures, RunPart, RunRecord
 from crawlfleet.model.usage import JobDemand, Usage
 from crawlfleet.policy.cancelling import ANNOUNCED_SECONDS, MOST_ANNOUNCED, is_over
 from crawlfleet.policy.demand import PEAKS, learn
@@ -48,5 +52,6 @@ from crawlfleet.policy.job_turns import (
     until_look_again,
     when_crowded,
 )
-from crawlfleet.policy.runs import together, usage_of
+from crawlfleet.policy.runs import together, usage_of, was_closed
 from crawlfleet.ports import Cancellations, DemandStore, JobReopening, JobStates, JobStore, LostJobs
+from crawlfleet.ports.cancelling import Heard, JobKey

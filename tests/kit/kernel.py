@@ -57,7 +57,7 @@ from crawlfleet.model.ids import (
 from crawlfleet.model.lane import Lane, bound
 from crawlfleet.model.metric import Batch, Metric, Unit
 from crawlfleet.model.pool import MAIN_POOL, MOST_POOLS, TAKEN_NAMES, Pool
-from crawlfleet.model.priority import Ageing
+from crawlfleet.model.priority import USUAL_AGEING, Ageing
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.model.words import Words
 from crawlfleet.names import CONTROL_DATABASE, PRODUCT
@@ -73,4 +73,5 @@ from crawlfleet.policy.rotation import rotated
 from crawlfleet.policy.rounds import TICK, from_elsewhere
 from crawlfleet.policy.target import problem_with, problem_with_headers, problem_with_method
 from crawlfleet.policy.turn_order import Turns
+from crawlfleet.ports import Clock
 from crawlfleet.settings import Need, Settings, scrapy_packages

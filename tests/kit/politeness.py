@@ -35,5 +35,6 @@ from crawlfleet.policy.robots import (
     kept_seconds,
     product_of,
 )
-from crawlfleet.policy.turns import MAX_TENANTS
+from crawlfleet.policy.strain import reported
+from crawlfleet.policy.turns import MAX_TENANTS, HostTurns, kept_until, reserve, state_of
 from crawlfleet.ports import Hosts, RobotsCache

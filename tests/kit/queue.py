@@ -20,6 +20,7 @@ from crawlfleet.adapters.redis_queue.overview import RedisOverview
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.model.staff import LaneWork
 from crawlfleet.model.totals import Depth, Load, NodeHealth, Pressure, Rates, Stats
+from crawlfleet.policy import parking
 from crawlfleet.policy.ageing import (
     BASE,
     NONE,
@@ -30,8 +31,8 @@ from crawlfleet.policy.ageing import (
     ticks_to_pass,
     urgency,
 )
-from crawlfleet.policy.parking import LOOKED_AT, READY_EACH, joined, ready, served
+from crawlfleet.policy.parking import LOOKED_AT, READY_EACH, aged, joined, places, ready, served
 from crawlfleet.policy.queue_order import each_queued_before, queued_before
-from crawlfleet.policy.rates import before, rates
-from crawlfleet.policy.tokens import new_token, worker_of
+from crawlfleet.policy.rates import KEPT_SECONDS, before, full_minute, rates
+from crawlfleet.policy.tokens import is_of, new_token, worker_of
 from crawlfleet.ports import LeaseBook, Outlook, Overview, QueueFilling, RequestQueue

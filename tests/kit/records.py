@@ -18,7 +18,17 @@ from crawlfleet.flows.processing import (
     drain,
     prepare,
 )
-from crawlfleet.policy.items import LARGEST_ITEM, LEASE_BYTES, item_of, put_of, wire_of
+from crawlfleet.policy.items import (
+    LANE_BYTES,
+    LARGEST_ITEM,
+    LEASE_BYTES,
+    item_ids,
+    item_of,
+    no_room,
+    put_of,
+    refuse_large,
+    wire_of,
+)
 from crawlfleet.policy.normal_form import DEEPEST, LARGEST_BYTES, VALUE_BYTES, normal_form
-from crawlfleet.policy.record_keys import key_of, key_of_content, key_of_text
+from crawlfleet.policy.record_keys import KEY_BYTES, key_of, key_of_content, key_of_text
 from crawlfleet.ports import Coverages, DataQueue

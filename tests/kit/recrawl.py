@@ -14,5 +14,12 @@ from crawlfleet.flows.recrawling import (
 )
 from crawlfleet.policy import recrawl
 from crawlfleet.policy.page_content import PageContent
-from crawlfleet.policy.recrawl import condition, next_visit, put_off, validators_of
+from crawlfleet.policy.recrawl import (
+    META_ROOM,
+    condition,
+    next_visit,
+    put_off,
+    validators_of,
+    with_room,
+)
 from crawlfleet.ports import Visits

@@ -13,7 +13,7 @@ from crawlfleet.model.harvest import (
 from crawlfleet.model.journal import JournalLine
 from crawlfleet.model.keyed import Keyed, KeyKind, KeyName, Pin
 from crawlfleet.model.ledger import JOB_LIFE, Correction, Ledger
-from crawlfleet.model.outcome import SAMPLE_BYTES, Answer, Dead, Done, Outcome, Page, Retry
+from crawlfleet.model.outcome import SAMPLE_BYTES, Answer, Dead, Done, Outcome, Page, Retry, Settled
 from crawlfleet.model.record import NS_OF_MS, Record
 from crawlfleet.model.recrawl import Validators, Visit, VisitTotals
 from crawlfleet.model.request import (
@@ -30,6 +30,7 @@ from crawlfleet.model.request import (
 )
 from crawlfleet.model.submission import BATCH_LIMIT, Accepted, Receipt, Refused, Submission
 from crawlfleet.policy import retry
+from crawlfleet.policy.finishing import done_with
 from crawlfleet.policy.recrawl import is_visit
 from crawlfleet.policy.retry import (
     CUT_OFF,

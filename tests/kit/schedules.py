@@ -5,7 +5,15 @@ from crawlfleet.flows import firing, planning
 from crawlfleet.flows.firing import OPEN_JOBS, FiringPorts, run_now
 from crawlfleet.flows.planning import PlanningPorts, get_schedule, put_schedule, set_enabled
 from crawlfleet.flows.scheduling import run_due
-from crawlfleet.model.schedule import LOOKS_APART, Missed, Outcome, OutcomeKind, Overlap, Schedule
+from crawlfleet.model.schedule import (
+    KEPT_VERSIONS,
+    LOOKS_APART,
+    Missed,
+    Outcome,
+    OutcomeKind,
+    Overlap,
+    Schedule,
+)
 from crawlfleet.policy.cron import (
     QUEUED_FIRES,
     due_at,

@@ -13,8 +13,10 @@ from crawlfleet.flows.spiders import (
 from crawlfleet.model.plan import (
     HOLD,
     LARGEST_PLAN,
+    MOST_SPIDERS,
     MOST_VERSIONS,
     ConfiguredSpider,
+    KeptSpider,
     LinkNeeds,
     SpiderPlan,
 )

@@ -10,11 +10,13 @@ import msgspec
 import pytest
 from cronsim import CronSim
 
+from tests.fakes.jobs import MemoryJobs
+from tests.fakes.schedules import MemorySchedules
+from tests.fakes.spiders import MemorySpiders
 from tests.kit.cli import read_file, read_folder, render
 from tests.kit.config import Rule, adopt, unchecked
 from tests.kit.executors import check_spider
 from tests.kit.extract import RuleExtractor, check_rule
-from tests.kit.fakes import MemoryJobs, MemorySchedules, MemorySpiders
 from tests.kit.requests import Page
 from tests.kit.schedules import Schedule
 from tests.kit.spiders import SpiderPlan, SpiderPorts, put_spider

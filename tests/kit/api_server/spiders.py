@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from tests.fakes.spiders import MemorySpiders
 from tests.kit.api import spider_view, versions_view
-from tests.kit.fakes import MemorySpiders
 from tests.kit.spiders import ConfiguredSpider, SpiderPlan, problems_with
 
 _NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

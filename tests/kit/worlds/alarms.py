@@ -4,8 +4,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+from tests.fakes.incidents import MemoryIncidentBook, MemoryNotifier
 from tests.kit.config import AlarmLimits, Stage, Tenant, Tree
-from tests.kit.fakes import MemoryIncidentBook, MemoryNotifier
 from tests.kit.incidents import (
     ROOM,
     AlarmingPorts,

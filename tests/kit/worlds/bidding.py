@@ -5,9 +5,10 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
+from tests.fakes.fleet import MemoryReadings, MemoryWatch
+from tests.fakes.spiders import MemorySpiders
 from tests.kit.bidding import Applying, Awarded, Probe, award_jobs
 from tests.kit.config import BiddingTerms
-from tests.kit.fakes import MemoryReadings, MemorySpiders, MemoryWatch
 from tests.kit.fleet import Remaining
 from tests.kit.jobs import (
     Job,

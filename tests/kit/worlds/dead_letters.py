@@ -2,9 +2,10 @@
 
 from datetime import timedelta
 
+from tests.fakes.dead_letters import MemoryDeadLetters
+from tests.fakes.ledger import MemoryJournal
 from tests.kit.dead_letters import DeadLetterPorts, LetterFilter
 from tests.kit.dead_letters import dead_letters as flow
-from tests.kit.fakes import MemoryDeadLetters, MemoryJournal
 from tests.kit.requests import Dead, Submission
 from tests.kit.submission import submit
 from tests.kit.worlds.memory import DOCS, World

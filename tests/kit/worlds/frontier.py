@@ -5,8 +5,8 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from tests.fakes.frontier import MemorySeedFilter, MemorySeeds
 from tests.kit.config import SeedPolicy, Tree
-from tests.kit.fakes import MemorySeedFilter, MemorySeeds
 from tests.kit.frontier import (
     Offer,
     Offered,

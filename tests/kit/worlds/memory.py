@@ -6,6 +6,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
+from tests.fakes.bidding import MemoryBoard, MemoryProber, MemoryProbes
+from tests.fakes.fetching import MemoryFetcher
+from tests.fakes.fleet import MemoryPoolBook, MemoryReadings, MemoryWatch, MemoryWorkers
+from tests.fakes.frontier import MemorySeedFilter, MemorySeeds
+from tests.fakes.job_ends import MemoryCancellations, MemoryDemands, MemoryLostJobs
+from tests.fakes.jobs import MemoryJobs, MemoryJobStates
+from tests.fakes.ledger import MemoryJournal, MemoryLedgers
+from tests.fakes.politeness import MemoryHosts, MemoryRobotsCache
+from tests.fakes.queue import MemoryOverview, MemoryQueue
+from tests.fakes.records import MemoryCoverages, MemoryDataQueue
+from tests.fakes.recovery import MemoryDisowning, MemoryFilling, MemoryLeaseBook
+from tests.fakes.recrawl import MemoryVisits
+from tests.fakes.requests import MemoryRequestStore, MemoryRules
+from tests.fakes.schedules import MemorySchedules
+from tests.fakes.staffing import MemoryLimit, MemoryOutlook, MemoryStaffing
+from tests.fakes.submission import MemoryIntake, MemorySubmissionKeys
 from tests.kit.bidding import ApplyingPorts, AwardingPorts, Probe, ProbingPorts
 from tests.kit.config import (
     Biz,
@@ -20,43 +36,6 @@ from tests.kit.config import (
     Stage,
     Tenant,
     Tree,
-)
-from tests.kit.fakes import (
-    MemoryBoard,
-    MemoryCancellations,
-    MemoryCoverages,
-    MemoryDataQueue,
-    MemoryDemands,
-    MemoryDisowning,
-    MemoryFetcher,
-    MemoryFilling,
-    MemoryHosts,
-    MemoryIntake,
-    MemoryJobs,
-    MemoryJobStates,
-    MemoryJournal,
-    MemoryLeaseBook,
-    MemoryLedgers,
-    MemoryLimit,
-    MemoryLostJobs,
-    MemoryOutlook,
-    MemoryOverview,
-    MemoryPoolBook,
-    MemoryProber,
-    MemoryProbes,
-    MemoryQueue,
-    MemoryReadings,
-    MemoryRequestStore,
-    MemoryRobotsCache,
-    MemoryRules,
-    MemorySchedules,
-    MemorySeedFilter,
-    MemorySeeds,
-    MemoryStaffing,
-    MemorySubmissionKeys,
-    MemoryVisits,
-    MemoryWatch,
-    MemoryWorkers,
 )
 from tests.kit.fleet import OutlookPorts, ScalingPorts, StaffingPorts
 from tests.kit.frontier import SeedingPorts

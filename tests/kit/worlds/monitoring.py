@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 
-from tests.kit.fakes import MemoryOverview
+from tests.fakes.queue import MemoryOverview
 from tests.kit.fleet import Staff, Ticked
 from tests.kit.kernel import Lane
 from tests.kit.monitoring import Bounds, Sample, SamplingPorts, sample

@@ -1,6 +1,6 @@
 """Rounds of recovery in a world in memory."""
 
-from tests.kit.fakes import MemoryWatch
+from tests.fakes.fleet import MemoryWatch
 from tests.kit.kernel import to_ms
 from tests.kit.recovery import recover
 from tests.kit.requests import Entry, Submission

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from tests.fakes.recrawl import MemoryVisits
 from tests.kit.config import RecrawlPolicy
-from tests.kit.fakes import MemoryVisits
 from tests.kit.recrawl import (
     RecrawlPorts,
     resubmit,

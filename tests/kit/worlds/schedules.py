@@ -4,8 +4,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.fakes.jobs import MemoryJobs
+from tests.fakes.requests import MemoryRules
+from tests.fakes.schedules import MemorySchedules
+from tests.fakes.spiders import MemorySpiders
 from tests.kit.config import Tree
-from tests.kit.fakes import MemoryJobs, MemoryRules, MemorySchedules, MemorySpiders
 from tests.kit.jobs import ENDED, Job, JobState, StartingPorts
 from tests.kit.schedules import (
     FiringPorts,

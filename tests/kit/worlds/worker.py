@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
+from tests.fakes.fetching import MemoryFetcher
 from tests.kit.config import DetectorLimits, HostLimits, Politeness, Robots, Tree
-from tests.kit.fakes import MemoryFetcher
 from tests.kit.fleet import FLEET_POOL, Staff
 from tests.kit.politeness import Courtesy, HostReport, Passages, RobotsBook, Turns
 from tests.kit.requests import Held, State, Submission

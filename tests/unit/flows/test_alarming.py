@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.fakes import MemoryNotifier
+from tests.fakes.incidents import MemoryNotifier
 from tests.kit.incidents import (
     PATIENCE,
     Bulletin,

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.politeness import MemoryHosts
 from tests.kit.bidding import OfferState, Probe, WhyNot
-from tests.kit.fakes import MemoryHosts
 from tests.kit.fleet import Remaining
 from tests.kit.jobs import JobState
 from tests.kit.kernel import ConnectFailedError, StoreUnavailableError

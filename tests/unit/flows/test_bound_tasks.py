@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.fleet import MemoryWatch
+from tests.fakes.queue import MemoryQueue
 from tests.kit.config import PoolLimits, lane_of
-from tests.kit.fakes import MemoryQueue, MemoryWatch
 from tests.kit.fleet import Card
 from tests.kit.jobs import ExpandingPorts, JobOrder, StartingPorts, expand, start_job
 from tests.kit.kernel import InvalidRequestError, bound

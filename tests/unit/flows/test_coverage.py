@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.fakes.records import MemoryCoverages
 from tests.kit.config import biz_of
-from tests.kit.fakes import MemoryCoverages
 from tests.kit.kernel import UnknownBizError
 from tests.kit.records import CoveragePorts, coverage
 from tests.kit.requests import Coverage

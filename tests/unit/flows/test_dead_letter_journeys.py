@@ -6,9 +6,9 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from tests.fakes.requests import MemoryRules
 from tests.kit.config import Field, Rule
 from tests.kit.dead_letters import LetterFilter
-from tests.kit.fakes import MemoryRules
 from tests.kit.kernel import PageGoneError, UnknownRuleError, to_ms
 from tests.kit.requests import CUT_OFFS, Entry, State
 from tests.kit.worker import Worker

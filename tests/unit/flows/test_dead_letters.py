@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
+from tests.fakes.dead_letters import MemoryDeadLetters
+from tests.fakes.ledger import MemoryJournal
 from tests.kit.dead_letters import LetterFilter
 from tests.kit.dead_letters import dead_letters as flow
-from tests.kit.fakes import MemoryDeadLetters, MemoryJournal
 from tests.kit.kernel import (
     ConflictError,
     InvalidRequestError,

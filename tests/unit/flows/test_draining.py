@@ -5,8 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.fakes.ledger import MemoryJournal
+from tests.fakes.records import MemoryCoverages, MemoryDataQueue
+from tests.fakes.requests import MemoryRequestStore
 from tests.kit.config import Biz, Field, Generation, Rule, Spider, Stage, Tree
-from tests.kit.fakes import MemoryCoverages, MemoryDataQueue, MemoryJournal, MemoryRequestStore
 from tests.kit.kernel import Lane, StoreError, StoreUnavailableError
 from tests.kit.records import (
     BATCH,

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.fakes import MemoryJobReopening
+from tests.fakes.jobs import MemoryJobReopening
 from tests.kit.frontier import Offer, Seed, SeedState, seed_key
 from tests.kit.jobs import (
     KEPT,

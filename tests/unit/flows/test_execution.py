@@ -3,7 +3,7 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from tests.kit.fakes import MemoryRules
+from tests.fakes.requests import MemoryRules
 from tests.kit.fetching import NO_ERRAND
 from tests.kit.kernel import ConnectFailedError, PageGoneError, ThrottledError, to_ms
 from tests.kit.requests import Entry, Page, State

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.kit.fakes import MemoryFetcher
+from tests.fakes.fetching import MemoryFetcher
 from tests.kit.fetching import NO_ERRAND
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import PARKED_BATCHES, State

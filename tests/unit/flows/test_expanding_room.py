@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from tests.kit.fakes import MemoryIntake
+from tests.fakes.submission import MemoryIntake
 from tests.kit.jobs import JobState
 from tests.kit.queue import Rates
 from tests.kit.requests import Accepted, Entry, Submission

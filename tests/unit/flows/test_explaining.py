@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.ledger import MemoryJournal
 from tests.kit.explain import (
     JOURNAL_LINES,
     KEPT_EVENTS,
@@ -14,7 +15,6 @@ from tests.kit.explain import (
     StepKind,
     explain,
 )
-from tests.kit.fakes import MemoryJournal
 from tests.kit.fleet import Card, Pulse
 from tests.kit.kernel import InvalidRequestError, NotFoundError, to_ms
 from tests.kit.mongo import LOG_LENGTH

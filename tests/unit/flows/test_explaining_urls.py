@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.frontier import MemorySeedFilter
 from tests.kit.config import Politeness, RecrawlPolicy, Robots, SeedPolicy
 from tests.kit.explain import ExplainingPorts, StepKind, UrlExplanation, UrlPorts, explain_url
-from tests.kit.fakes import MemorySeedFilter
 from tests.kit.frontier import seed_key, segment_of
 from tests.kit.kernel import InvalidRequestError, UnknownRuleError, to_ms
 from tests.kit.politeness import HostReport, RobotsCopy

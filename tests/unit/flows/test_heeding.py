@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.kit.fakes import MemoryFetcher
+from tests.fakes.fetching import MemoryFetcher
 from tests.kit.requests import State
 from tests.kit.worker import Stopper, Worker
 from tests.kit.worlds import worker as worlds

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.fakes import MemoryWorkerNumbers
+from tests.fakes.ids import MemoryWorkerNumbers
 from tests.kit.ids import BLOCK_LIFE, TERM, Issuer
 from tests.kit.kernel import (
     ClockSteppedBackError,

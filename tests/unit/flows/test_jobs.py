@@ -5,8 +5,10 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.dead_letters import MemoryDeadLetters
+from tests.fakes.jobs import MemoryJobReopening
+from tests.fakes.spiders import MemorySpiders
 from tests.kit.dead_letters import DeadLetterPorts
-from tests.kit.fakes import MemoryDeadLetters, MemoryJobReopening, MemorySpiders
 from tests.kit.jobs import JobOrder, JobPorts, JobState, StartingPorts, TaskBatch, jobs
 from tests.kit.kernel import (
     ConflictError,

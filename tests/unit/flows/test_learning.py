@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.fakes import MemoryDemands, MemoryJobReopening, MemoryJobs, MemoryJobStates
+from tests.fakes.job_ends import MemoryDemands
+from tests.fakes.jobs import MemoryJobReopening, MemoryJobs, MemoryJobStates
 from tests.kit.jobs import (
     BATCH,
     GRACE,

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.kit.fakes import MemoryFetcher
+from tests.fakes.fetching import MemoryFetcher
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.requests import State
 from tests.kit.worlds.memory import DOCS, World

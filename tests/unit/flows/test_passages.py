@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.kit.fakes import MemoryFetcher
+from tests.fakes.fetching import MemoryFetcher
 from tests.kit.kernel import (
     LeaseLostError,
     RobotsDeniedError,

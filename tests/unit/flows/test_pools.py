@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.staffing import MemoryLimit
 from tests.kit.config import Needs, PoolLimits, Tree
-from tests.kit.fakes import MemoryLimit
 from tests.kit.fleet import Card, PoolPorts, StaffingPorts, decided, replace_dead, scale, scale_all
 from tests.kit.kernel import MAIN_POOL, StoreUnavailableError, bound
 from tests.kit.requests import Entry

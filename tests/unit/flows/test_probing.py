@@ -7,6 +7,9 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from tests.fakes.bidding import MemoryProber, MemoryProbes
+from tests.fakes.fetching import MemoryFetcher
+from tests.fakes.politeness import MemoryHosts, MemoryRobotsCache
 from tests.kit.bidding import (
     ASK_SECONDS,
     HOLD,
@@ -21,13 +24,6 @@ from tests.kit.bidding import (
     probed,
 )
 from tests.kit.config import HostLimits, Politeness, ProxyPool
-from tests.kit.fakes import (
-    MemoryFetcher,
-    MemoryHosts,
-    MemoryProber,
-    MemoryProbes,
-    MemoryRobotsCache,
-)
 from tests.kit.kernel import (
     ConnectFailedError,
     NoProxyError,

@@ -3,7 +3,8 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.fakes import MemoryFilling, MemoryQueue
+from tests.fakes.queue import MemoryQueue
+from tests.fakes.recovery import MemoryFilling
 from tests.kit.fleet import Card
 from tests.kit.kernel import Lane
 from tests.kit.recovery import recover, recovery

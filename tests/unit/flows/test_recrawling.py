@@ -2,8 +2,8 @@ from datetime import timedelta
 
 import pytest
 
+from tests.fakes.queue import MemoryQueue
 from tests.kit.config import IntakeLimits, RecrawlPolicy
-from tests.kit.fakes import MemoryQueue
 from tests.kit.kernel import (
     BacklogFullError,
     StoreUnavailableError,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.fakes import MemoryReadings
+from tests.fakes.fleet import MemoryReadings
 from tests.kit.jobs import RunPart, together, usage_of
 from tests.kit.kernel import Lane
 from tests.kit.politeness import Waiting

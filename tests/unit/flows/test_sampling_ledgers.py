@@ -6,8 +6,8 @@ from threading import Event
 
 import msgspec
 
+from tests.fakes.queue import MemoryOverview
 from tests.kit.config import Thresholds
-from tests.kit.fakes import MemoryOverview
 from tests.kit.kernel import Lane
 from tests.kit.monitoring import Bounds, LaneSample, Sample
 from tests.kit.worlds.doubles import Failing

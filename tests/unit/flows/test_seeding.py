@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.fakes import MemoryIntake
+from tests.fakes.submission import MemoryIntake
 from tests.kit.frontier import PUT_OFF, SeedState, hand_out, seeds_ended
 from tests.kit.kernel import StoreError, StoreUnavailableError
 from tests.kit.requests import Dead, Done, Entry, Inserted, Retry, State

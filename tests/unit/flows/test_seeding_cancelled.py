@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.kit.fakes import MemoryJobs, MemoryJobStates
+from tests.fakes.jobs import MemoryJobs, MemoryJobStates
 from tests.kit.frontier import SeedState
 from tests.kit.jobs import Job, JobState
 from tests.kit.kernel import StoreUnavailableError

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.kit.fakes import MemoryJobs, MemorySchedules, MemorySpiders
+from tests.fakes.jobs import MemoryJobs
+from tests.fakes.schedules import MemorySchedules
+from tests.fakes.spiders import MemorySpiders
 from tests.kit.jobs import Job, JobOrder, JobState, StartingPorts, start_job
 from tests.kit.kernel import (
     ConflictError,

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.kit.fakes import MemoryFetcher
+from tests.fakes.fetching import MemoryFetcher
 from tests.kit.fleet import FRESH_MS, muster, replace_missing
 from tests.kit.fleet import decided as decision
 from tests.kit.worker import HAND_BACK

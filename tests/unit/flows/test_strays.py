@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.fakes import MemoryBizs
+from tests.fakes.recovery import MemoryBizs
 from tests.kit.kernel import Lane, StoreUnavailableError
 from tests.kit.queue import Depth
 from tests.kit.recovery import StrayPorts, count_strays, tell_bizs

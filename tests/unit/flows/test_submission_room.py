@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from tests.fakes.submission import MemoryIntake
 from tests.kit.config import IntakeLimits
-from tests.kit.fakes import MemoryIntake
 from tests.kit.kernel import BacklogFullError, StoreUnavailableError
 from tests.kit.requests import Accepted, Refused
 from tests.kit.worlds.doubles import Broken, Failing

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.fakes import MemoryTicks
+from tests.fakes.fleet import MemoryTicks
 from tests.kit.fleet import Faults, TickPart, TickPorts, tell_fault, tell_tick
 from tests.kit.kernel import (
     BacklogFullError,

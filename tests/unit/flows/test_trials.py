@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from tests.fakes.fetching import MemoryFetcher
+from tests.fakes.politeness import MemoryHosts, MemoryRobotsCache
+from tests.fakes.trials import MemoryTrials
 from tests.kit.config import Field, Follow, HostLimits, Politeness, Rule, Spider
 from tests.kit.extract import check_rule
 from tests.kit.extract import try_rule as read_by_rule
-from tests.kit.fakes import MemoryFetcher, MemoryHosts, MemoryRobotsCache, MemoryTrials
 from tests.kit.kernel import (
     ExtractError,
     InvalidRequestError,

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.fetching import MemoryFetcher
 from tests.kit.config import Robots
-from tests.kit.fakes import MemoryFetcher
 from tests.kit.kernel import RobotsUnknownError, StoreUnavailableError, ThrottledError, to_ms
 from tests.kit.politeness import (
     LONGEST_INTERVAL_SECONDS,

@@ -1,0 +1,137 @@
+"""The fetcher's twin: answers from a table instead of the web."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from types import TracebackType
+from typing import Final, Self
+
+import msgspec
+
+from tests.kit.config import FetchLimits
+from tests.kit.fetching import (
+    NO_ERRAND,
+    Errand,
+    HeaderBook,
+    Passage,
+    error_for,
+    error_for_type,
+    first_hop,
+)
+from tests.kit.kernel import FetchError, Lane, PageGoneError, TooLargeError
+from tests.kit.requests import Answer, Body, Page
+
+
+class MemoryFetcher:
+    """Serves ``answers`` by URL, params included; what is not among them answers 404.
+
+    An answer is a page, its bytes alone, or the error to raise. ``asked`` lists the requests made,
+    in order, ``errands`` what each was made for. It refuses what the real one refuses before it
+    connects. A page whose ``etag`` is asked for comes as a 304.
+    """
+
+    def __init__(self, answers: Mapping[str, Page | bytes | FetchError]) -> None:
+        self.answers = dict(answers)
+        self.asked: list[Body] = []
+        self.errands: list[Errand] = []
+        self._headers = HeaderBook()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+    async def fetch(
+        self,
+        body: Body,
+        limits: FetchLimits,
+        passage: Passage | None = None,
+        errand: Errand = NO_ERRAND,
+    ) -> Page:
+        """The answer to ``body`` (see ``ports.Fetcher``)."""
+        hop = first_hop(self._headers, body, limits, errand.validators)
+        url = str(hop.url)
+        answer = self.answers.get(url)
+        hops = answer.redirects if isinstance(answer, Page) else ()
+        if passage is not None:
+            later = (*hops[1:], answer.url) if isinstance(answer, Page) and hops else ()
+            for place in (hop.asked, *later):
+                await passage(place.partition("#")[0])
+        self.asked.append(body)
+        self.errands.append(errand)
+        if answer is None:
+            gone = Answer.of(url, 404, {}, 0.0)
+            raise PageGoneError("answered 404", status=404, answer=gone)
+        if isinstance(answer, FetchError):
+            raise answer
+        page = (
+            Page(url=url, status=200, headers={}, body=answer)
+            if isinstance(answer, bytes)
+            else answer
+        )
+        if len(hops) > limits.max_redirects:
+            message = f"more than {limits.max_redirects} redirects"
+            raise TooLargeError(message, answer=Answer.of_page(page).facts())
+        return _judged(page, hop.method, limits, errand)
+
+
+def _judged(page: Page, method: str, limits: FetchLimits, errand: Errand) -> Page:
+    """The page, where a site that is asked so would give it and the limits let it through."""
+    facts = Answer.of_page(page).facts()
+    if not 200 <= page.status < 300:
+        if page.status == 304 and errand.validators and method in {"GET", "HEAD"}:
+            return page
+        failure = error_for(page.status, page.headers.get("retry-after"), datetime.now(UTC))
+        if failure is not None:
+            failure.answer = Answer.of_page(page)
+            raise failure
+    if unwanted := error_for_type(page.content_type, limits.content_types):
+        unwanted.answer = facts
+        raise unwanted
+    same = page.headers.get("etag")
+    if same and errand.validators and errand.validators.etag == same and method in {"GET", "HEAD"}:
+        return msgspec.structs.replace(page, status=304, body=b"")
+    if len(page.body) > limits.max_body_bytes:
+        message = f"the body is larger than {limits.max_body_bytes:,} bytes"
+        raise TooLargeError(message, answer=Answer.of_page(page))
+    return page
+
+
+_LIFE: Final = timedelta(days=1)
+_MAX_BYTES: Final = 262_144
+
+
+class MemorySessions:
+    """ports.Sessions in memory; as on Redis, a lane's queues share its jobs."""
+
+    def __init__(
+        self, *, life: timedelta = _LIFE, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._seconds = life.total_seconds()
+        self._clock = clock
+        self._kept: dict[tuple[str, str, str], tuple[bytes, float]] = {}
+        self._lock = threading.Lock()
+
+    def load(self, lane: Lane, job: str) -> bytes | None:
+        """What was saved last, or None."""
+        key = lane.tenant, lane.biz, job
+        with self._lock:
+            cookies, until = self._kept.get(key, (None, 0.0))
+            if cookies is not None and until <= self._clock():
+                del self._kept[key]
+                return None
+            return cookies
+
+    def save(self, lane: Lane, job: str, cookies: bytes) -> None:
+        """Save, unless it is too long."""
+        if len(cookies) <= _MAX_BYTES:
+            with self._lock:
+                until = self._clock() + self._seconds
+                self._kept[lane.tenant, lane.biz, job] = bytes(cookies), until

@@ -1,0 +1,267 @@
+"""The twin of MongoDB's seeds."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from tests.kit.config import Biz
+from tests.kit.frontier import KEY_BYTES, Seed, SeedState, SeedTotals, Segment, layers
+from tests.kit.kernel import Lane, RequestId
+
+#: Segments that totals tell of: the newest.
+MOST_SEGMENTS: Final = 31
+
+_ENDED: Final = frozenset({SeedState.FINISHED, SeedState.FAILED})
+
+
+class MemorySeeds:
+    """ports.SeedStore in memory; thread-safe.
+
+    ``clock`` stands for the server's, by which ended seeds are forgotten.
+    """
+
+    def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._kept: defaultdict[tuple[str, str], dict[str, Seed]] = defaultdict(dict)
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def insert(self, lane: Lane, biz: Biz, seeds: Sequence[Seed]) -> set[str]:
+        """See ports.SeedStore.insert."""
+        with self._lock:
+            kept = self._of(lane, biz)
+            known = {seed.key for seed in seeds if seed.id in kept}
+            for seed in seeds:
+                kept.setdefault(seed.id, seed)
+            return known
+
+    def known(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[str]) -> set[str]:
+        """See ports.SeedStore.known."""
+        with self._lock:
+            kept = self._of(lane, biz)
+            return {key for key in keys if f"{segment.name}/{key}" in kept}
+
+    def ready(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> int:
+        """See ports.SeedStore.ready."""
+        with self._lock:
+            return min(limit, len(_ready(self._of(lane, biz).values(), now)))
+
+    def handed(self, lane: Lane, biz: Biz, limit: int) -> int:
+        """See ports.SeedStore.handed."""
+        with self._lock:
+            kept = self._of(lane, biz).values()
+            return min(limit, sum(seed.state is SeedState.HANDED for seed in kept))
+
+    def hand_out(
+        self, lane: Lane, biz: Biz, ids: Sequence[RequestId], now: datetime, until: datetime
+    ) -> list[Seed]:
+        """See ports.SeedStore.hand_out."""
+        with self._lock:
+            kept = self._of(lane, biz)
+            handed = []
+            for seed, request_id in zip(_ready(kept.values(), now), ids, strict=False):
+                changed = msgspec.structs.replace(
+                    seed,
+                    state=SeedState.HANDED,
+                    due_at=until,
+                    request=request_id,
+                    handed_at=now,
+                    tries=seed.tries + 1,
+                )
+                kept[seed.id] = changed
+                handed.append(changed)
+            return handed
+
+    def overdue(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Seed]:
+        """See ports.SeedStore.overdue."""
+        with self._lock:
+            found = [
+                seed
+                for seed in self._of(lane, biz).values()
+                if seed.state is SeedState.HANDED and seed.due_at < now
+            ]
+            return sorted(found, key=_place)[:limit]
+
+    def extend(self, lane: Lane, biz: Biz, seeds: Sequence[Seed], until: datetime) -> None:
+        """See ports.SeedStore.extend."""
+        with self._lock:
+            kept = self._of(lane, biz)
+            for seed in seeds:
+                standing = kept.get(seed.id)
+                if standing is not None and _is_handed_as(standing, seed.request):
+                    kept[seed.id] = msgspec.structs.replace(standing, due_at=until)
+
+    def ended(
+        self, lane: Lane, biz: Biz, ends: Mapping[str, tuple[RequestId, str]], now: datetime
+    ) -> int:
+        """See ports.SeedStore.ended."""
+        count = 0
+        with self._lock:
+            kept = self._of(lane, biz)
+            for seed_id, (request_id, why) in ends.items():
+                seed = kept.get(seed_id)
+                replayed = not why and seed is not None and seed.state is SeedState.FAILED
+                if (
+                    seed
+                    and seed.request == request_id
+                    and (replayed or seed.state is SeedState.HANDED)
+                ):
+                    state = SeedState.FAILED if why else SeedState.FINISHED
+                    kept[seed_id] = msgspec.structs.replace(seed, state=state, due_at=now, why=why)
+                    count += 1
+        return count
+
+    def release(self, lane: Lane, biz: Biz, seeds: Sequence[str], why: str, now: datetime) -> int:
+        """See ports.SeedStore.release."""
+        count = 0
+        with self._lock:
+            kept = self._of(lane, biz)
+            for seed_id in dict.fromkeys(seeds):
+                seed = kept.get(seed_id)
+                if seed is not None and seed.state in _ENDED:
+                    kept[seed_id] = msgspec.structs.replace(
+                        seed,
+                        state=SeedState.READY,
+                        due_at=now,
+                        why=why,
+                        request=None,
+                        handed_at=None,
+                    )
+                    count += 1
+        return count
+
+    def forget(self, lane: Lane, biz: Biz, seeds: Sequence[str]) -> int:
+        """See ports.SeedStore.forget."""
+        with self._lock:
+            kept = self._of(lane, biz)
+            return sum(kept.pop(seed_id, None) is not None for seed_id in dict.fromkeys(seeds))
+
+    def find(
+        self,
+        lane: Lane,
+        biz: Biz,
+        *,
+        segment: str | None,
+        state: int | None,
+        after: str | None,
+        limit: int,
+    ) -> list[Seed]:
+        """See ports.SeedStore.find."""
+        with self._lock:
+            found = [
+                seed
+                for seed_id, seed in sorted(self._of(lane, biz).items())
+                if segment in {None, seed.segment}
+                and state in {None, int(seed.state)}
+                and (after is None or seed_id > after)
+            ]
+        return found[:limit]
+
+    def open_of_job(self, lane: Lane, biz: Biz, job: str, limit: int) -> list[Seed]:
+        """See ports.SeedStore.open_of_job."""
+        with self._lock:
+            found = [
+                seed
+                for seed in self._of(lane, biz).values()
+                if seed.offer.job == job and seed.state in {SeedState.READY, SeedState.HANDED}
+            ]
+        return found[:limit]
+
+    def of_keys(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> list[Seed]:
+        """See ports.SeedStore.of_keys."""
+        with self._lock:
+            kept = self._of(lane, biz)
+            newest = sorted({seed.segment for seed in kept.values()}, reverse=True)
+            ids = (f"{one}/{key}" for one in newest[:MOST_SEGMENTS] for key in keys)
+            return [kept[seed_id] for seed_id in dict.fromkeys(ids) if seed_id in kept]
+
+    def totals(self, lane: Lane, biz: Biz, now: datetime) -> list[SeedTotals]:
+        """See ports.SeedStore.totals."""
+        counts: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+        with self._lock:
+            for seed in self._of(lane, biz).values():
+                waits = seed.state is SeedState.READY and seed.due_at > now
+                counts[seed.segment]["waiting" if waits else seed.state.label] += 1
+        newest = sorted(counts.items(), reverse=True)[:MOST_SEGMENTS]
+        return [SeedTotals(segment=segment, **of_segment) for segment, of_segment in newest]
+
+    def _of(self, lane: Lane, biz: Biz) -> dict[str, Seed]:
+        """What is kept of a lane, without what was archived long enough ago."""
+        kept = self._kept[lane.tenant, lane.biz]
+        over = self._clock() - timedelta(days=biz.seeds.archive_days)
+        for seed_id, seed in list(kept.items()):
+            archived = seed.state in _ENDED and seed.ends_at is not None
+            if archived and max(seed.due_at, seed.ends_at or seed.due_at) <= over:
+                del kept[seed_id]
+        return kept
+
+
+def _ready(seeds: Iterable[Seed], now: datetime) -> list[Seed]:
+    found = (seed for seed in seeds if seed.state is SeedState.READY and seed.due_at <= now)
+    return sorted(found, key=_place)
+
+
+def _place(seed: Seed) -> tuple[datetime, str]:
+    return seed.due_at, seed.id
+
+
+def _is_handed_as(seed: Seed, request_id: RequestId | None) -> bool:
+    return seed.state is SeedState.HANDED and seed.request == request_id
+
+
+class MemorySeedFilter:
+    """ports.SeedFilter in memory; thread-safe. Its size is what a filter of Redis would take."""
+
+    def __init__(self) -> None:
+        self._known: defaultdict[tuple[Lane, str], set[bytes]] = defaultdict(set)
+        self._plans: dict[tuple[Lane, str], tuple[int, float]] = {}
+        self._lock = threading.Lock()
+
+    def seen(
+        self,
+        lane: Lane,
+        biz: Biz,
+        segment: Segment,
+        keys: Sequence[bytes],
+    ) -> list[bool]:
+        """See ports.SeedFilter.seen."""
+        _check(keys)
+        with self._lock:
+            known = self._known.get((lane, segment.name), set())
+            return [key in known for key in keys]
+
+    def add(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]) -> None:
+        """See ports.SeedFilter.add."""
+        _check(keys)
+        if not keys:
+            return
+        with self._lock:
+            place = lane, segment.name
+            self._plans.setdefault(place, (biz.seeds.expected, biz.seeds.error_rate))
+            self._known[place].update(keys)
+
+    def size(self, lane: Lane, segment: str) -> int:
+        """See ports.SeedFilter.size."""
+        with self._lock:
+            plan = self._plans.get((lane, segment))
+            left = len(self._known.get((lane, segment), ()))
+        taken = 0
+        for layer in layers(*plan) if plan else ():
+            if left <= 0:
+                break
+            taken, left = taken + layer.bytes, left - layer.keys
+        return taken
+
+    def drop(self, lane: Lane, segment: str) -> None:
+        """See ports.SeedFilter.drop."""
+        with self._lock:
+            self._known.pop((lane, segment), None)
+            self._plans.pop((lane, segment), None)
+
+
+def _check(keys: Sequence[bytes]) -> None:
+    if any(len(key) != KEY_BYTES for key in keys):
+        raise ValueError(f"a key has {KEY_BYTES} bytes")

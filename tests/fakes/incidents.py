@@ -1,0 +1,94 @@
+"""The twins of the incident book and the notifier. The book forgets nothing."""
+
+import threading
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from tests.kit.incidents import Book, Bulletin, Desk, Incident, Letter, Life
+from tests.kit.kernel import to_ms
+
+
+class MemoryIncidentBook:
+    """ports.IncidentBook in memory."""
+
+    def __init__(self) -> None:
+        self._present: dict[str, Incident] = {}
+        self._past: dict[str, Incident] = {}
+        self._desk = Desk()
+        self._turn: tuple[str, datetime] | None = None
+        self._lock = threading.Lock()
+
+    def take_turn(self, by: str, now: datetime, term: timedelta) -> bool:
+        """See ports.IncidentBook.take_turn."""
+        with self._lock:
+            if self._turn is not None and self._turn[0] != by and self._turn[1] > now:
+                return False
+            self._turn = by, now + term
+            return True
+
+    def end_turn(self, by: str) -> None:
+        """See ports.IncidentBook.end_turn."""
+        with self._lock:
+            if self._turn is not None and self._turn[0] == by:
+                self._turn = None
+
+    def read(self) -> Book:
+        """See ports.IncidentBook.read."""
+        with self._lock:
+            return Book(tuple(self._present[key] for key in sorted(self._present)), self._desk)
+
+    def write(
+        self, incidents: Iterable[Incident], desk: Desk, past: Iterable[Incident] = ()
+    ) -> None:
+        """See ports.IncidentBook.write."""
+        with self._lock:
+            self._present |= {each.key: each for each in incidents}
+            self._desk = desk
+            for each in past:
+                present = self._present.get(each.key)
+                if present is not None and present.id == each.id:
+                    del self._present[each.key]
+                if each.opened_at is not None:
+                    self._past[each.id] = each
+
+    def find(
+        self,
+        tenants: Sequence[str] | None,
+        *,
+        open_only: bool,
+        before: tuple[int, str] | None,
+        limit: int,
+    ) -> list[Incident]:
+        """See ports.IncidentBook.find."""
+        with self._lock:
+            known = self._past | {each.id: each for each in self._present.values()}
+        placed = [
+            ((to_ms(each.opened_at), each.id), each)
+            for each in known.values()
+            if each.opened_at is not None
+            and (tenants is None or each.place.tenant in tenants)
+            and (not open_only or each.life is Life.OPEN)
+        ]
+        found = [(place, each) for place, each in placed if before is None or place < before]
+        return [each for _, each in sorted(found, key=lambda one: one[0], reverse=True)][:limit]
+
+
+class MemoryNotifier:
+    """ports.Notifier that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.letters: list[Letter] = []
+        self.woken: list[Letter] = []
+        self.bulletins: list[Bulletin] = []
+
+    def tell_people(self, letter: Letter) -> None:
+        """See ports.Notifier.tell_people."""
+        self.letters.append(letter)
+
+    def tell_phones(self, letter: Letter) -> None:
+        """See ports.Notifier.tell_phones."""
+        self.woken.append(letter)
+
+    def tell_machines(self, bulletin: Bulletin) -> None:
+        """See ports.Notifier.tell_machines."""
+        self.bulletins.append(bulletin)

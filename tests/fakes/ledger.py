@@ -1,0 +1,137 @@
+"""The twin of MongoDB's ledgers, over what a request store in memory keeps."""
+
+import threading
+from collections import Counter, defaultdict
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec.structs import replace
+
+from tests.fakes.request_state import KeptLane, KeptState
+from tests.kit.config import Biz
+from tests.kit.kernel import Lane, from_ms, to_ms
+from tests.kit.requests import FINAL_STATES, Correction, JournalLine, Ledger, State
+
+_TERMS: Final = ("submitted", "done", "dead", "cancelled", "expired")
+#: The first flag of a biz's own states.
+_OWN: Final = 100
+
+
+class MemoryLedgers:
+    """ports.Ledgers in memory."""
+
+    def __init__(self, state: KeptState) -> None:
+        self._state = state
+
+    def totals(self, lane: Lane, biz: Biz, now: datetime, job: str | None = None) -> Ledger:
+        """See ports.Ledgers.totals."""
+        found = self.audit(lane, biz, now, job)
+        rest = found.open - found.leased - found.waiting - found.others
+        return replace(found, pending=max(0, rest))
+
+    def audit(
+        self,
+        lane: Lane,
+        biz: Biz,
+        now: datetime,
+        job: str | None = None,
+        *,
+        within_seconds: float | None = None,
+    ) -> Ledger:
+        """See ports.Ledgers.audit: what is in memory is counted at once."""
+        with self._state.lock:
+            return _ledger(self._state.of(lane), biz, job)
+
+    def reconcile(self, lane: Lane, biz: Biz, now: datetime) -> list[Correction]:
+        """See ports.Ledgers.reconcile."""
+        grace = timedelta(seconds=biz.expiry_grace_seconds)
+        with self._state.lock:
+            kept = self._state.of(lane)
+            last, kept.swept = kept.swept, max(now, kept.swept or now)
+            if last is not None and now - last <= grace:
+                return []
+            gap = _ledger(kept, biz, None).difference
+            jobs = {kept.request.job for kept in kept.requests.values()} | set(kept.counters)
+            gaps = {job: _ledger(kept, biz, job).difference for job in sorted(j for j in jobs if j)}
+            if last is not None:
+                gap = max(0, gap)
+                gaps = {job: number for job, number in gaps.items() if number > 0}
+            for job, number in [(None, gap), *gaps.items()]:
+                term, count = _missing(number)
+                kept.counters[job][term] += count
+        if not gap and not any(gaps.values()):
+            return []
+        since = "until" if last is None else f"from {_time(last)} to"
+        why = (
+            f"the ledger begins at {_time(now)}: {-gap} of what is submitted was not counted"
+            if gap < 0
+            else f"{since} {_time(now)} no recovery looked; in that time {gap} were removed that "
+            "were past their time and had not been processed"
+        )
+        term, count = _missing(gap)
+        return [Correction(lane=lane, term=term, count=count, why=why)]
+
+
+def _missing(gap: int) -> tuple[str, int]:
+    """What is to be booked: what has gone as expired; what was there before the ledger as new."""
+    return ("expired", gap) if gap >= 0 else ("submitted", -gap)
+
+
+def _ledger(kept: KeptLane, biz: Biz, job: str | None) -> Ledger:
+    flags = Counter(
+        int(one.state)
+        for one in kept.requests.values()
+        if one.state not in FINAL_STATES and (job is None or one.request.job == job)
+    )
+    terms = kept.counters.get(job, Counter[str]())
+    own = {flag: flags[flag] for flag in sorted({*flags, *biz.states.values()}) if flag >= _OWN}
+    return Ledger(
+        **{term: terms[term] for term in _TERMS},
+        pending=flags[State.PENDING],
+        leased=flags[State.LEASED],
+        waiting=flags[State.WAITING],
+        others=sum(own.values()),
+        own=own,
+    )
+
+
+def _time(at: datetime) -> str:
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+_LIFE: Final = timedelta(days=30)
+_LONGEST_WHY: Final = 500
+_LONGEST_NAME: Final = 128
+
+
+class MemoryJournal:
+    """ports.Journal in memory."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str, str], list[JournalLine]] = defaultdict(list)
+        self._lock = threading.Lock()
+
+    def note(self, lane: Lane, line: JournalLine) -> None:
+        """See ports.Journal.note."""
+        kept = JournalLine(
+            at=from_ms(to_ms(line.at)),
+            by=_clean(line.by, _LONGEST_NAME),
+            kind=_clean(line.kind, _LONGEST_NAME),
+            why=_clean(line.why, _LONGEST_WHY),
+            count=line.count,
+        )
+        with self._lock:
+            lines = self._lines[lane.tenant, lane.biz]
+            oldest = kept.at - _LIFE
+            lines[:] = [*(other for other in lines if other.at > oldest), kept]
+            lines.sort(key=lambda other: other.at)
+
+    def lines(self, lane: Lane, since: datetime, until: datetime, limit: int) -> list[JournalLine]:
+        """See ports.Journal.lines."""
+        with self._lock:
+            lines = self._lines[lane.tenant, lane.biz]
+            return [line for line in lines if since <= line.at < until][:limit]
+
+
+def _clean(text: str, length: int) -> str:
+    return text[:length].encode("utf-8", "replace").decode("utf-8")

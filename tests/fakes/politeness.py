@@ -1,0 +1,133 @@
+"""Whose turn it is at hosts, in memory: what :mod:`crawlfleet.adapters.redis_queue.hosts` does."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+from typing import Final
+
+from msgspec.structs import replace
+
+from tests.kit.kernel import to_ms
+from tests.kit.politeness import (
+    MAX_BYTES,
+    TROUBLED,
+    TROUBLED_SECONDS,
+    HostAsk,
+    HostGrant,
+    HostReport,
+    HostState,
+    HostTurns,
+    RobotsCopy,
+    kept_until,
+    reported,
+    reserve,
+    state_of,
+)
+
+#: With more hosts than that, those whose time is over are looked for with each new one.
+_ROOM: Final = 10_000
+
+
+def _wall() -> datetime:
+    return datetime.now(UTC)
+
+
+class MemoryHosts:
+    """A :class:`~crawlfleet.ports.Hosts` that lives as long as it is held; thread-safe.
+
+    Args:
+        clock: Stands for the server's.
+    """
+
+    def __init__(self, *, clock: Callable[[], datetime] = _wall) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._hosts: dict[str, tuple[HostTurns, int]] = {}
+        self._troubled: dict[str, dict[str, int]] = {}
+
+    def reserve(self, asks: Sequence[HostAsk], worker: str) -> list[HostGrant]:
+        """Turns for each ask, in order. What is granted is spent, used or not."""
+        grants = []
+        with self._lock:
+            for ask in asks:
+                now = self._now()
+                host, grant = reserve(self._of(ask.host, now), ask, worker, now)
+                self._keep(ask.host, host, now)
+                grants.append(grant)
+        return grants
+
+    def report(self, reports: Sequence[HostReport], worker: str) -> list[HostReport]:
+        """What was seen since the last report: answers, strain, and how much is under way."""
+        with self._lock:
+            for one in reports:
+                now = self._now()
+                self._keep(one.host, reported(self._of(one.host, now), one, worker, now), now)
+                self._note_trouble(one, now)
+        return []
+
+    def states(self, hosts: Sequence[str]) -> list[HostState]:
+        """How hosts are treated now; one that nothing is known of has an empty state."""
+        with self._lock:
+            now = self._now()
+            return [state_of(self._of(host, now), host, now) for host in hosts]
+
+    def troubled(self, tenants: Sequence[str], limit: int) -> list[list[str]]:
+        """Hosts that each tenant has met with strain or failures lately."""
+        with self._lock:
+            since = self._now() - round(TROUBLED_SECONDS * 1_000_000)
+            found: list[list[str]] = []
+            for tenant in tenants:
+                met = self._troubled.get(tenant, {})
+                late = sorted(((at, host) for host, at in met.items() if at >= since), reverse=True)
+                found.append([host for _, host in late[: max(0, limit)]])
+            return found
+
+    def _note_trouble(self, report: HostReport, now: int) -> None:
+        if not (report.strained or report.failed):
+            return
+        met = self._troubled.setdefault(report.tenant, {})
+        met[report.host] = now
+        if len(met) > TROUBLED:
+            del met[min(met, key=lambda host: (met[host], host))]
+
+    def _of(self, name: str, now: int) -> HostTurns:
+        host, until = self._hosts.get(name, (HostTurns(), 0))
+        return host if until > now else HostTurns()
+
+    def _keep(self, name: str, host: HostTurns, now: int) -> None:
+        if len(self._hosts) >= _ROOM and name not in self._hosts:
+            for other in [one for one, (_, until) in self._hosts.items() if until <= now]:
+                del self._hosts[other]
+        self._hosts[name] = (host, kept_until(host, now))
+
+    def _now(self) -> int:
+        return to_ms(self._clock()) * 1_000
+
+
+_LONGEST_SECONDS: Final = 86_400.0
+
+
+class MemoryRobotsCache:
+    """A :class:`~crawlfleet.ports.RobotsCache` that lives as long as it is held; thread-safe."""
+
+    def __init__(self, *, clock: Callable[[], datetime] = _wall) -> None:
+        self._clock = clock
+        self._lock = Lock()
+        self._copies: dict[str, tuple[RobotsCopy, datetime]] = {}
+
+    def load(self, origin: str) -> RobotsCopy | None:
+        """The copy of ``https://example.org``, or None where one is to be fetched."""
+        with self._lock:
+            copy, until = self._copies.get(origin, (None, self._clock()))
+            return copy if self._clock() < until else None
+
+    def save(self, origin: str, copy: RobotsCopy, seconds: float) -> None:
+        """Keep a copy for ``seconds``, a day at most, and of its text what is read at most."""
+        if seconds < 0.001:
+            return
+        until = self._clock() + timedelta(seconds=min(seconds, _LONGEST_SECONDS))
+        with self._lock:
+            self._copies.pop(origin, None)
+            while len(self._copies) >= _ROOM:  # a cache may forget: the oldest first
+                del self._copies[next(iter(self._copies))]
+            self._copies[origin] = (replace(copy, text=copy.text[:MAX_BYTES]), until)

@@ -1,0 +1,451 @@
+"""The queue of a lane in memory: what :mod:`crawlfleet.adapters.redis_queue.queue` does."""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from itertools import islice
+from math import log2
+from threading import RLock
+from typing import Final, TypeVar
+from uuid import uuid4
+
+import msgspec
+
+from tests.kit.kernel import LEVELS, USUAL_AGEING, Ageing, Lane, to_ms
+from tests.kit.politeness import Parked
+from tests.kit.queue import (
+    KEPT_SECONDS,
+    NONE,
+    Depth,
+    Load,
+    Rates,
+    aged,
+    full_minute,
+    kept,
+    next_level,
+    parking,
+    places,
+    rates,
+    settle,
+)
+from tests.kit.requests import Entry
+
+_encode: Final = msgspec.json.Encoder().encode
+
+K = TypeVar("K")
+
+
+class Held:
+    """What one queue holds. The right end of ``levels`` is served next, of ``parked`` the left.
+
+    What is parked is at places of hosts (policy.parking); ``told_ms`` is the latest time told.
+
+    ``levels`` has a list for each priority; ``times`` and ``oldests`` are the ticks of its ageing.
+    ``filled`` is the nonce of the latest filling and how far it has come, None when it is complete.
+    """
+
+    def __init__(self) -> None:
+        self.levels: tuple[deque[Entry], ...] = tuple(deque() for _ in range(LEVELS))
+        self.times: list[float] = []
+        self.oldests: list[float] = []
+        self.leases: dict[tuple[str, Entry], int] = {}
+        self.delayed: dict[Entry, int] = {}
+        self.parked: dict[str, deque[Entry]] = {}
+        self.parked_due: dict[str, int] = {}
+        self.waiting: dict[str, parking.Waiting] = {}
+        self.told_ms = 0
+        self.filled: tuple[str, int | None] | None = None
+
+    @property
+    def queued(self) -> int:
+        """How many entries wait in all lists."""
+        return sum(map(len, self.levels))
+
+    @property
+    def heads(self) -> dict[int, int]:
+        """The ``ts`` of the next entry of each priority that has any."""
+        return {level: queue[-1].ts for level, queue in enumerate(self.levels) if queue}
+
+    @property
+    def parked_ts(self) -> int | None:
+        """Nothing that is parked is older."""
+        least = min((one.low for one in self.waiting.values()), default=parking.NONE)
+        return None if least == parking.NONE else least
+
+    @property
+    def oldest_ts(self) -> int | None:
+        """Nothing that is queued or parked is older, but for what was put before a head."""
+        ages = [*self.heads.values(), *(one.low for one in self.waiting.values())]
+        return min(ages, default=None)
+
+    def hosts(self, places: Iterable[str]) -> list[Parked]:
+        """The hosts of some places at which something waits."""
+        return parking.together(
+            (place, self.waiting[place].count, self.parked_due[place]) for place in places
+        )
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """To where they are served last of their priority."""
+        for entry in entries:
+            self.levels[entry.priority].appendleft(entry)
+
+    def put_first(self, entries: Iterable[Entry]) -> None:
+        """To where they are served next of their priority, the last of these first."""
+        for entry in entries:
+            self.levels[entry.priority].append(entry)
+
+
+class _Statistics:
+    """What is counted of one biz, whatever its queue's name is."""
+
+    def __init__(self) -> None:
+        self.submitted: Counter[int] = Counter()
+        self.processed: Counter[int] = Counter()
+        self.phases: dict[str, float] = defaultdict(float)
+
+
+class MemoryQueue:
+    """A :class:`~crawlfleet.ports.RequestQueue` that lives as long as it is held; thread-safe.
+
+    The lease book, the filling and the intake of this package are other views of it. ``flush`` and
+    ``restart`` do to it what may happen to a Redis. ``clock`` stands for the server's, by which
+    priorities age; where none is given it is the caller's.
+    """
+
+    def __init__(self, *, clock: Callable[[], datetime] | None = None) -> None:
+        self._clock = clock
+        self._lock = RLock()
+        self._queues: dict[Lane, Held] = defaultdict(Held)
+        self._statistics: dict[tuple[str, str], _Statistics] = defaultdict(_Statistics)
+        self.server = uuid4().hex
+
+    @contextmanager
+    def opened(self, lane: Lane) -> Iterator[Held]:
+        """What the lane's queue holds, for as long as nobody else may touch it."""
+        with self._lock:
+            yield self._queues[lane]
+
+    def flush(self) -> None:
+        """Lose everything."""
+        with self._lock:
+            self._queues.clear()
+            self._statistics.clear()
+
+    def restart(self) -> None:
+        """Become another server, of the same content."""
+        self.server = uuid4().hex
+
+    def enqueue(self, lane: Lane, entries: Sequence[Entry], now: datetime) -> int:
+        """Append, and count towards the lane's submission rate; returns how many wait now."""
+        with self._lock:
+            self._queues[lane].append(entries)
+            if entries:
+                _count(self._of(lane).submitted, now, len(entries))
+            return self._queues[lane].queued
+
+    def requeue(self, lane: Lane, entries: Sequence[Entry]) -> None:
+        """Put recovered entries where they are served next, the first one first."""
+        with self._lock:
+            self._queues[lane].put_first(reversed(entries))
+
+    def lease(
+        self,
+        lane: Lane,
+        token: str,
+        count: int,
+        now: datetime,
+        until: datetime,
+        ageing: Ageing = USUAL_AGEING,
+    ) -> list[Entry]:
+        """Move up to ``count`` entries to the token's lease; a repeated one only once.
+
+        Raises:
+            ValueError: the token contains ``:{``, which Redis keeps for itself.
+        """
+        if ":{" in token:
+            raise ValueError(f"a lease token must not contain ':{{': {token!r}")
+        if count < 1:
+            return []
+        with self._lock:
+            queue, now_ms = self._queues[lane], to_ms(now)
+            until_ms = to_ms(until)
+            taken: list[Entry] = []
+
+            def take(entry: Entry) -> None:
+                if (token, entry) not in queue.leases:
+                    taken.append(entry)
+                queue.leases[token, entry] = until_ms
+
+            queue.told_ms = now_ms
+            due = _earliest(queue.delayed, now_ms, count, _encode)
+            ended = _earliest(queue.leases, now_ms, count - len(due), _member)
+            for entry in due:
+                del queue.delayed[entry]
+            for held in ended:
+                del queue.leases[held]
+            queue.put_first(reversed([*due, *(entry for _, entry in ended)]))
+            if heads := queue.heads:
+                clock = now_ms if self._clock is None else to_ms(self._clock())
+                most = kept(ageing.beta, ageing.clamp)
+                oldest = min(heads.values())
+                settle(queue.times, queue.oldests, clock, oldest, ageing.interval_ms, most)
+            while len(taken) < count and (level := _next(queue, ageing)) != NONE:
+                take(queue.levels[level].pop())
+            return taken
+
+    def renew(
+        self, lane: Lane, token: str, entries: Sequence[Entry], until: datetime
+    ) -> list[Entry]:
+        """Extend the lease of ``entries``; returns those that the token no longer holds."""
+        with self._lock:
+            leases = self._queues[lane].leases
+            lost = []
+            for entry in entries:
+                if (token, entry) in leases:
+                    leases[token, entry] = to_ms(until)
+                else:
+                    lost.append(entry)
+            return lost
+
+    def finish(
+        self, lane: Lane, token: str, entries: Sequence[Entry], processed: int, now: datetime
+    ) -> int:
+        """Drop the token's entries, count ``processed``; returns how many it held."""
+        with self._lock:
+            _count(self._of(lane).processed, now, processed)
+            return len(list(self._let_go(lane, token, entries)))
+
+    def give_back(self, lane: Lane, token: str, entries: Sequence[Entry]) -> int:
+        """Return entries still held by the token to where they are served next."""
+        with self._lock:
+            back = list(self._let_go(lane, token, entries[::-1]))
+            self._queues[lane].put_first(back)
+            return len(back)
+
+    def disclaim(self, lane: Lane, token: str, until: datetime) -> int:
+        """Return to the queue what a lease of which the answer was lost has moved."""
+        with self._lock:
+            leases = self._queues[lane].leases.items()
+            held = (token, to_ms(until))
+            mine = [entry for (whose, entry), ends in leases if (whose, ends) == held]
+            return self.give_back(lane, token, sorted(mine, key=_encode))
+
+    def delay(self, lane: Lane, token: str, entries: Sequence[tuple[Entry, datetime]]) -> int:
+        """Move entries still held by the token to the waiting set, each until its time."""
+        with self._lock:
+            due_at = dict(entries[::-1])
+            delayed = list(self._let_go(lane, token, list(due_at)))
+            self._queues[lane].delayed.update({entry: to_ms(due_at[entry]) for entry in delayed})
+            return len(delayed)
+
+    def park(
+        self, lane: Lane, token: str, hosts: Sequence[tuple[str, datetime, Sequence[Entry]]]
+    ) -> int:
+        """Move entries still held by the token to the end of their host's and priority's list."""
+        with self._lock:
+            queue, moved = self._queues[lane], 0
+            for host, again_at, entries in hosts:
+                for level in {entry.priority for entry in entries}:
+                    part = [entry for entry in entries if entry.priority == level]
+                    held = list(self._let_go(lane, token, part))
+                    if held:
+                        at, least = parking.place(host, level), min(entry.ts for entry in part)
+                        queue.parked.setdefault(at, deque()).extend(held)
+                        before = queue.waiting.get(at)
+                        queue.waiting[at] = parking.joined(before, len(held), least)
+                        for place in {at, *queue.parked_due.keys() & parking.places(host)}:
+                            queue.parked_due[place] = to_ms(again_at)
+                        moved += len(held)
+            return moved
+
+    def parked(self, lane: Lane, now: datetime, limit: int) -> list[Parked]:
+        """Hosts whose time has come and that have entries, the longest due first."""
+        with self._lock:
+            queue = self._queues[lane]
+            queue.told_ms = to_ms(now)
+            due = _earliest(queue.parked_due, queue.told_ms, limit, str.encode)
+            return queue.hosts(due)
+
+    def lease_parked(
+        self,
+        lane: Lane,
+        token: str,
+        hosts: Sequence[tuple[str, int, datetime]],
+        until: datetime,
+        ageing: Ageing = USUAL_AGEING,
+    ) -> dict[str, list[Entry]]:
+        """Move up to so many entries of each host to the token's lease, by priority and age.
+
+        Raises:
+            ValueError: the token contains ``:{``, which Redis keeps for itself.
+        """
+        if ":{" in token:
+            raise ValueError(f"a lease token must not contain ':{{': {token!r}")
+        with self._lock:
+            queue = self._queues[lane]
+            leased: dict[str, list[Entry]] = {}
+            for host, count, again_at in hosts:
+                taken = leased.setdefault(host, [])
+                wanted = len(taken) + count
+                clock = queue.told_ms if self._clock is None else to_ms(self._clock())
+                for entry in in_turn(queue.parked, host, clock, ageing):
+                    if len(taken) >= wanted:
+                        break
+                    place = parking.place(host, entry.priority)
+                    queue.parked[place].popleft()
+                    if (token, entry) not in queue.leases:
+                        taken.append(entry)
+                    queue.leases[token, entry] = to_ms(until)
+                    left = parking.served(queue.waiting[place], 1)
+                    if left is None:
+                        del queue.parked[place], queue.parked_due[place], queue.waiting[place]
+                    else:
+                        queue.waiting[place] = left
+                for place in parking.places(host):
+                    if place in queue.parked_due:
+                        queue.parked_due[place] = to_ms(again_at)
+            return leased
+
+    def depth(self, lane: Lane) -> Depth:
+        """How much is queued, parked, leased and delayed."""
+        with self._lock:
+            queue = self._queues[lane]
+            parked = sum(one.count for one in queue.waiting.values())
+            return Depth(
+                queued=queue.queued + parked,
+                parked=parked,
+                leased=len(queue.leases),
+                delayed=len(queue.delayed),
+                oldest_ts=queue.oldest_ts,
+                heads=queue.heads,
+                parked_ts=queue.parked_ts,
+            )
+
+    def depths(self, lanes: Sequence[Lane]) -> list[Depth]:
+        """:meth:`depth` of many lanes."""
+        return [self.depth(lane) for lane in lanes]
+
+    def loads(self, lanes: Sequence[Lane], now: datetime) -> list[Load]:
+        """What many lanes have for whoever asks now."""
+        at = to_ms(now)
+        with self._lock:
+            found = []
+            for lane in lanes:
+                queue = self._queues[lane]
+                ended = sum(until <= at for until in queue.leases.values())
+                due = sum(until <= at for until in queue.delayed.values())
+                ready = queue.queued + ended + due
+                places = _earliest(queue.parked_due, at, len(queue.parked_due), str.encode)
+                looked = [(one, queue.waiting[one].count) for one in places[: parking.LOOKED_AT]]
+                counts = parking.by_host(looked)
+                ready += parking.ready([*counts.values()], len(places) - len(looked) + len(counts))
+                times = (*queue.delayed.values(), *queue.parked_due.values())
+                following = min((due for due in times if due > at), default=None)
+                leased = len(queue.leases) - ended
+                found.append(Load(ready=ready, leased=leased, next_ts=following))
+            return found
+
+    def rates(self, lane: Lane, now: datetime) -> tuple[Rates, Rates]:
+        """Submitted and processed requests per second over the last full 1, 5 and 60 seconds."""
+        with self._lock:
+            second, counted = to_ms(now) // 1000, self._of(lane)
+            return rates(counted.submitted, second), rates(counted.processed, second)
+
+    def per_second(self, lane: Lane, now: datetime) -> tuple[dict[int, int], dict[int, int]]:
+        """Submitted and processed counts by epoch second; a second without any is missing."""
+        with self._lock:
+            second, counted = to_ms(now) // 1000, self._of(lane)
+            return full_minute(counted.submitted, second), full_minute(counted.processed, second)
+
+    def counted(self, lane: Lane) -> tuple[dict[int, int], dict[int, int]]:
+        """All that is kept of submitted and processed counts by epoch second."""
+        with self._lock:
+            counted = self._of(lane)
+            return dict(counted.submitted), dict(counted.processed)
+
+    def add_phases(self, lane: Lane, seconds: Mapping[str, float]) -> None:
+        """Add to the lane's account of where workers spend their time."""
+        with self._lock:
+            for phase, spent in seconds.items():
+                self._of(lane).phases[phase] += spent
+
+    def phases(self, lane: Lane) -> dict[str, float]:
+        """That account, in seconds by phase."""
+        with self._lock:
+            return dict(self._of(lane).phases)
+
+    def _of(self, lane: Lane) -> _Statistics:
+        return self._statistics[lane.tenant, lane.biz]
+
+    def _let_go(self, lane: Lane, token: str, entries: Sequence[Entry]) -> Iterator[Entry]:
+        leases = self._queues[lane].leases
+        for entry in entries:
+            if leases.pop((token, entry), None) is not None:
+                yield entry
+
+
+def _next(queue: Held, ageing: Ageing) -> int:
+    """The priority that is served next."""
+    heads = [level[-1].ts if level else None for level in queue.levels]
+    return next_level(heads, queue.times, queue.oldests, ageing.beta, log2(ageing.clamp))
+
+
+def _earliest(
+    scores: Mapping[K, int], now_ms: int, count: int, member: Callable[[K], bytes]
+) -> list[K]:
+    """The first ``count`` whose score has come, in the order of a Redis sorted set."""
+    come = (key for key, score in scores.items() if score <= now_ms)
+    return list(islice(sorted(come, key=lambda key: (scores[key], member(key))), max(0, count)))
+
+
+def _member(held: tuple[str, Entry]) -> bytes:
+    token, entry = held
+    return token.encode() + b":" + _encode(entry)
+
+
+def _count(counts: Counter[int], now: datetime, amount: int) -> None:
+    second = to_ms(now) // 1000
+    if not amount:
+        return
+    counts[second] += amount
+    for at in [at for at in counts if at < second - KEPT_SECONDS]:
+        del counts[at]
+
+
+def in_turn(
+    parked: Mapping[str, deque[Entry]], host: str, now_ms: int, ageing: Ageing
+) -> Iterator[Entry]:
+    """The heads of the host's lists, one after the other: each is to be taken before the next."""
+    ticks: tuple[list[float], list[float]] | None = None
+    while True:
+        lists = [parked.get(place) for place in places(host)]
+        heads = [waits[0].ts if waits else None for waits in lists]
+        if ticks is None:
+            ticks = aged(min((ts for ts in heads if ts is not None), default=0), now_ms, ageing)
+        level = next_level(heads, *ticks, ageing.beta, log2(ageing.clamp))
+        if level == NONE or not (waits := lists[level]):
+            return
+        yield waits[0]
+
+
+class MemoryOverview:
+    """A :class:`~crawlfleet.ports.Overview` of a queue in memory."""
+
+    def __init__(self, queue: MemoryQueue) -> None:
+        self._queue = queue
+
+    def counts(self, lanes: Sequence[Lane]) -> list[tuple[dict[int, int], dict[int, int]] | None]:
+        """See ports.Overview.counts."""
+        return [self._queue.counted(lane) for lane in lanes]
+
+    def waiting_hosts(self, lanes: Sequence[Lane], limit: int) -> list[list[Parked]]:
+        """See ports.Overview.waiting_hosts."""
+        return [self._of(lane, max(0, limit)) for lane in lanes]
+
+    def _of(self, lane: Lane, limit: int) -> list[Parked]:
+        with self._queue.opened(lane) as queue:
+            due = sorted(
+                queue.parked_due, key=lambda host: (queue.parked_due[host], host), reverse=True
+            )
+            return queue.hosts(due[:limit])

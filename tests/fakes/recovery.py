@@ -1,0 +1,257 @@
+"""The twin of what recovery takes from dead workers, and of what it fills queues from."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from tests.fakes.queue import Held, MemoryQueue
+from tests.fakes.request_state import KeptState, is_due, place
+from tests.kit.config import Biz
+from tests.kit.kernel import Lane, to_ms
+from tests.kit.queue import is_of
+from tests.kit.requests import Entry, Mark, State
+
+
+class MemoryDisowning:
+    """ports.Disowning on the state of a MemoryRequestStore."""
+
+    def __init__(self, state: KeptState) -> None:
+        self._state = state
+        self._marks: dict[Lane, Mark] = {}
+
+    def pools(self, lane: Lane, biz: Biz, among: Collection[str], now: datetime) -> set[str]:
+        """See ports.Disowning.pools."""
+        with self._state.lock:
+            kept = self._state.of(lane).requests.values()
+            return {one.request.pool for one in kept if one.request.pool is not None}
+
+    def give_over(
+        self, lane: Lane, biz: Biz, limit: int, by: str, why: str, now: datetime
+    ) -> tuple[int, list[Entry]]:
+        """See ports.Disowning.give_over."""
+        with self._state.lock:
+            mine = [
+                kept
+                for kept in self._state.of(lane).requests.values()
+                if kept.request.pool is not None
+                and kept.request.pool == lane.pool
+                and (kept.state in (State.PENDING, State.WAITING) or is_due(kept, now))
+            ]
+            mine = sorted(mine, key=lambda one: place(one.request.entry.ts, one.request.id))[:limit]
+            for one in mine:
+                one.request = replace(one.request, pool=None)
+                one.note(now, State(one.state), by, why)
+            return len(mine), [one.request.entry for one in mine if one.state != State.WAITING]
+
+    def disown(
+        self,
+        lane: Lane,
+        biz: Biz,
+        entries: Sequence[Entry],
+        worker: str,
+        by: str,
+        why: str,
+        now: datetime,
+    ) -> int:
+        """See ports.Disowning.disown."""
+        disowned = 0
+        with self._state.lock:
+            requests = self._state.of(lane).requests
+            for entry in entries:
+                kept = requests.get(entry.id)
+                if (
+                    kept is not None
+                    and entry.biz == lane.biz
+                    and kept.state == State.LEASED
+                    and kept.worker == worker
+                ):
+                    kept.token = kept.due_at = None
+                    kept.note(now, State.PENDING, by, why)
+                    disowned += 1
+        return disowned
+
+    def pending(
+        self, lane: Lane, biz: Biz, *, since: int, before: datetime, now: datetime, limit: int
+    ) -> list[Entry]:
+        """See ports.Disowning.pending."""
+        alive = now - timedelta(seconds=biz.ttl_seconds)
+        with self._state.lock:
+            found = sorted(
+                (
+                    kept.request.entry
+                    for kept in self._state.of(lane).requests.values()
+                    if kept.state == State.PENDING
+                    and kept.request.pool == lane.pool
+                    and to_ms(kept.request.queued_at) >= since
+                    and alive < kept.request.queued_at < before
+                ),
+                key=lambda entry: place(entry.ts, entry.id),
+            )
+        if len(found) > limit:
+            last = found[limit - 1].ts
+            found = [entry for entry in found if entry.ts <= last]
+        return found
+
+    def waiting(
+        self, lane: Lane, biz: Biz, *, now: datetime, limit: int
+    ) -> list[tuple[Entry, datetime]]:
+        """See ports.Disowning.waiting."""
+        alive = now - timedelta(seconds=biz.ttl_seconds)
+        with self._state.lock:
+            found = [
+                (kept.request.entry, kept.due_at)
+                for kept in self._state.of(lane).requests.values()
+                if kept.state == State.WAITING
+                and kept.request.pool == lane.pool
+                and kept.due_at is not None
+                and kept.request.queued_at > alive
+            ]
+        return sorted(found, key=lambda one: (one[1], place(one[0].ts, one[0].id)))[:limit]
+
+    def held(self, lane: Lane, biz: Biz, *, now: datetime, limit: int) -> list[tuple[str, Entry]]:
+        """See ports.Disowning.held."""
+        with self._state.lock:
+            kept = self._state.of(lane).requests.values()
+            return [
+                (one.worker, one.request.entry)
+                for one in kept
+                if one.state == State.LEASED
+                and one.request.pool == lane.pool
+                and one.worker is not None
+                and one.due_at is not None
+                and one.due_at > now
+            ][:limit]
+
+    def remembered_mark(self, lane: Lane, biz: Biz) -> Mark | None:
+        """See ports.Disowning.remembered_mark."""
+        with self._state.lock:
+            return self._marks.get(lane)
+
+    def remember_mark(self, lane: Lane, biz: Biz, mark: Mark) -> None:
+        """See ports.Disowning.remember_mark."""
+        with self._state.lock:
+            self._marks[lane] = mark
+
+
+class MemoryFilling:
+    """A :class:`~crawlfleet.ports.QueueFilling` of a queue in memory; thread-safe."""
+
+    def __init__(self, queue: MemoryQueue) -> None:
+        self._queue = queue
+
+    def mark(self, lane: Lane) -> Mark:
+        """Which server holds the queue now, and what was written there when it was filled."""
+        with self._queue.opened(lane) as held:
+            nonce, reached = held.filled or (None, None)
+            return Mark(server=self._queue.server, nonce=nonce, reached=reached)
+
+    def clear(self, lane: Lane, nonce: str) -> None:
+        """Drop what is queued, parked and delayed (not what is leased), begin a filling at 0."""
+        with self._queue.opened(lane) as held:
+            for level in held.levels:
+                level.clear()
+            held.times.clear()
+            held.oldests.clear()
+            held.parked.clear()
+            held.parked_due.clear()
+            held.waiting.clear()
+            held.delayed.clear()
+            held.filled = (nonce, 0)
+
+    def fill(self, lane: Lane, nonce: str, entries: Sequence[Entry], reached: int) -> bool:
+        """Append, oldest first, and note how far this has come. False: another has begun anew."""
+        with self._queue.opened(lane) as held:
+            if not _under_way(held, nonce):
+                return False
+            held.append(entries)
+            held.filled = (nonce, reached)
+            return True
+
+    def fill_delayed(
+        self, lane: Lane, nonce: str, entries: Sequence[tuple[Entry, datetime]]
+    ) -> bool:
+        """The same for what waits for its time; what a worker has delayed meanwhile stays."""
+        with self._queue.opened(lane) as held:
+            if not _under_way(held, nonce):
+                return False
+            for entry, due_at in entries:
+                held.delayed.setdefault(entry, to_ms(due_at))
+            return True
+
+    def filled(self, lane: Lane, nonce: str) -> bool:
+        """The queue is complete; True also if this nonce had completed it before."""
+        with self._queue.opened(lane) as held:
+            if not _under_way(held, nonce):
+                return held.filled == (nonce, None)
+            held.filled = (nonce, None)
+            return True
+
+
+def _under_way(held: Held, nonce: str) -> bool:
+    return held.filled is not None and held.filled[0] == nonce and held.filled[1] is not None
+
+
+class MemoryLeaseBook:
+    """A :class:`~crawlfleet.ports.LeaseBook` of a queue in memory; thread-safe."""
+
+    def __init__(self, queue: MemoryQueue) -> None:
+        self._queue = queue
+
+    def leases(self, lane: Lane, worker: str | None = None) -> list[tuple[str, Entry]]:
+        """Leased entries with their tokens: of one worker, or of all."""
+        with self._queue.opened(lane) as held:
+            return [lease for lease in held.leases if worker is None or is_of(lease[0], worker)]
+
+    def relist(self, lane: Lane, token: str, entries: Sequence[Entry], until: datetime) -> None:
+        """List as leased what the store says the token owns and the queue has forgotten.
+
+        Raises:
+            ValueError: the token contains ``:{``, which Redis keeps for itself.
+        """
+        if ":{" in token:
+            raise ValueError(f"a lease token must not contain ':{{': {token!r}")
+        with self._queue.opened(lane) as held:
+            for entry in entries:
+                until_ms = max(to_ms(until), held.leases.get((token, entry), 0))
+                held.leases[token, entry] = until_ms
+
+
+class MemoryBizs:
+    """ports.Bizs in memory."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[bool, str]] = {}
+
+    def tell(self, lanes: Mapping[str, Sequence[Lane]]) -> list[Lane]:
+        """See ports.Bizs.tell."""
+        for key, (_, queue) in self._known.items():
+            if key[0] in lanes:
+                self._known[key] = (False, queue)
+        for each in lanes.values():
+            self._known |= {(lane.tenant, lane.biz): (True, lane.queue) for lane in each}
+        return [
+            Lane(tenant, biz, queue)
+            for (tenant, biz), (there, queue) in self._known.items()
+            if tenant in lanes and not there
+        ]
+
+    def gone(self, lanes: Mapping[str, Sequence[Lane]]) -> list[Lane]:
+        """See ports.Bizs.gone."""
+        there = {(lane.tenant, lane.biz) for each in lanes.values() for lane in each}
+        return [
+            Lane(*key, queue)
+            for key, (_, queue) in self._known.items()
+            if key[0] in lanes and key not in there
+        ]
+
+    def ask(self, lane: Lane) -> tuple[bool | None, list[str]]:
+        """As RedisBizs.ask."""
+        key = lane.tenant, lane.biz
+        if self._known.get(key, (False, ""))[0]:
+            return True, []
+        others = sorted(b for (t, b), (there, _) in self._known.items() if t == key[0] and there)
+        if others:
+            return False, others[:20]
+        self._known.setdefault(key, (False, lane.queue))
+        return None, []

@@ -1,0 +1,83 @@
+"""The twin of MongoDB's visits; here they are kept for as long as the process is."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from tests.kit.config import Biz
+from tests.kit.kernel import Lane, from_ms, to_ms
+from tests.kit.recrawl import META_ROOM, with_room
+from tests.kit.requests import Visit, VisitTotals
+
+
+class MemoryVisits:
+    """ports.Visits in memory."""
+
+    def __init__(self, *, meta_room: int = META_ROOM) -> None:
+        self._meta_room = meta_room
+        self._kept: dict[tuple[str, str], dict[str, Visit]] = defaultdict(dict)
+        self._lock = threading.Lock()
+
+    def known(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:
+        """See ports.Visits.known."""
+        with self._lock:
+            kept = self._of(lane)
+            return {key: kept[key] for key in keys if key in kept}
+
+    def saw(self, lane: Lane, biz: Biz, visits: Sequence[Visit]) -> None:
+        """See ports.Visits.saw."""
+        with self._lock:
+            kept = self._of(lane)
+            for visit in visits:
+                standing = kept.get(visit.key)
+                if standing is None or standing.visited_at <= visit.visited_at:
+                    kept[visit.key] = visit
+
+    def due(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Visit]:
+        """See ports.Visits.due."""
+        with self._lock:
+            found = [
+                (visit.next_at, visit.key, visit)
+                for visit in self._of(lane).values()
+                if visit.next_at is not None and visit.next_at <= now
+            ]
+        first = sorted(found, key=lambda one: one[:2])[:limit]
+        sized = ((visit, len(msgspec.msgpack.encode(visit.meta))) for *_, visit in first)
+        return with_room(sized, self._meta_room)
+
+    def put_off(
+        self,
+        lane: Lane,
+        biz: Biz,
+        offs: Sequence[tuple[Visit, datetime]],
+    ) -> list[Visit]:
+        """See ports.Visits.put_off."""
+        mine = []
+        with self._lock:
+            kept = self._of(lane)
+            for visit, until in offs:
+                standing = kept.get(visit.key)
+                if standing is not None and standing.next_at == visit.next_at:
+                    next_at = from_ms(to_ms(until))
+                    kept[visit.key] = replace(standing, next_at=next_at)
+                    mine.append(replace(visit, next_at=next_at))
+        return mine
+
+    def totals(self, lane: Lane, biz: Biz, now: datetime) -> VisitTotals:
+        """See ports.Visits.totals."""
+        with self._lock:
+            kept = list(self._of(lane).values())
+        return VisitTotals(
+            pages=len(kept),
+            visits=sum(visit.visits for visit in kept),
+            changes=sum(visit.changes for visit in kept),
+            saved=sum(visit.saved for visit in kept),
+            due=sum(visit.next_at is not None and visit.next_at <= now for visit in kept),
+        )
+
+    def _of(self, lane: Lane) -> dict[str, Visit]:
+        return self._kept[lane.tenant, lane.biz]

@@ -1,0 +1,346 @@
+"""The twin of MongoDB's request store: the same behaviour in one process, under one lock.
+
+There are no shards here: what a route decides is where a request lies, never what becomes of it.
+The clock that removes what is past its TTL is the ``now`` that methods are given.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from tests.fakes.records import MemoryRecords
+from tests.fakes.request_state import (
+    Kept,
+    KeptLane,
+    KeptState,
+    clean,
+    is_due,
+    place,
+    storable,
+    typed,
+)
+from tests.kit.config import Biz, Rule, Spider
+from tests.kit.kernel import Lane, RequestId, StoreError, to_ms
+from tests.kit.requests import (
+    FINAL_STATES,
+    Claim,
+    Dead,
+    Done,
+    Entry,
+    Inserted,
+    Outcome,
+    Request,
+    Settled,
+    State,
+    Tracked,
+    done_with,
+)
+
+_NOT_MODIFIED = 304
+_CANCELLABLE = (State.PENDING, State.WAITING)
+_UNFINISHED = (State.PENDING, State.WAITING, State.LEASED)
+
+
+class MemoryRequestStore(MemoryRecords):
+    """ports.RequestStore in memory."""
+
+    def __init__(self, state: KeptState | None = None) -> None:
+        super().__init__(state or KeptState())
+
+    def insert(
+        self,
+        lane: Lane,
+        biz: Biz,
+        requests: Sequence[Request],
+        kept: frozenset[RequestId] = frozenset(),
+    ) -> Inserted:
+        """See ports.RequestStore.insert."""
+        existing: set[RequestId] = set()
+        refused: dict[RequestId, StoreError] = {}
+        with self.state.lock:
+            mine = self.state.of(lane)
+            for request in requests:
+                if request.id in mine.requests:
+                    existing.add(request.id)
+                    continue
+                try:
+                    msgspec.msgpack.encode(request.body)
+                except (OverflowError, UnicodeEncodeError) as error:
+                    refused[request.id] = StoreError(f"the store cannot hold it: {error}")
+                else:
+                    mine.requests[request.id] = Kept(request)
+                    mine.count(request.job, "submitted")
+        return Inserted(existing=frozenset(existing), refused=refused)
+
+    def claim(
+        self,
+        lane: Lane,
+        biz: Biz,
+        entries: Sequence[Entry],
+        worker: str,
+        now: datetime,
+        until: datetime,
+        token: str,
+    ) -> list[Claim]:
+        """See ports.RequestStore.claim."""
+        oldest = to_ms(now - timedelta(seconds=biz.ttl_seconds))
+        won = {}
+        with self.state.lock:
+            requests = self.state.of(lane).requests
+            for entry in entries:
+                kept = requests.get(entry.id)
+                if (
+                    kept is None
+                    or entry.biz != lane.biz
+                    or entry.ts <= oldest
+                    or entry.ts != to_ms(kept.request.queued_at)
+                ):
+                    continue
+                if kept.state == State.PENDING or is_due(kept, now):
+                    kept.attempts += 1
+                    kept.worker, kept.token, kept.due_at = worker, token, until
+                    kept.note(now, State.LEASED, worker, "claimed")
+                elif kept.token != token:
+                    continue
+                won[entry.id] = Claim(
+                    request=kept.request, entry=entry, token=token, attempt=kept.attempts
+                )
+        return list(won.values())
+
+    def due(self, lane: Lane, biz: Biz, entries: Sequence[Entry]) -> list[tuple[Entry, datetime]]:
+        """See ports.RequestStore.due."""
+        found = []
+        with self.state.lock:
+            for entry in entries:
+                kept = self.state.of(lane).requests.get(entry.id)
+                if (
+                    kept is not None
+                    and kept.due_at is not None
+                    and kept.state in (State.LEASED, State.WAITING)
+                    and to_ms(kept.request.queued_at) == entry.ts
+                ):
+                    found.append((entry, kept.due_at))
+        return found
+
+    def renew(
+        self, lane: Lane, biz: Biz, claims: Sequence[Claim], until: datetime
+    ) -> set[RequestId]:
+        """See ports.RequestStore.renew."""
+        lost: set[RequestId] = set()
+        with self.state.lock:
+            for claim in claims:
+                kept = self.owned(lane, claim)
+                if kept is None:
+                    lost.add(claim.request.id)
+                else:
+                    kept.due_at = until
+        return lost
+
+    def settle(
+        self,
+        lane: Lane,
+        biz: Biz,
+        outcomes: Sequence[tuple[Claim, Outcome]],
+        worker: str,
+        now: datetime,
+    ) -> Settled:
+        """See ports.RequestStore.settle."""
+        lost: set[RequestId] = set()
+        buried: dict[RequestId, Dead] = {}
+        once = {(claim.request.id, claim.token): (claim, end) for claim, end in outcomes}
+        with self.state.lock:
+            for claim, outcome in once.values():
+                kept = self.owned(lane, claim)
+                if kept is None:
+                    lost.add(claim.request.id)
+                    continue
+                kept.token = None
+                end = storable(outcome)
+                if isinstance(end, Dead) and end is not outcome:
+                    buried[claim.request.id] = end
+                self._end(self.state.of(lane), kept, end, worker, now)
+        return Settled(lost, buried)
+
+    @staticmethod
+    def _end(lane: KeptLane, kept: Kept, outcome: Outcome, worker: str, now: datetime) -> None:
+        if isinstance(outcome, Done):
+            lane.count(kept.request.job, "done")
+            if outcome.records or (kept.parts and outcome.status != _NOT_MODIFIED):
+                lane.drop(kept.request.id, outcome.stored)
+            lane.keep(outcome.records)
+            kept.records = outcome.stored + len(outcome.records)
+            kept.parts, kept.error, kept.due_at = 0, None, None
+            kept.reason = kept.answer = None
+            kept.note(now, State.DONE, worker, clean(done_with(outcome)))
+        elif isinstance(outcome, Dead):
+            lane.count(kept.request.job, "dead")
+            kept.leave_nothing(lane)
+            kept.error, kept.due_at = clean(outcome.error), None
+            kept.reason, kept.answer = clean(outcome.reason), outcome.answer
+            kept.note(now, State.DEAD, worker, kept.error)
+        else:
+            kept.error, kept.due_at = clean(outcome.error), outcome.due_at
+            kept.reason, kept.answer = clean(outcome.reason), outcome.answer
+            kept.note(now, State.WAITING, worker, kept.error)
+
+    def release(
+        self, lane: Lane, biz: Biz, claims: Sequence[Claim], worker: str, why: str, now: datetime
+    ) -> None:
+        """See ports.RequestStore.release."""
+        with self.state.lock:
+            for claim in claims:
+                kept = self.owned(lane, claim)
+                if kept is not None:
+                    kept.attempts -= 1
+                    kept.token = kept.due_at = None
+                    kept.note(now, State.PENDING, worker, why)
+
+    def get(self, lane: Lane, biz: Biz, request_id: RequestId) -> Tracked | None:
+        """See ports.RequestStore.get."""
+        with self.state.lock:
+            kept = self.state.of(lane).requests.get(request_id)
+            return kept.tracked() if kept else None
+
+    def cancel(
+        self, lane: Lane, biz: Biz, request_id: RequestId, by: str, now: datetime
+    ) -> Tracked | None:
+        """See ports.RequestStore.cancel."""
+        with self.state.lock:
+            mine = self.state.of(lane)
+            kept = mine.requests.get(request_id)
+            if kept is None:
+                return None
+            if kept.state in _CANCELLABLE:
+                mine.count(kept.request.job, "cancelled")
+                kept.leave_nothing(mine)
+                kept.due_at = None
+                kept.note(now, State.CANCELLED, by, "cancelled")
+            return kept.tracked()
+
+    def cancel_job(self, lane: Lane, biz: Biz, job: str, limit: int, by: str, now: datetime) -> int:
+        """See ports.RequestStore.cancel_job."""
+        with self.state.lock:
+            mine = self.state.of(lane)
+            found = [
+                kept
+                for kept in mine.requests.values()
+                if kept.request.job == job and kept.state in _UNFINISHED
+            ]
+            chosen = sorted(found, key=lambda kept: kept.state == State.LEASED)[:limit]
+            for kept in chosen:
+                mine.count(job, "cancelled")
+                kept.leave_nothing(mine)
+                kept.token = kept.due_at = None
+                kept.note(now, State.CANCELLED, by, "its job was cancelled")
+        return len(chosen)
+
+    def find(
+        self,
+        lane: Lane,
+        biz: Biz,
+        *,
+        state: int | None,
+        since: datetime | None,
+        after: tuple[int, str] | None,
+        limit: int,
+        now: datetime,
+    ) -> list[Tracked]:
+        """See ports.RequestStore.find."""
+        with self.state.lock:
+            found = [
+                kept.tracked()
+                for kept in self.state.of(lane).requests.values()
+                if (state is None or kept.state == state)
+                and (since is None or kept.request.queued_at >= since)
+            ]
+        placed = sorted(
+            ((place(to_ms(t.request.queued_at), t.request.id), t) for t in found),
+            key=lambda pair: pair[0],
+        )
+        floor = None if after is None else place(after[0], typed(after[1]))
+        return [one for at, one in placed if floor is None or at > floor][:limit]
+
+    def unqueued(
+        self, lane: Lane, biz: Biz, *, before: Sequence[datetime], now: datetime, limit: int
+    ) -> list[Entry]:
+        """See ports.RequestStore.unqueued."""
+        alive = now - timedelta(seconds=biz.ttl_seconds)
+        with self.state.lock:
+            found = [
+                kept.request.entry
+                for kept in self.state.of(lane).requests.values()
+                if kept.request.queued_at > alive
+                and kept.request.pool == lane.pool
+                and (
+                    kept.request.queued_at < before[kept.request.priority]
+                    if kept.state == State.PENDING
+                    else kept.state in (State.LEASED, State.WAITING)
+                    and kept.due_at is not None
+                    and kept.due_at <= now
+                )
+            ]
+        return sorted(found, key=lambda entry: entry.ts)[:limit]
+
+    def index(
+        self, lane: Lane, biz: Biz, now: datetime, time_left: Callable[[], float]
+    ) -> list[str]:
+        """See ports.RequestStore.index: here is nothing to build."""
+        return []
+
+    def expire(self, lane: Lane, biz: Biz, now: datetime) -> int:
+        """See ports.RequestStore.expire; what has passed the grace time too is removed.
+
+        That is MongoDB's own doing; here it comes after the marking, so nothing goes uncounted.
+        """
+        oldest = now - timedelta(seconds=biz.ttl_seconds)
+        gone = oldest - timedelta(seconds=biz.expiry_grace_seconds)
+        last_chance = oldest - timedelta(seconds=biz.expiry_grace_seconds / 2)
+        marked = 0
+        with self.state.lock:
+            mine = self.state.of(lane)
+            for kept in mine.requests.values():
+                if (
+                    kept.request.queued_at <= oldest
+                    and kept.state in _UNFINISHED
+                    and (
+                        kept.state != State.LEASED
+                        or is_due(kept, now)
+                        or kept.request.queued_at <= last_chance
+                    )
+                ):
+                    kept.token = kept.due_at = None
+                    kept.error = "not processed within its time to live"
+                    kept.note(now, State.EXPIRED, "recovery", "time to live passed")
+                    mine.count(kept.request.job, "expired")
+                    kept.leave_nothing(mine)
+                    marked += 1
+            mine.requests = {
+                key: kept
+                for key, kept in mine.requests.items()
+                if kept.request.queued_at > gone or kept.state not in FINAL_STATES
+            }
+            if biz.records_ttl_seconds is not None:
+                first = now - timedelta(seconds=biz.records_ttl_seconds)
+                mine.records = {k: r for k, r in mine.records.items() if r.stored_at > first}
+                mine.keyed = {k: r for k, r in mine.keyed.items() if r.stored_at > first}
+        return marked
+
+
+class MemoryRules:
+    """ports.RuleStore in memory."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str, str, str], Rule | Spider] = {}
+        self._lock = threading.Lock()
+
+    def freeze(self, lane: Lane, name: str, rule: Rule | Spider) -> None:
+        """See ports.RuleStore.freeze."""
+        with self._lock:
+            self._kept.setdefault((lane.tenant, lane.biz, name, rule.version), rule)
+
+    def frozen(self, lane: Lane, name: str, version: str) -> Rule | Spider | None:
+        """See ports.RuleStore.frozen."""
+        with self._lock:
+            return self._kept.get((lane.tenant, lane.biz, name, version))

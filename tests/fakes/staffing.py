@@ -1,0 +1,166 @@
+"""How many workers there are to be, in memory: what :mod:`..redis_queue.staffing` does."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from threading import RLock
+from types import MappingProxyType
+from typing import Final
+
+from msgspec.structs import replace
+
+from tests.fakes.fleet import MemoryWorkers
+from tests.fakes.queue import MemoryQueue
+from tests.kit.fleet import (
+    FLEET_POOL,
+    MOST_PACES,
+    Mustered,
+    Shown,
+    Staff,
+    Staffed,
+    is_fresh,
+    learnt,
+)
+from tests.kit.kernel import MAIN_POOL, Lane, LimitRefusedError, to_ms
+from tests.kit.queue import LaneWork, parking
+from tests.kit.requests import Entry
+
+_NONE: Final[Mapping[str, Shown]] = MappingProxyType({})
+
+
+class MemoryStaffing:
+    """A :class:`~crawlfleet.ports.Staffing` over workers in memory, by their clock; thread-safe."""
+
+    def __init__(self, workers: MemoryWorkers) -> None:
+        self._lock = RLock()
+        self._workers = workers
+        self._pools: dict[str, Staffed] = {}
+        self._paces: dict[str, dict[str, float]] = {}
+        self._needs: dict[str, int] = {}
+
+    def _workers_of(self, pool: str) -> MemoryWorkers:
+        return self._workers.pool(MAIN_POOL if pool == FLEET_POOL else pool)
+
+    def idle(self, stated: Sequence[str], active: Collection[str]) -> dict[str, float]:
+        """Seconds since those that state needs were at work."""
+        with self._lock, self._workers.opened() as (_, now_ms):
+            before = self._needs
+            self._needs = {
+                name: now_ms if name in active else min(before.get(name, now_ms), now_ms)
+                for name in stated
+            }
+            return {name: (now_ms - at) / 1_000 for name, at in self._needs.items()}
+
+    def read(self, pool: str) -> Staffed:
+        """What stands."""
+        with self._lock, self._workers.opened() as (_, now_ms):
+            found = self._pools.get(pool, Staffed())
+            return replace(found, now_ms=now_ms, leaving=self._workers_of(pool).leaving)
+
+    def settle(self, pool: str, read: Staffed, staff: Staff) -> bool:
+        """Make it the decision that stands, unless another was made since ``read``."""
+        with self._lock:
+            found = self._pools.get(pool, Staffed())
+            if found.version != read.version:
+                return False
+            self._pools[pool] = replace(found, staff=staff, version=found.version + 1)
+            return True
+
+    def paces(self, pool: str) -> dict[str, float]:
+        """What workers have shown of lanes."""
+        with self._lock:
+            return dict(self._paces.get(pool, {}))
+
+    def muster(
+        self,
+        pool: str,
+        worker: str,
+        pace: Shown | None,
+        now: datetime,
+        paces: Mapping[str, Shown] = _NONE,
+    ) -> Mustered:
+        """A worker says what it can do; whether it is to leave."""
+        with self._lock:
+            if pace is not None:
+                found = self._pools.get(pool, Staffed())
+                self._pools[pool] = replace(found, pace=learnt(found.pace, pace))
+            kept_paces = self._paces.setdefault(pool, {})
+            for lane, shown in paces.items():
+                # Whoever was shown last stands last: the first are forgotten first.
+                known = learnt(kept_paces.pop(lane, None), shown)
+                kept_paces |= {} if known is None else {lane: known}
+            for lane in list(kept_paces)[: max(0, len(kept_paces) - MOST_PACES)]:
+                del kept_paces[lane]
+            standing = self.read(pool)
+            workers = self._workers_of(pool)
+            if not is_fresh(standing):
+                return workers.mustered(worker, now, None)
+            return workers.mustered(worker, now, standing.staff.kept, standing.staff.floor)
+
+
+class MemoryOutlook:
+    """A :class:`~crawlfleet.ports.Outlook` over a queue in memory."""
+
+    def __init__(self, queue: MemoryQueue) -> None:
+        self._queue = queue
+
+    def works(
+        self, lanes: Sequence[Lane], now: datetime, soon: timedelta, hosts: int
+    ) -> list[LaneWork]:
+        """What lies ahead in each lane."""
+        return [self._work(lane, to_ms(now), to_ms(now + soon), hosts) for lane in lanes]
+
+    def glimpse(self, lane: Lane, count: int) -> list[Entry]:
+        """Up to ``count`` entries of the queue, the one to be served next first."""
+        with self._queue.opened(lane) as held:
+            everything = [entry for level in held.levels[::-1] for entry in reversed(level)]
+            length, count = len(everything), min(count, len(everything))
+            step = (length - 1, max(1, count - 1))
+            return [everything[n * step[0] // step[1]] for n in range(max(0, count))]
+
+    def _work(self, lane: Lane, now_ms: int, soon_ms: int, hosts: int) -> LaneWork:
+        with self._queue.opened(lane) as held:
+            ended = sum(until <= now_ms for until in held.leases.values())
+            named = sorted(held.parked_due, key=lambda host: (held.parked_due[host], host))
+            places = [(at, held.waiting[at].count) for at in named[: max(0, hosts)]]
+            sample, soon = (
+                parking.by_host(places),
+                sum(at <= soon_ms for at in held.parked_due.values()),
+            )
+            return LaneWork(
+                queued=held.queued + ended,
+                leased=len(held.leases) - ended,
+                due=sum(at <= soon_ms for at in held.delayed.values()),
+                parked=sum(one.count for one in held.waiting.values()),
+                hosts=parking.hosts_among(len(held.parked_due), len(places), len(sample)),
+                hosts_due=parking.hosts_among(soon, len(places), len(sample)),
+                sample=tuple(sample.items()),
+                oldest_ts=held.oldest_ts,
+            )
+
+
+class MemoryLimit:
+    """A :class:`~crawlfleet.ports.ConcurrencyLimit`: ``room`` is what the account has to give."""
+
+    def __init__(self, ceiling: int, *, count: int | None = None, room: int | None = None) -> None:
+        self._ceiling = ceiling
+        self._count = count
+        self.room = ceiling if room is None else room
+
+    @property
+    def ceiling(self) -> int:
+        """The most that the stage may be given."""
+        return self._ceiling
+
+    def current(self) -> int | None:
+        """How many are allowed now."""
+        return self._count
+
+    def change(self, count: int) -> None:
+        """Allow so many.
+
+        Raises:
+            LimitRefusedError: the account has not so many to give.
+        """
+        if count > self.room:
+            raise LimitRefusedError(f"the account has {self.room} to give")
+        self._count = count

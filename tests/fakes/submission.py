@@ -1,0 +1,131 @@
+"""Back-pressure in memory: what :mod:`crawlfleet.adapters.redis_queue.intake` does."""
+
+import math
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from tests.fakes.queue import MemoryQueue
+from tests.kit.config import IntakeLimits
+from tests.kit.kernel import Lane, to_ms
+from tests.kit.queue import Pressure
+from tests.kit.requests import Keyed, KeyName
+
+#: No wait is longer.
+_LONGEST_US: Final = 30 * 86_400 * 1_000_000
+
+
+class MemoryIntake:
+    """An :class:`~crawlfleet.ports.Intake` of a queue in memory; thread-safe.
+
+    Args:
+        queue: Whose backlog counts.
+        memory: How much of the memory is used, from 0 to 1 and beyond.
+        clock: Stands for the server's; where none is given it is the caller's.
+    """
+
+    def __init__(
+        self,
+        queue: MemoryQueue,
+        *,
+        memory: Callable[[], float] = lambda: 0.0,
+        clock: Callable[[], datetime] | None = None,
+    ) -> None:
+        self._queue = queue
+        self._memory = memory
+        self._clock = clock
+        self._full_at: dict[tuple[str, str], float] = defaultdict(float)
+
+    def admit(
+        self,
+        lane: Lane,
+        count: int,
+        limits: IntakeLimits,
+        memory_ratio: float,
+        now: datetime,
+        beside: Sequence[Lane] = (),
+    ) -> Pressure:
+        """Ask for ``count`` more, and count them towards the rate if there is room."""
+        now = now if self._clock is None else self._clock()
+        others = sum(self._backlog(one) for one in beside)
+        with self._queue.opened(lane):
+            backlog = self._backlog(lane) + others
+            wait, full_at = self._rate(lane, count, limits, to_ms(now) * 1_000)
+            pressure = Pressure(
+                backlog=backlog,
+                backlog_full=backlog > 0 and backlog + count > limits.max_backlog,
+                memory_full=self._memory() > memory_ratio,
+                wait_seconds=wait / 1_000_000,
+            )
+            if pressure.admitted and limits.per_second is not None:
+                self._full_at[lane.tenant, lane.biz] = full_at
+            return pressure
+
+    def _backlog(self, lane: Lane) -> int:
+        with self._queue.opened(lane) as held:
+            waiting = sum(one.count for one in held.waiting.values())
+            return held.queued + len(held.leases) + len(held.delayed) + waiting
+
+    def _rate(self, lane: Lane, count: int, limits: IntakeLimits, now_us: int) -> tuple[int, float]:
+        """Microseconds to wait, and when the bucket is full again if it is not waited."""
+        if limits.per_second is None:
+            return 0, 0.0
+        interval = min(_LONGEST_US, 1_000_000 / limits.per_second)
+        full_at = max(now_us, self._full_at[lane.tenant, lane.biz])
+        wait = full_at - now_us - max(0, (limits.burst - count) * interval)
+        full_at = round(min(now_us + _LONGEST_US, full_at + count * interval))
+        return max(0, math.ceil(wait)), full_at
+
+
+class MemorySubmissionKeys:
+    """ports.SubmissionKeys in memory."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str, KeyName], Keyed] = {}
+        self._lock = threading.Lock()
+
+    def find(self, lane: Lane, names: Sequence[KeyName]) -> dict[KeyName, Keyed]:
+        """See ports.SubmissionKeys.find."""
+        with self._lock:
+            found = ((name, self._kept.get(_key(lane, name))) for name in names)
+            return {name: keyed for name, keyed in found if keyed is not None}
+
+    def open(
+        self,
+        lane: Lane,
+        keyed: Sequence[Keyed],
+        until: datetime,
+    ) -> list[Keyed]:
+        """See ports.SubmissionKeys.open."""
+        with self._lock:
+            return [self._kept.setdefault(_key(lane, one.name), one) for one in keyed]
+
+    def close(self, lane: Lane, keyed: Sequence[Keyed]) -> None:
+        """See ports.SubmissionKeys.close."""
+        with self._lock:
+            for one in keyed:
+                key = _key(lane, one.name)
+                standing = self._kept.get(key)
+                if standing is not None and standing.queued_at == one.queued_at:
+                    self._kept[key] = msgspec.structs.replace(standing, stored=True)
+
+    def forget(self, lane: Lane, keyed: Sequence[Keyed]) -> None:
+        """See ports.SubmissionKeys.forget."""
+        with self._lock:
+            for one in keyed:
+                key = _key(lane, one.name)
+                standing = self._kept.get(key)
+                if (
+                    standing is not None
+                    and standing.queued_at == one.queued_at
+                    and not standing.stored
+                ):
+                    del self._kept[key]
+
+
+def _key(lane: Lane, name: KeyName) -> tuple[str, str, KeyName]:
+    return lane.tenant, lane.biz, name
