@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from benchmarks.bench import Addresses
-from benchmarks.stand_ins import OneSecret, StandingConfig
+from benchmarks.stand_ins import FixedConfig, FixedSecret
 from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
 from crawlfleet.adapters.mongo.numbers import FIRST_NUMBER, MongoCounter
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
@@ -84,11 +84,11 @@ class BenchParts(Parts):
 
     @cached_property
     def config(self) -> SsmConfig:
-        return cast("SsmConfig", StandingConfig(self._tree))
+        return cast("SsmConfig", FixedConfig(self._tree))
 
     @cached_property
     def secrets(self) -> SecretStore:
-        return OneSecret(self._mongo)
+        return FixedSecret(self._mongo)
 
     @cached_property
     def ids(self) -> LambdaIds:

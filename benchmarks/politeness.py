@@ -2,8 +2,8 @@
 
 A simulation, since the large host alone takes hours at a polite rate. Its clock is simulated, and
 so are the sites and the workers' event loops; who gets a turn is decided by the product's policy
-(policy.turns, through the twin of the hosts in memory), and where a request waits by the queue's
-twin. Beside it: the same workers on a plain queue, where who has taken a request waits with it
+(policy.turns, through the tests' fake of the hosts), and where a request waits by their fake of the
+queue. Beside it: the same workers on a plain queue, where who has taken a request waits with it
 until its host may be asked. Both ask no host for more than its rate.
 """
 

@@ -1,10 +1,10 @@
-"""A configuration and a secret that stand as they were given: for programs that bring their own."""
+"""Stand-ins for what AWS would give: a configuration, a secret and room for consumers."""
 
 from crawlfleet.model.biz import Tree
 
 
-class StandingConfig:
-    """A :class:`~crawlfleet.ports.ConfigCentre` whose tree never changes."""
+class FixedConfig:
+    """A ``ConfigCentre`` whose tree never changes."""
 
     refused = None
 
@@ -12,19 +12,35 @@ class StandingConfig:
         self._tree = tree
 
     def current(self) -> Tree:
-        """The tree."""
+        """Get the tree."""
         return self._tree
 
 
-class OneSecret:
-    """A :class:`~crawlfleet.ports.SecretStore` in which everything is the same secret."""
+class FixedSecret:
+    """A ``SecretStore`` in which everything is the same secret."""
 
     def __init__(self, value: str) -> None:
         self._value = value
 
     def read(self, _: str, /) -> str:
-        """The secret, whatever it is called."""
+        """Get the secret, whatever its name is."""
         return self._value
 
     def forget(self, _: str, /) -> None:
-        """It stands: the next one that is read is the same."""
+        """Do nothing: the next one that is read is the same."""
+
+
+class UnboundLimit:
+    """A ``ConcurrencyLimit`` of an account that gives whatever is asked for."""
+
+    def __init__(self, ceiling: int) -> None:
+        self.ceiling = ceiling
+        self._count: int | None = None
+
+    def current(self) -> int | None:
+        """Get the latest change, if there was any."""
+        return self._count
+
+    def change(self, count: int) -> None:
+        """Allow so many."""
+        self._count = count

@@ -42,7 +42,7 @@ _addresses = pytest.StashKey[dict[str, str]]()
 _MONGO_PARAMETERS = {"ttlMonitorSleepSecs": 1}
 
 
-#: Of a contract's tests those over the twin in memory are enough to trace.
+#: Of a contract's tests those over the in-memory fake are enough to trace.
 _ON_SERVERS = ("[mongo", "[redis", "[cluster")
 
 register_profiles()

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from benchmarks.stand_ins import OneSecret, StandingConfig
+from benchmarks.stand_ins import FixedConfig, FixedSecret, UnboundLimit
 from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaWaker
 from crawlfleet.adapters.mongo.numbers import FIRST_NUMBER, MongoCounter, MongoWorkerNumbers
 from crawlfleet.adapters.redis_queue.numbers import RedisWorkerNumbers
@@ -28,7 +28,6 @@ from crawlfleet.ports import ConcurrencyLimit, SecretStore
 from crawlfleet.settings import Settings
 from crawlfleet.wiring.id_issuer import IdIssuer
 from crawlfleet.wiring.parts import Parts, now
-from tests.fakes.staffing import MemoryLimit
 
 BIZ: Final = "docs"
 RULE: Final = "items"
@@ -129,12 +128,12 @@ class ChaosParts(Parts):
     @cached_property
     def config(self) -> SsmConfig:
         """The configuration stands still."""
-        return cast("SsmConfig", StandingConfig(self.world.tree))
+        return cast("SsmConfig", FixedConfig(self.world.tree))
 
     @cached_property
     def secrets(self) -> SecretStore:
         """The one secret is MongoDB's address."""
-        return OneSecret(self.world.mongo)
+        return FixedSecret(self.world.mongo)
 
     @cached_property
     def ids(self) -> LambdaIds:
@@ -154,7 +153,7 @@ class ChaosParts(Parts):
     @cached_property
     def limit(self) -> ConcurrencyLimit:
         """What Lambda would allow is the run's to say: it throttles by itself."""
-        return MemoryLimit(self.world.tree.stage.fleet.max_consumers)
+        return UnboundLimit(self.world.tree.stage.fleet.max_consumers)
 
     def close(self) -> None:
         """Close what was opened."""

@@ -1,4 +1,4 @@
-"""Hosts over either twin, by a clock that tests set."""
+"""Hosts over either implementation, by a clock that tests set."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What a lane's queue is, in plain words of Python: the model that both twins are held against.
+"""The model of a queue in plain Python, which both implementations are held against.
 
 Times are whole seconds, but for those that priorities age by. Nothing here is quick, locked or
 spelled in any way; what decides between equal times is the order of a sorted set's members, and

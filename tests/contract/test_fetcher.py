@@ -1,4 +1,4 @@
-"""The fetcher's contract, over the real one and its twin, then what only the real one can show."""
+"""The fetcher's contract, over the real one and its fake, then what only the real one can show."""
 
 import asyncio
 import gzip

@@ -210,7 +210,7 @@ def test_who_asks_without_a_rate_leaves_the_clients_rate_alone(both, lane):
     assert not intake.admit(lane, 1, limits, 1.0, NOW).admitted
 
 
-def test_the_twin_in_memory_is_as_full_as_it_is_told(lane):
+def test_the_in_memory_fake_is_as_full_as_it_is_told(lane):
     used = [0.5]
     intake = MemoryIntake(MemoryQueue(), memory=lambda: used[0])
 

@@ -1,4 +1,4 @@
-"""The board of jobs that wait for a worker, over its twins: order, ways out, crowds."""
+"""The board of jobs that wait for a worker, over its implementations: order, ways out, crowds."""
 
 import threading
 from collections import Counter

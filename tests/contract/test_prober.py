@@ -290,10 +290,10 @@ def test_redirects_count_into_the_first_byte_and_end_somewhere():
     assert isinstance(asyncio.run(run(9)), FetchError)
 
 
-# ---- the twin
+# ---- the fake
 
 
-def test_the_twin_tells_what_it_was_told():
+def test_the_fake_tells_what_it_was_told():
     way = Probe(at=None, seconds=0.1)
     twin = MemoryProber({"http://a/": way, "http://b/": ConnectFailedError("no")})
     passed = []

@@ -1,4 +1,4 @@
-"""What is known of ways to sites, over its twins."""
+"""What is known of ways to sites, over its implementations."""
 
 from datetime import UTC, datetime, timedelta
 

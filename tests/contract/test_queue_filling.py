@@ -193,7 +193,7 @@ def test_a_filling_leaves_no_key_that_ends_by_itself(redis_connection, lane):
     assert lives == [-1, -1, -1]
 
 
-def test_the_twin_in_memory_can_be_flushed_and_restarted(lane):
+def test_the_in_memory_fake_can_be_flushed_and_restarted(lane):
     queue = MemoryQueue()
     filling = MemoryFilling(queue)
     queue.enqueue(lane, entries(1), NOW)

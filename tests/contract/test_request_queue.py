@@ -1,4 +1,4 @@
-"""The contract of RequestQueue, over both twins, with every instant a worker may die."""
+"""The contract of RequestQueue, over both implementations, with every instant a worker may die."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta

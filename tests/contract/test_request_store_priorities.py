@@ -84,7 +84,7 @@ backend = backend_over(RequestStore)
 def test_where_many_of_others_wait_the_latest_are_found_and_the_oldest(
     backend: Backend, tenant: str
 ) -> None:
-    # A twin in memory looks at all there are.
+    # The in-memory fake looks at all there are.
     store = backend.make(RequestStore, **({"scan": 2} if backend.connection else {}))
     fleet = Fleet(store, tenant)
     requests = submitted(fleet, 5, 0, 5, 0, 0, 5)

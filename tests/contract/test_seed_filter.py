@@ -1,4 +1,4 @@
-"""The contract of SeedFilter over Redis and its twin; what Redis alone shows: bits and errors."""
+"""The contract of SeedFilter over Redis and its fake; what Redis alone shows: bits and errors."""
 
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b

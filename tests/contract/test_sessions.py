@@ -1,4 +1,4 @@
-"""The contract of Sessions: the cookies of jobs, over Redis and its twin."""
+"""The contract of Sessions: the cookies of jobs, over Redis and its fake."""
 
 import time
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Jobs that wait for a worker for too long, over both twins: who is told of, and at which cost."""
+"""Jobs that wait too long for a worker, over both implementations: reports and their cost."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""A fleet under watch over either twin, and the passing of its server's time without waiting."""
+"""A watched fleet over either implementation, and its server's time passing without waiting."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""The twins that ship: every port answered from memory, held to the same contract tests."""
+"""In-memory fakes implement the ports; the contract tests hold them to what the real ones do."""

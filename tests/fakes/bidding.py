@@ -1,4 +1,4 @@
-"""Jobs that wait for a worker, in memory: what :mod:`..redis_queue.board` does on Redis."""
+"""In-memory fakes keep the job board and link probes, and answer probes from a table."""
 
 import heapq
 import time
@@ -42,7 +42,7 @@ class _Job:
 
 
 class MemoryBoard:
-    """A :class:`~crawlfleet.ports.JobBoard` that lives as long as it is held; thread-safe."""
+    """A ``JobBoard`` that lives as long as it is held; thread-safe."""
 
     def __init__(self, *, room: bounds.BoardBounds | None = None) -> None:
         self._bounds = room or bounds.BoardBounds()
@@ -60,7 +60,6 @@ class MemoryBoard:
     # ---- jobs come and go
 
     def offer(self, offer: Offer, now: datetime, wait: timedelta) -> Offered:
-        """See ports.JobBoard.offer."""
         bounds.check_offer(offer)
         since_ms, tenant = to_ms(offer.since or now), offer.tenant
         with self._lock:
@@ -90,13 +89,11 @@ class MemoryBoard:
             return Offered.OFFERED
 
     def lower(self, job: JobKey, lowered: int, now: datetime, wait: timedelta) -> bool:
-        """See ports.JobBoard.lower."""
         return self._to_the_tail(job, lowered, now, wait, 1, stays=False)
 
     def defer(
         self, job: JobKey, lowered: int, now: datetime, wait: timedelta, *, stays: bool = False
     ) -> bool:
-        """See ports.JobBoard.defer."""
         return self._to_the_tail(job, lowered, now, wait, 0, stays=stays)
 
     def _to_the_tail(
@@ -117,7 +114,6 @@ class MemoryBoard:
             return True
 
     def withdraw(self, job: JobKey) -> bool:
-        """See ports.JobBoard.withdraw."""
         with self._lock:
             one = self._jobs.get(job)
             if one is None:
@@ -131,13 +127,11 @@ class MemoryBoard:
             return True
 
     def drop(self, tenant: str, biz: str, limit: int) -> int:
-        """See ports.JobBoard.drop."""
         return sum(self.withdraw(one.offer.key) for one in self.stands(tenant, biz, None, limit))
 
     # ---- workers
 
     def head(self, pool: str, limit: int, first: int = 0) -> list[Offer]:
-        """See ports.JobBoard.head."""
         first = max(0, first)
         last = min(first + min(limit, bounds.MOST_READ), bounds.DEEPEST)
         with self._lock:
@@ -148,7 +142,6 @@ class MemoryBoard:
     def apply(
         self, worker: str, job: JobKey, application: bytes, now: datetime, window: timedelta
     ) -> Applied:
-        """See ports.JobBoard.apply."""
         bounds.check_worker(worker)
         bounds.check_bytes("application", application, bounds.APPLICATION_BYTES)
         with self._lock:
@@ -167,13 +160,11 @@ class MemoryBoard:
             return Applied.APPLIED
 
     def held(self, worker: str) -> Standing | None:
-        """See ports.JobBoard.held."""
         with self._lock:
             job = self._workers.get(worker)
             return None if job is None else _seen(self._jobs[job])
 
     def retract(self, worker: str, now: datetime, wait: timedelta) -> JobKey | None:
-        """See ports.JobBoard.retract."""
         with self._lock:
             job = self._workers.get(worker)
             if job is None:
@@ -190,7 +181,6 @@ class MemoryBoard:
             return job
 
     def decline(self, pool: str, why: Mapping[JobKey, Decline], now: datetime) -> None:
-        """See ports.JobBoard.decline."""
         bounds.check_pool(pool)
         with self._lock:
             for job, said in list(why.items())[: bounds.MOST_WHYS]:
@@ -203,15 +193,12 @@ class MemoryBoard:
     # ---- awards
 
     def due_windows(self, now: datetime, limit: int) -> list[JobKey]:
-        """See ports.JobBoard.due_windows."""
         return self._due(OfferState.APPLIED, to_ms(now), limit)
 
     def due_waits(self, now: datetime, limit: int) -> list[JobKey]:
-        """See ports.JobBoard.due_waits."""
         return self._due(OfferState.WAITING, to_ms(now), limit)
 
     def read(self, job: JobKey) -> tuple[Standing, list[Bid]] | None:
-        """See ports.JobBoard.read."""
         with self._lock:
             one = self._jobs.get(job)
             if one is None:
@@ -222,7 +209,6 @@ class MemoryBoard:
     def award(
         self, job: JobKey, version: int, worker: str, acknowledge_by: datetime
     ) -> Standing | None:
-        """See ports.JobBoard.award."""
         with self._lock:
             one = self._jobs.get(job)
             if one is None or one.standing.version != version or worker not in one.bids:
@@ -243,7 +229,6 @@ class MemoryBoard:
             return _seen(one)
 
     def acknowledge(self, worker: str, job: JobKey, number: int, now: datetime) -> bool:
-        """See ports.JobBoard.acknowledge."""
         now_ms = to_ms(now)
         with self._lock:
             one = self._jobs.get(job)
@@ -259,7 +244,6 @@ class MemoryBoard:
             return True
 
     def lapse(self, now: datetime, wait: timedelta, limit: int) -> list[tuple[JobKey, str]]:
-        """See ports.JobBoard.lapse."""
         with self._lock:
             self._forget_begun(now)
             late = self._due(OfferState.AWARDED, to_ms(now) - 1, limit)
@@ -273,7 +257,6 @@ class MemoryBoard:
     def stands(
         self, tenant: str, biz: str | None, after: JobKey | None, limit: int
     ) -> list[Standing]:
-        """See ports.JobBoard.stands."""
         with self._lock:
             found = sorted(
                 (bounds.name_of(key), one)
@@ -285,7 +268,6 @@ class MemoryBoard:
             return list(islice(later, max(0, min(limit, bounds.MOST_READ))))
 
     def missing(self, jobs: Sequence[JobKey]) -> list[JobKey]:
-        """See ports.JobBoard.missing."""
         with self._lock:
             return [job for job in jobs if job not in self._jobs]
 
@@ -369,7 +351,7 @@ def _seen(one: _Job) -> Standing:
 
 
 class MemoryProbes:
-    """A :class:`~crawlfleet.ports.probing.ProbeBook` that lives as long as it is held.
+    """A ``ProbeBook`` that lives as long as it is held.
 
     Args:
         steady: Seconds since some moment.
@@ -382,7 +364,6 @@ class MemoryProbes:
         self._asking: dict[ProbeKey, tuple[str, float]] = {}
 
     def look(self, key: ProbeKey, worker: str, hold: timedelta) -> Probe | bool:
-        """See ports.probing.ProbeBook.look."""
         with self._lock:
             now = self._steady()
             self._forget(now)
@@ -394,13 +375,11 @@ class MemoryProbes:
             return True
 
     def save(self, key: ProbeKey, worker: str, probe: Probe, keep: timedelta) -> None:
-        """See ports.probing.ProbeBook.save."""
         self.release(key, worker)
         with self._lock:
             self._known[key] = probe, self._steady() + keep.total_seconds()
 
     def release(self, key: ProbeKey, worker: str) -> None:
-        """See ports.probing.ProbeBook.release."""
         with self._lock:
             if self._asking.get(key, ("", 0.0))[0] == worker:
                 del self._asking[key]
@@ -411,7 +390,7 @@ class MemoryProbes:
 
 
 class MemoryProber:
-    """A :class:`~crawlfleet.ports.probing.Prober` of ways that are told by URL.
+    """A ``Prober`` of ways that are told by URL.
 
     ``asked`` lists what was asked for, with its limits and errand.
     """
@@ -427,7 +406,6 @@ class MemoryProber:
         passage: Passage | None = None,
         errand: Errand = NO_ERRAND,
     ) -> Probe:
-        """See ports.probing.Prober.probe."""
         if passage is not None:
             await passage(url)
         self.asked.append((url, limits, errand))

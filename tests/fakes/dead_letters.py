@@ -1,4 +1,4 @@
-"""The twin of MongoDB's dead letters, over the same requests as the request store's twin."""
+"""An in-memory fake keeps dead letters: the dead requests of the fake request store."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -18,7 +18,7 @@ SCAN: Final = 10_000
 
 
 class MemoryDeadLetters:
-    """ports.DeadLetters in memory. ``scan`` is how much one look goes through."""
+    """In-memory ``DeadLetters``. ``scan`` is how much one look goes through."""
 
     def __init__(self, state: KeptState, scan: int = SCAN) -> None:
         self._state = state
@@ -34,7 +34,6 @@ class MemoryDeadLetters:
         limit: int,
         now: datetime,
     ) -> LetterPage:
-        """See ports.DeadLetters.find."""
         floor = None if after is None else place(after[0], typed(after[1]))
         with self._state.lock:
             dead = sorted(
@@ -64,7 +63,6 @@ class MemoryDeadLetters:
         by: str,
         now: datetime,
     ) -> list[Entry]:
-        """See ports.DeadLetters.replay."""
         entries = []
         with self._state.lock:
             mine = self._state.of(lane)
@@ -85,7 +83,6 @@ class MemoryDeadLetters:
         return entries
 
     def purge(self, lane: Lane, biz: Biz, ids: Sequence[RequestId], by: str, now: datetime) -> int:
-        """See ports.DeadLetters.purge."""
         with self._state.lock:
             requests = self._state.of(lane).requests
             dead = [i for i in set(ids) if i in requests and requests[i].state == State.DEAD]

@@ -1,4 +1,4 @@
-"""The fetcher's twin: answers from a table instead of the web."""
+"""In-memory fakes answer fetches from a table and keep the cookies of jobs."""
 
 import threading
 import time
@@ -55,7 +55,7 @@ class MemoryFetcher:
         passage: Passage | None = None,
         errand: Errand = NO_ERRAND,
     ) -> Page:
-        """The answer to ``body`` (see ``ports.Fetcher``)."""
+        """Get the answer to ``body``."""
         hop = first_hop(self._headers, body, limits, errand.validators)
         url = str(hop.url)
         answer = self.answers.get(url)
@@ -109,7 +109,7 @@ _MAX_BYTES: Final = 262_144
 
 
 class MemorySessions:
-    """ports.Sessions in memory; as on Redis, a lane's queues share its jobs."""
+    """In-memory ``Sessions``; as on Redis, a lane's queues share its jobs."""
 
     def __init__(
         self, *, life: timedelta = _LIFE, clock: Callable[[], float] = time.monotonic
@@ -120,7 +120,7 @@ class MemorySessions:
         self._lock = threading.Lock()
 
     def load(self, lane: Lane, job: str) -> bytes | None:
-        """What was saved last, or None."""
+        """Get the cookies that were saved last, if any."""
         key = lane.tenant, lane.biz, job
         with self._lock:
             cookies, until = self._kept.get(key, (None, 0.0))

@@ -1,4 +1,4 @@
-"""Which workers live, in memory: what :mod:`crawlfleet.adapters.redis_queue.workers` does."""
+"""In-memory fakes keep workers, the failure detector, ticks, pools and resource readings."""
 
 import threading
 from collections import Counter
@@ -32,7 +32,7 @@ _NO_CARD: Final = Card()
 
 
 class Beating:
-    """What the watch knows of one worker, by the clock that stands for the server's."""
+    """The heartbeats of one worker, by the clock that stands for the server's."""
 
     def __init__(self) -> None:
         self.last_ms = 0
@@ -57,7 +57,7 @@ class Fleet:
 
 
 class MemoryWorkers:
-    """A :class:`~crawlfleet.ports.Workers` that lives as long as it is held; thread-safe.
+    """A ``Workers`` that lives as long as it is held; thread-safe.
 
     Args:
         liveness: How long after its last beat a worker is taken to live.
@@ -143,7 +143,7 @@ class MemoryWorkers:
             return [worker for worker in live if worker not in self._leaving]
 
     def reserve_wake(self, now: datetime | None, wanted: int, most: int | None = None) -> int:
-        """How many workers the caller shall start so that ``wanted`` live; atomic over callers."""
+        """Count the workers that the caller shall start so that ``wanted`` live; atomic."""
         with self._lock:
             presence = Presence.at(now or self._clock(), self._liveness)
             self._forget(presence)
@@ -158,7 +158,7 @@ class MemoryWorkers:
             return missing
 
     def mustered(self, worker: str, now: datetime, kept: int | None, floor: int = 0) -> Mustered:
-        """What the worker is told, where so many are kept; None tells nobody to leave."""
+        """Tell the worker if it is to leave where so many are kept; None tells nobody to."""
         with self._lock:
             presence = Presence.at(now, self._liveness)
             self._leaving = self._going(presence)
@@ -174,7 +174,7 @@ class MemoryWorkers:
 
     @property
     def leaving(self) -> int:
-        """How many are told to leave and have not been seen gone."""
+        """Count the workers that are told to leave and have not been seen gone."""
         with self._lock:
             return len(self._leaving)
 
@@ -205,7 +205,7 @@ def _later(scores: dict[str, int], than: int) -> list[str]:
 
 
 class MemoryWatch:
-    """A :class:`~crawlfleet.ports.Watch` over workers in memory, by their clock; thread-safe."""
+    """A ``Watch`` over workers in memory, by their clock; thread-safe."""
 
     def __init__(self, workers: MemoryWorkers, *, lapse: timedelta = WATCH_LAPSE) -> None:
         self._workers = workers
@@ -213,7 +213,7 @@ class MemoryWatch:
         self._turns: dict[str, tuple[int, int, str]] = {}
 
     def take_turn(self, name: str, holder: str, every: timedelta, term: timedelta) -> bool:
-        """Whether the holder is to do ``name`` now."""
+        """Tell if the holder is to do ``name`` now."""
         with self._workers.opened() as (_, now_ms):
             if name in self._turns:
                 started_ms, ends_ms, _ = self._turns[name]
@@ -250,7 +250,7 @@ class MemoryWatch:
             return found
 
     def watched_for(self) -> timedelta:
-        """How long the fleet has been watched without a lapse."""
+        """Measure how long the fleet has been watched without a lapse."""
         with self._workers.opened() as (fleet, now_ms):
             return (now_ms - fleet.watched_since(now_ms, self._lapse)) * _MILLISECOND
 
@@ -264,7 +264,7 @@ def _now() -> datetime:
 
 
 class MemoryTicks:
-    """A :class:`~crawlfleet.ports.Ticks`; thread-safe."""
+    """A ``Ticks``; thread-safe."""
 
     def __init__(
         self,
@@ -282,13 +282,11 @@ class MemoryTicks:
         self._between: dict[tuple[TickPart, str], datetime] = {}
 
     def note(self, took_seconds: float, faults: Mapping[TickPart, int]) -> None:
-        """See ports.Ticks.note."""
         with self._lock:
             noted = {part.value: count for part, count in faults.items()}
             self._last = self._clock(), took_seconds, noted
 
     def tell_fault(self, part: TickPart, what: str) -> None:
-        """See ports.Ticks.tell_fault."""
         with self._lock:
             self._between.pop((part, what), None)
             self._between[part, what] = self._clock()
@@ -296,7 +294,6 @@ class MemoryTicks:
                 del self._between[old]
 
     def last(self) -> Ticked:
-        """See ports.Ticks.last."""
         with self._lock:
             now = self._clock()
             if self._last is None:
@@ -311,33 +308,30 @@ class MemoryTicks:
 
 
 class MemoryPoolBook:
-    """ports.PoolBook in memory."""
+    """In-memory ``PoolBook``."""
 
     def __init__(self) -> None:
         self._seen: dict[str, datetime] = {}
         self._lock = threading.Lock()
 
     def known(self) -> dict[str, datetime]:
-        """See ports.PoolBook.known."""
         with self._lock:
             return dict(self._seen)
 
     def saw(self, pools: Collection[str], now: datetime) -> None:
-        """See ports.PoolBook.saw."""
         at = from_ms(to_ms(now))
         with self._lock:
             for pool in pools:
                 self._seen[pool] = max(at, self._seen.get(pool, at))
 
     def forget(self, pool: str, seen: datetime) -> None:
-        """See ports.PoolBook.forget."""
         with self._lock:
             if pool in self._seen and self._seen[pool] <= seen:
                 del self._seen[pool]
 
 
 class MemoryReadings:
-    """ports.Readings: whatever was set last."""
+    """In-memory ``Readings``: whatever was set last."""
 
     def __init__(self) -> None:
         self.left = Remaining()
@@ -348,18 +342,14 @@ class MemoryReadings:
         self.read = 0
 
     def remaining(self) -> Remaining:
-        """See ports.Readings.remaining."""
         return self.left
 
     def at_rest(self) -> Remaining:
-        """See ports.Readings.at_rest."""
         return Remaining(memory=self.left.memory, cpu=self.left.cpu)
 
     def taken(self) -> Taken:
-        """See ports.Readings.taken."""
         self.read += 1
         return Taken(cpu_seconds=self.cpu_seconds, memory_bytes=self.memory_bytes)
 
     def ghz(self) -> float:
-        """See ports.Readings.ghz."""
         return self.frequency

@@ -1,4 +1,4 @@
-"""The twin of MongoDB's seeds."""
+"""In-memory fakes keep seeds and the filters of their keys."""
 
 import threading
 from collections import defaultdict
@@ -19,7 +19,7 @@ _ENDED: Final = frozenset({SeedState.FINISHED, SeedState.FAILED})
 
 
 class MemorySeeds:
-    """ports.SeedStore in memory; thread-safe.
+    """In-memory ``SeedStore``; thread-safe.
 
     ``clock`` stands for the server's, by which ended seeds are forgotten.
     """
@@ -30,7 +30,6 @@ class MemorySeeds:
         self._lock = threading.Lock()
 
     def insert(self, lane: Lane, biz: Biz, seeds: Sequence[Seed]) -> set[str]:
-        """See ports.SeedStore.insert."""
         with self._lock:
             kept = self._of(lane, biz)
             known = {seed.key for seed in seeds if seed.id in kept}
@@ -39,18 +38,15 @@ class MemorySeeds:
             return known
 
     def known(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[str]) -> set[str]:
-        """See ports.SeedStore.known."""
         with self._lock:
             kept = self._of(lane, biz)
             return {key for key in keys if f"{segment.name}/{key}" in kept}
 
     def ready(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> int:
-        """See ports.SeedStore.ready."""
         with self._lock:
             return min(limit, len(_ready(self._of(lane, biz).values(), now)))
 
     def handed(self, lane: Lane, biz: Biz, limit: int) -> int:
-        """See ports.SeedStore.handed."""
         with self._lock:
             kept = self._of(lane, biz).values()
             return min(limit, sum(seed.state is SeedState.HANDED for seed in kept))
@@ -58,7 +54,6 @@ class MemorySeeds:
     def hand_out(
         self, lane: Lane, biz: Biz, ids: Sequence[RequestId], now: datetime, until: datetime
     ) -> list[Seed]:
-        """See ports.SeedStore.hand_out."""
         with self._lock:
             kept = self._of(lane, biz)
             handed = []
@@ -76,7 +71,6 @@ class MemorySeeds:
             return handed
 
     def overdue(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Seed]:
-        """See ports.SeedStore.overdue."""
         with self._lock:
             found = [
                 seed
@@ -86,7 +80,6 @@ class MemorySeeds:
             return sorted(found, key=_place)[:limit]
 
     def extend(self, lane: Lane, biz: Biz, seeds: Sequence[Seed], until: datetime) -> None:
-        """See ports.SeedStore.extend."""
         with self._lock:
             kept = self._of(lane, biz)
             for seed in seeds:
@@ -97,7 +90,6 @@ class MemorySeeds:
     def ended(
         self, lane: Lane, biz: Biz, ends: Mapping[str, tuple[RequestId, str]], now: datetime
     ) -> int:
-        """See ports.SeedStore.ended."""
         count = 0
         with self._lock:
             kept = self._of(lane, biz)
@@ -115,7 +107,6 @@ class MemorySeeds:
         return count
 
     def release(self, lane: Lane, biz: Biz, seeds: Sequence[str], why: str, now: datetime) -> int:
-        """See ports.SeedStore.release."""
         count = 0
         with self._lock:
             kept = self._of(lane, biz)
@@ -134,7 +125,6 @@ class MemorySeeds:
         return count
 
     def forget(self, lane: Lane, biz: Biz, seeds: Sequence[str]) -> int:
-        """See ports.SeedStore.forget."""
         with self._lock:
             kept = self._of(lane, biz)
             return sum(kept.pop(seed_id, None) is not None for seed_id in dict.fromkeys(seeds))
@@ -149,7 +139,6 @@ class MemorySeeds:
         after: str | None,
         limit: int,
     ) -> list[Seed]:
-        """See ports.SeedStore.find."""
         with self._lock:
             found = [
                 seed
@@ -161,7 +150,6 @@ class MemorySeeds:
         return found[:limit]
 
     def open_of_job(self, lane: Lane, biz: Biz, job: str, limit: int) -> list[Seed]:
-        """See ports.SeedStore.open_of_job."""
         with self._lock:
             found = [
                 seed
@@ -171,7 +159,6 @@ class MemorySeeds:
         return found[:limit]
 
     def of_keys(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> list[Seed]:
-        """See ports.SeedStore.of_keys."""
         with self._lock:
             kept = self._of(lane, biz)
             newest = sorted({seed.segment for seed in kept.values()}, reverse=True)
@@ -179,7 +166,6 @@ class MemorySeeds:
             return [kept[seed_id] for seed_id in dict.fromkeys(ids) if seed_id in kept]
 
     def totals(self, lane: Lane, biz: Biz, now: datetime) -> list[SeedTotals]:
-        """See ports.SeedStore.totals."""
         counts: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         with self._lock:
             for seed in self._of(lane, biz).values():
@@ -189,7 +175,7 @@ class MemorySeeds:
         return [SeedTotals(segment=segment, **of_segment) for segment, of_segment in newest]
 
     def _of(self, lane: Lane, biz: Biz) -> dict[str, Seed]:
-        """What is kept of a lane, without what was archived long enough ago."""
+        """Get a lane's seeds, without those that were archived long enough ago."""
         kept = self._kept[lane.tenant, lane.biz]
         over = self._clock() - timedelta(days=biz.seeds.archive_days)
         for seed_id, seed in list(kept.items()):
@@ -213,7 +199,10 @@ def _is_handed_as(seed: Seed, request_id: RequestId | None) -> bool:
 
 
 class MemorySeedFilter:
-    """ports.SeedFilter in memory; thread-safe. Its size is what a filter of Redis would take."""
+    """In-memory ``SeedFilter``; thread-safe. It never errs, being a set.
+
+    Its size is what a filter of Redis would take.
+    """
 
     def __init__(self) -> None:
         self._known: defaultdict[tuple[Lane, str], set[bytes]] = defaultdict(set)
@@ -227,14 +216,12 @@ class MemorySeedFilter:
         segment: Segment,
         keys: Sequence[bytes],
     ) -> list[bool]:
-        """See ports.SeedFilter.seen."""
         _check(keys)
         with self._lock:
             known = self._known.get((lane, segment.name), set())
             return [key in known for key in keys]
 
     def add(self, lane: Lane, biz: Biz, segment: Segment, keys: Sequence[bytes]) -> None:
-        """See ports.SeedFilter.add."""
         _check(keys)
         if not keys:
             return
@@ -244,7 +231,6 @@ class MemorySeedFilter:
             self._known[place].update(keys)
 
     def size(self, lane: Lane, segment: str) -> int:
-        """See ports.SeedFilter.size."""
         with self._lock:
             plan = self._plans.get((lane, segment))
             left = len(self._known.get((lane, segment), ()))
@@ -256,7 +242,6 @@ class MemorySeedFilter:
         return taken
 
     def drop(self, lane: Lane, segment: str) -> None:
-        """See ports.SeedFilter.drop."""
         with self._lock:
             self._known.pop((lane, segment), None)
             self._plans.pop((lane, segment), None)

@@ -1,4 +1,4 @@
-"""Leases of worker numbers in memory: what :mod:`crawlfleet.adapters.redis_queue.numbers` does."""
+"""An in-memory fake leases worker numbers."""
 
 from itertools import count
 from threading import Lock
@@ -12,7 +12,7 @@ _ALL: Final = range(WORKER_NUMBERS)
 
 
 class MemoryWorkerNumbers:
-    """A :class:`~crawlfleet.ports.WorkerNumbers` that lives as long as it is held; thread-safe."""
+    """A ``WorkerNumbers`` that lives as long as it is held; thread-safe."""
 
     def __init__(self, *, numbers: range = _ALL) -> None:
         self._lock = Lock()

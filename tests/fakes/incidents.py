@@ -1,4 +1,4 @@
-"""The twins of the incident book and the notifier. The book forgets nothing."""
+"""In-memory fakes keep incidents and notifications."""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from tests.kit.kernel import to_ms
 
 
 class MemoryIncidentBook:
-    """ports.IncidentBook in memory."""
+    """In-memory ``IncidentBook`` that forgets nothing."""
 
     def __init__(self) -> None:
         self._present: dict[str, Incident] = {}
@@ -19,7 +19,6 @@ class MemoryIncidentBook:
         self._lock = threading.Lock()
 
     def take_turn(self, by: str, now: datetime, term: timedelta) -> bool:
-        """See ports.IncidentBook.take_turn."""
         with self._lock:
             if self._turn is not None and self._turn[0] != by and self._turn[1] > now:
                 return False
@@ -27,20 +26,17 @@ class MemoryIncidentBook:
             return True
 
     def end_turn(self, by: str) -> None:
-        """See ports.IncidentBook.end_turn."""
         with self._lock:
             if self._turn is not None and self._turn[0] == by:
                 self._turn = None
 
     def read(self) -> Book:
-        """See ports.IncidentBook.read."""
         with self._lock:
             return Book(tuple(self._present[key] for key in sorted(self._present)), self._desk)
 
     def write(
         self, incidents: Iterable[Incident], desk: Desk, past: Iterable[Incident] = ()
     ) -> None:
-        """See ports.IncidentBook.write."""
         with self._lock:
             self._present |= {each.key: each for each in incidents}
             self._desk = desk
@@ -59,7 +55,6 @@ class MemoryIncidentBook:
         before: tuple[int, str] | None,
         limit: int,
     ) -> list[Incident]:
-        """See ports.IncidentBook.find."""
         with self._lock:
             known = self._past | {each.id: each for each in self._present.values()}
         placed = [
@@ -74,7 +69,7 @@ class MemoryIncidentBook:
 
 
 class MemoryNotifier:
-    """ports.Notifier that keeps what it was told."""
+    """In-memory ``Notifier`` that keeps what it was told."""
 
     def __init__(self) -> None:
         self.letters: list[Letter] = []
@@ -82,13 +77,10 @@ class MemoryNotifier:
         self.bulletins: list[Bulletin] = []
 
     def tell_people(self, letter: Letter) -> None:
-        """See ports.Notifier.tell_people."""
         self.letters.append(letter)
 
     def tell_phones(self, letter: Letter) -> None:
-        """See ports.Notifier.tell_phones."""
         self.woken.append(letter)
 
     def tell_machines(self, bulletin: Bulletin) -> None:
-        """See ports.Notifier.tell_machines."""
         self.bulletins.append(bulletin)

@@ -1,4 +1,4 @@
-"""The twin of MongoDB's demands."""
+"""In-memory fakes keep cancellations and usage of jobs, and end orphaned jobs."""
 
 import threading
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _Key: TypeAlias = tuple[str, str, str]
 
 
 class MemoryDemands:
-    """ports.DemandStore in memory."""
+    """In-memory ``DemandStore``."""
 
     def __init__(self) -> None:
         self._parts: dict[_Key, dict[str, tuple[RunFigures, datetime]]] = {}
@@ -40,7 +40,6 @@ class MemoryDemands:
         self._lock = threading.Lock()
 
     def add_run(self, parts: Sequence[RunPart], now: datetime) -> None:
-        """See ports.DemandStore.add_run."""
         with self._lock:
             self._forget(now)
             for one in parts:
@@ -48,13 +47,11 @@ class MemoryDemands:
                 said[one.part] = one.figures, now
 
     def measured(self, tenant: str, biz: str, job: str) -> RunFigures:
-        """See ports.DemandStore.measured."""
         with self._lock:
             said = self._parts.get((tenant, biz, job), {})
             return together(figures for figures, _ in said.values())
 
     def end_run(self, run: RunRecord) -> None:
-        """See ports.DemandStore.end_run."""
         key = run.tenant, run.biz, run.job
         with self._lock:
             standing = self._runs.get(key)
@@ -65,7 +62,6 @@ class MemoryDemands:
                 self._runs[key] = replace(run, **kept, closed=False)
 
     def forget_end(self, run: RunRecord) -> None:
-        """See ports.DemandStore.forget_end."""
         key = run.tenant, run.biz, run.job
         with self._lock:
             standing = self._runs.get(key)
@@ -77,18 +73,15 @@ class MemoryDemands:
                 del self._runs[key]
 
     def tenants_to_learn(self, before: datetime) -> list[str]:
-        """See ports.DemandStore.tenants_to_learn."""
         with self._lock:
             return sorted({run.tenant for run in self._open(before)})
 
     def to_learn(self, tenant: str, before: datetime, limit: int) -> list[RunRecord]:
-        """See ports.DemandStore.to_learn."""
         with self._lock:
             found = [run for run in self._open(before) if run.tenant == tenant]
         return sorted(found, key=lambda run: str(run.ended_at))[:limit]
 
     def close_run(self, run: RunRecord, known: JobDemand, learnt: JobDemand | None) -> bool:
-        """See ports.DemandStore.close_run."""
         key = run.tenant, run.biz, run.job
         of_spider = known.tenant, known.biz, known.spider
         with self._lock:
@@ -104,12 +97,10 @@ class MemoryDemands:
             return True
 
     def get(self, tenant: str, biz: str, spider: str) -> JobDemand | None:
-        """See ports.DemandStore.get."""
         with self._lock:
             return self._demands.get((tenant, biz, spider))
 
     def of_biz(self, tenant: str, biz: str, after: str | None, limit: int) -> list[JobDemand]:
-        """See ports.DemandStore.of_biz."""
         with self._lock:
             found = sorted(self._demands.items())
         return [
@@ -119,7 +110,6 @@ class MemoryDemands:
         ][:limit]
 
     def run(self, tenant: str, biz: str, job: str) -> RunRecord | None:
-        """See ports.DemandStore.run."""
         with self._lock:
             return self._runs.get((tenant, biz, job))
 
@@ -131,7 +121,7 @@ class MemoryDemands:
         ]
 
     def _forget(self, now: datetime) -> None:
-        """What MongoDB's indexes remove by themselves."""
+        """Remove what MongoDB's TTL indexes remove."""
         old = now - RUN_LIFE
         for key, said in list(self._parts.items()):
             fresh = {part: one for part, one in said.items() if one[1] > old}
@@ -144,21 +134,19 @@ class MemoryDemands:
 
 
 class MemoryLostJobs:
-    """ports.LostJobs on the jobs of a MemoryJobs."""
+    """In-memory ``LostJobs`` on the jobs of a MemoryJobs."""
 
     def __init__(self, jobs: MemoryJobs) -> None:
         self._jobs = jobs
         self._lost_at: dict[tuple[str, str, str], datetime] = {}
 
     def bizs(self) -> list[tuple[str, str]]:
-        """See ports.LostJobs.bizs."""
         kept = self._jobs
         with kept._lock:
             every = kept._jobs.values()
             return sorted({job.key[:2] for job in every if job.state not in ENDED})
 
     def lose(self, tenant: str, biz: str, now: datetime, before: datetime, limit: int) -> int:
-        """See ports.LostJobs.lose."""
         kept, at = self._jobs, from_ms(to_ms(now))
         with kept._lock:
             found = self._open(tenant, biz)
@@ -179,7 +167,6 @@ class MemoryLostJobs:
             return len(over)
 
     def find(self, tenant: str, biz: str) -> None:
-        """See ports.LostJobs.find."""
         kept = self._jobs
         with kept._lock:
             for job in self._open(tenant, biz):
@@ -199,7 +186,7 @@ def _now() -> datetime:
 
 
 class MemoryCancellations:
-    """A :class:`~crawlfleet.ports.Cancellations`; thread-safe."""
+    """A ``Cancellations``; thread-safe."""
 
     def __init__(self, clock: Clock = _now) -> None:
         self._clock = clock
@@ -207,7 +194,6 @@ class MemoryCancellations:
         self._announced: dict[JobKey, int] = {}
 
     def announce(self, jobs: Sequence[JobKey]) -> None:
-        """See ports.Cancellations.announce."""
         with self._lock:
             now = to_ms(self._clock())
             oldest = now - int(ANNOUNCED_SECONDS * 1000)
@@ -218,7 +204,6 @@ class MemoryCancellations:
             self._announced = dict(list(kept.items())[-MOST_ANNOUNCED:])
 
     def heard(self, since: int = 0) -> Heard:
-        """See ports.Cancellations.heard."""
         with self._lock:
             now = to_ms(self._clock())
             oldest = now - int(ANNOUNCED_SECONDS * 1000)

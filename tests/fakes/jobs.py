@@ -1,4 +1,4 @@
-"""The twin of MongoDB's job store."""
+"""In-memory fakes keep jobs and reopen those that have ended."""
 
 import threading
 from collections.abc import Callable, Collection, Sequence
@@ -27,19 +27,17 @@ _Key: TypeAlias = tuple[str, str, str]
 
 
 class MemoryJobs:
-    """ports.JobStore in memory."""
+    """In-memory ``JobStore``."""
 
     def __init__(self) -> None:
         self._jobs: dict[_Key, Job] = {}
         self._lock = threading.Lock()
 
     def create(self, job: Job) -> Job:
-        """See ports.JobStore.create."""
         with self._lock:
             return self._jobs.setdefault(job.key, job.as_created())
 
     def create_in_turn(self, job: Job, most: int, *, instead: bool = False) -> Job | None:
-        """See ports.JobStore.create_in_turn."""
         fresh = job.as_created()
         with self._lock:
             if fresh.key in self._jobs:
@@ -59,7 +57,6 @@ class MemoryJobs:
             return fresh
 
     def get(self, tenant: str, biz: str, name: str) -> Job | None:
-        """See ports.JobStore.get."""
         with self._lock:
             return self._jobs.get((tenant, biz, name))
 
@@ -74,7 +71,6 @@ class MemoryJobs:
         after: tuple[datetime, str] | None,
         limit: int,
     ) -> list[Job]:
-        """See ports.JobStore.of_biz."""
         with self._lock:
             found = [
                 job
@@ -89,7 +85,6 @@ class MemoryJobs:
         return [_brief(job) for job in found[:limit]]
 
     def count_open(self, tenant: str, biz: str, schedule: str | None = None) -> int:
-        """See ports.JobStore.count_open."""
         with self._lock:
             return sum(
                 (job.tenant, job.biz) == (tenant, biz)
@@ -99,7 +94,6 @@ class MemoryJobs:
             )
 
     def open_versions(self, tenant: str, biz: str, spider: str) -> set[int]:
-        """See ports.JobStore.open_versions."""
         with self._lock:
             return {
                 job.spider_version
@@ -110,7 +104,6 @@ class MemoryJobs:
             }
 
     def expandable(self, limit: int, now: datetime | None = None) -> list[Job]:
-        """See ports.JobStore.expandable."""
         return self._in_turns(_makes_tasks, limit, now)
 
     def watched(
@@ -119,16 +112,13 @@ class MemoryJobs:
         now: datetime | None = None,
         states: Sequence[JobState] = (JobState.RUNNING, JobState.CANCELLING),
     ) -> list[Job]:
-        """See ports.JobStore.watched."""
         wanted = WATCHED.intersection(states)
         return self._in_turns(lambda job: job.state in wanted, limit, now)
 
     def placing(self, limit: int, now: datetime | None = None) -> list[Job]:
-        """See ports.JobStore.placing."""
         return self._in_turns(lambda job: job.state in PLACEABLE, limit, now)
 
     def waiting(self, before: datetime, limit: int) -> list[Job]:
-        """See ports.JobStore.waiting."""
         return self._in_turns(
             lambda job: job.state in PLACEABLE and job.created_at <= before,
             limit,
@@ -139,7 +129,6 @@ class MemoryJobs:
     def place(
         self, job: Job, pool: str | None, worker: str | None, number: int | None, now: datetime
     ) -> Job | None:
-        """See ports.JobStore.place."""
         with self._lock:
             found = self._jobs.get(job.key)
             if found is None:
@@ -161,7 +150,6 @@ class MemoryJobs:
             return replace(found, start=job.start)
 
     def unplace(self, job: Job, why: str, now: datetime) -> bool:
-        """See ports.JobStore.unplace."""
         with self._lock:
             found = self._jobs.get(job.key)
             if found is None or found.state not in PLACEABLE:
@@ -177,7 +165,6 @@ class MemoryJobs:
             return True
 
     def note_lowered(self, job: Job, lowered: int) -> None:
-        """See ports.JobStore.note_lowered."""
         with self._lock:
             found = self._jobs.get(job.key)
             if found is not None and found.state in PLACEABLE:
@@ -185,7 +172,6 @@ class MemoryJobs:
                 self._jobs[job.key] = replace(found, lowered=more)
 
     def unplaced(self, since: datetime, limit: int) -> list[Job]:
-        """See ports.JobStore.unplaced."""
         with self._lock:
             found = [
                 (job.ended_at, f"{job.tenant}/{job.biz}/{job.name}", job)
@@ -196,7 +182,6 @@ class MemoryJobs:
         return [_brief(job) for _, _, job in newest[:limit]]
 
     def sweepable(self, limit: int, now: datetime | None = None) -> list[Job]:
-        """See ports.JobStore.sweepable."""
         return self._in_turns(
             lambda job: job.state is JobState.CANCELLING, limit, now, lambda job: job.sweep_at
         )
@@ -204,7 +189,6 @@ class MemoryJobs:
     def swept(
         self, job: Job, now: datetime, again_at: datetime, trouble: str | None = None
     ) -> None:
-        """See ports.JobStore.swept."""
         with self._lock:
             found = self._jobs.get(job.key)
             if found is not None and found.state is JobState.CANCELLING:
@@ -231,7 +215,6 @@ class MemoryJobs:
         return [_brief(one[2]) for one in turns if one is not None][:limit]
 
     def open_batch(self, job: Job, batch: TaskBatch) -> Job | None:
-        """See ports.JobStore.open_batch."""
         with self._lock:
             found = self._jobs.get(job.key)
             if found is None:
@@ -253,7 +236,6 @@ class MemoryJobs:
         refused: int = 0,
         reasons: Sequence[str] = (),
     ) -> Job | None:
-        """See ports.JobStore.close_batch."""
         with self._lock:
             found = self._jobs.get(job.key)
             if found is None:
@@ -274,7 +256,6 @@ class MemoryJobs:
             return replace(found, start=job.start)
 
     def cancel(self, tenant: str, biz: str, name: str, now: datetime) -> Job | None:
-        """See ports.JobStore.cancel."""
         with self._lock:
             found = self._jobs.get((tenant, biz, name))
             if found is None or found.state in ENDED or found.state is JobState.CANCELLING:
@@ -290,7 +271,6 @@ class MemoryJobs:
         again_at: datetime | None = None,
         left: int | None = None,
     ) -> None:
-        """See ports.JobStore.look."""
         with self._lock:
             found = self._jobs.get(job.key)
             if found is not None and found.state not in ENDED and _is_cancelled_as(job, found):
@@ -303,7 +283,6 @@ class MemoryJobs:
                 )
 
     def end(self, job: Job, state: JobState, counts: dict[str, int], now: datetime) -> bool:
-        """See ports.JobStore.end."""
         with self._lock:
             found = self._jobs.get(job.key)
             if (
@@ -369,13 +348,12 @@ def _ms(moment: datetime) -> datetime:
 
 
 class MemoryJobReopening:
-    """ports.JobReopening on the jobs of a MemoryJobs."""
+    """In-memory ``JobReopening`` on the jobs of a MemoryJobs."""
 
     def __init__(self, jobs: MemoryJobs) -> None:
         self._jobs = jobs
 
     def begin_retry(self, tenant: str, biz: str, name: str) -> Job | None:
-        """See ports.JobReopening.begin_retry."""
         kept = self._jobs
         with kept._lock:
             found = kept._jobs.get((tenant, biz, name))
@@ -385,7 +363,6 @@ class MemoryJobReopening:
             return found
 
     def reopen(self, tenant: str, biz: str, name: str, now: datetime) -> Job | None:
-        """See ports.JobReopening.reopen."""
         kept = self._jobs
         with kept._lock:
             found = kept._jobs.get((tenant, biz, name))
@@ -404,12 +381,11 @@ class MemoryJobReopening:
 
 
 class MemoryJobStates:
-    """ports.JobStates on the jobs of a MemoryJobs."""
+    """In-memory ``JobStates`` on the jobs of a MemoryJobs."""
 
     def __init__(self, jobs: MemoryJobs) -> None:
         self._jobs = jobs
 
     def states(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, JobState]:
-        """See ports.JobStates.states."""
         found = {name: self._jobs.get(tenant, biz, name) for name in names}
         return {name: job.state for name, job in found.items() if job is not None}

@@ -1,4 +1,4 @@
-"""The twin of MongoDB's ledgers, over what a request store in memory keeps."""
+"""In-memory fakes count ledgers from the fake request store and keep the journal."""
 
 import threading
 from collections import Counter, defaultdict
@@ -18,13 +18,12 @@ _OWN: Final = 100
 
 
 class MemoryLedgers:
-    """ports.Ledgers in memory."""
+    """In-memory ``Ledgers``."""
 
     def __init__(self, state: KeptState) -> None:
         self._state = state
 
     def totals(self, lane: Lane, biz: Biz, now: datetime, job: str | None = None) -> Ledger:
-        """See ports.Ledgers.totals."""
         found = self.audit(lane, biz, now, job)
         rest = found.open - found.leased - found.waiting - found.others
         return replace(found, pending=max(0, rest))
@@ -38,12 +37,11 @@ class MemoryLedgers:
         *,
         within_seconds: float | None = None,
     ) -> Ledger:
-        """See ports.Ledgers.audit: what is in memory is counted at once."""
+        """Audit at once what is in memory."""
         with self._state.lock:
             return _ledger(self._state.of(lane), biz, job)
 
     def reconcile(self, lane: Lane, biz: Biz, now: datetime) -> list[Correction]:
-        """See ports.Ledgers.reconcile."""
         grace = timedelta(seconds=biz.expiry_grace_seconds)
         with self._state.lock:
             kept = self._state.of(lane)
@@ -73,7 +71,7 @@ class MemoryLedgers:
 
 
 def _missing(gap: int) -> tuple[str, int]:
-    """What is to be booked: what has gone as expired; what was there before the ledger as new."""
+    """Book a gap: what has gone as expired, what was there before the ledger as new."""
     return ("expired", gap) if gap >= 0 else ("submitted", -gap)
 
 
@@ -105,14 +103,13 @@ _LONGEST_NAME: Final = 128
 
 
 class MemoryJournal:
-    """ports.Journal in memory."""
+    """In-memory ``Journal`` that forgets when a line is noted, by that line's time."""
 
     def __init__(self) -> None:
         self._lines: dict[tuple[str, str], list[JournalLine]] = defaultdict(list)
         self._lock = threading.Lock()
 
     def note(self, lane: Lane, line: JournalLine) -> None:
-        """See ports.Journal.note."""
         kept = JournalLine(
             at=from_ms(to_ms(line.at)),
             by=_clean(line.by, _LONGEST_NAME),
@@ -127,7 +124,6 @@ class MemoryJournal:
             lines.sort(key=lambda other: other.at)
 
     def lines(self, lane: Lane, since: datetime, until: datetime, limit: int) -> list[JournalLine]:
-        """See ports.Journal.lines."""
         with self._lock:
             lines = self._lines[lane.tenant, lane.biz]
             return [line for line in lines if since <= line.at < until][:limit]

@@ -1,4 +1,4 @@
-"""Whose turn it is at hosts, in memory: what :mod:`crawlfleet.adapters.redis_queue.hosts` does."""
+"""In-memory fakes schedule requests to hosts and keep robots.txt files."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -33,7 +33,7 @@ def _wall() -> datetime:
 
 
 class MemoryHosts:
-    """A :class:`~crawlfleet.ports.Hosts` that lives as long as it is held; thread-safe.
+    """A ``Hosts`` that lives as long as it is held; thread-safe.
 
     Args:
         clock: Stands for the server's.
@@ -57,7 +57,7 @@ class MemoryHosts:
         return grants
 
     def report(self, reports: Sequence[HostReport], worker: str) -> list[HostReport]:
-        """What was seen since the last report: answers, strain, and how much is under way."""
+        """Record answers, overload and requests in flight since the last report."""
         with self._lock:
             for one in reports:
                 now = self._now()
@@ -66,7 +66,7 @@ class MemoryHosts:
         return []
 
     def states(self, hosts: Sequence[str]) -> list[HostState]:
-        """How hosts are treated now; one that nothing is known of has an empty state."""
+        """Get the state of hosts; one that nothing is known of has an empty state."""
         with self._lock:
             now = self._now()
             return [state_of(self._of(host, now), host, now) for host in hosts]
@@ -108,7 +108,7 @@ _LONGEST_SECONDS: Final = 86_400.0
 
 
 class MemoryRobotsCache:
-    """A :class:`~crawlfleet.ports.RobotsCache` that lives as long as it is held; thread-safe."""
+    """A ``RobotsCache`` that lives as long as it is held; thread-safe."""
 
     def __init__(self, *, clock: Callable[[], datetime] = _wall) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""The queue of a lane in memory: what :mod:`crawlfleet.adapters.redis_queue.queue` does."""
+"""In-memory fakes keep queues of requests and sum their depths."""
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,9 +37,9 @@ K = TypeVar("K")
 
 
 class Held:
-    """What one queue holds. The right end of ``levels`` is served next, of ``parked`` the left.
+    """The entries of one queue. The right end of ``levels`` is served next, of ``parked`` the left.
 
-    What is parked is at places of hosts (policy.parking); ``told_ms`` is the latest time told.
+    What is parked is at places of hosts (parking); ``told_ms`` is the latest time told.
 
     ``levels`` has a list for each priority; ``times`` and ``oldests`` are the ticks of its ageing.
     ``filled`` is the nonce of the latest filling and how far it has come, None when it is complete.
@@ -59,7 +59,7 @@ class Held:
 
     @property
     def queued(self) -> int:
-        """How many entries wait in all lists."""
+        """Count the entries that wait in all lists."""
         return sum(map(len, self.levels))
 
     @property
@@ -97,7 +97,7 @@ class Held:
 
 
 class _Statistics:
-    """What is counted of one biz, whatever its queue's name is."""
+    """The counters of one biz, whatever its queue's name is."""
 
     def __init__(self) -> None:
         self.submitted: Counter[int] = Counter()
@@ -106,7 +106,7 @@ class _Statistics:
 
 
 class MemoryQueue:
-    """A :class:`~crawlfleet.ports.RequestQueue` that lives as long as it is held; thread-safe.
+    """A ``RequestQueue`` that lives as long as it is held; thread-safe.
 
     The lease book, the filling and the intake of this package are other views of it. ``flush`` and
     ``restart`` do to it what may happen to a Redis. ``clock`` stands for the server's, by which
@@ -122,7 +122,7 @@ class MemoryQueue:
 
     @contextmanager
     def opened(self, lane: Lane) -> Iterator[Held]:
-        """What the lane's queue holds, for as long as nobody else may touch it."""
+        """Open the lane's queue, and lock everybody else out meanwhile."""
         with self._lock:
             yield self._queues[lane]
 
@@ -308,7 +308,7 @@ class MemoryQueue:
             return leased
 
     def depth(self, lane: Lane) -> Depth:
-        """How much is queued, parked, leased and delayed."""
+        """Count what is queued, parked, leased and delayed."""
         with self._lock:
             queue = self._queues[lane]
             parked = sum(one.count for one in queue.waiting.values())
@@ -327,7 +327,7 @@ class MemoryQueue:
         return [self.depth(lane) for lane in lanes]
 
     def loads(self, lanes: Sequence[Lane], now: datetime) -> list[Load]:
-        """What many lanes have for whoever asks now."""
+        """Count what can be leased now of many lanes."""
         at = to_ms(now)
         with self._lock:
             found = []
@@ -371,7 +371,7 @@ class MemoryQueue:
                 self._of(lane).phases[phase] += spent
 
     def phases(self, lane: Lane) -> dict[str, float]:
-        """That account, in seconds by phase."""
+        """Get that account, in seconds by phase."""
         with self._lock:
             return dict(self._of(lane).phases)
 
@@ -430,17 +430,15 @@ def in_turn(
 
 
 class MemoryOverview:
-    """A :class:`~crawlfleet.ports.Overview` of a queue in memory."""
+    """An ``Overview`` of a queue in memory."""
 
     def __init__(self, queue: MemoryQueue) -> None:
         self._queue = queue
 
     def counts(self, lanes: Sequence[Lane]) -> list[tuple[dict[int, int], dict[int, int]] | None]:
-        """See ports.Overview.counts."""
         return [self._queue.counted(lane) for lane in lanes]
 
     def waiting_hosts(self, lanes: Sequence[Lane], limit: int) -> list[list[Parked]]:
-        """See ports.Overview.waiting_hosts."""
         return [self._of(lane, max(0, limit)) for lane in lanes]
 
     def _of(self, lane: Lane, limit: int) -> list[Parked]:

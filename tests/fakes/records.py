@@ -1,4 +1,4 @@
-"""The records of the twin of MongoDB's request store."""
+"""In-memory fakes keep records, the data queue and the coverage of rules."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ _Place: TypeAlias = tuple[int, int, int, str, int]
 
 
 class MemoryRecords:
-    """The part of ports.RequestStore that is about records."""
+    """In-memory ``RequestStore``: the part that is about records."""
 
     def __init__(self, state: KeptState) -> None:
         self.state = state
@@ -28,7 +28,6 @@ class MemoryRecords:
     def store_part(
         self, lane: Lane, biz: Biz, claim: Claim, records: Sequence[Record], now: datetime
     ) -> bool:
-        """See ports.RequestStore.store_part."""
         _refuse(records)
         with self.state.lock:
             kept = self.owned(lane, claim)
@@ -39,7 +38,6 @@ class MemoryRecords:
             return True
 
     def store_keyed(self, lane: Lane, biz: Biz, records: Sequence[Record], now: datetime) -> None:
-        """See ports.RequestStore.store_keyed."""
         _refuse(records)
         with self.state.lock:
             self.state.of(lane).keep(record for record in records if record.key is not None)
@@ -53,7 +51,6 @@ class MemoryRecords:
         after: tuple[int, str] | None,
         limit: int,
     ) -> list[Record]:
-        """See ports.RequestStore.records."""
         with self.state.lock:
             mine = self.state.of(lane)
             found = [
@@ -70,7 +67,6 @@ class MemoryRecords:
         return [record for at, record in placed if floor is None or at > floor][:limit]
 
     def record_count(self, lane: Lane, biz: Biz) -> int:
-        """See ports.RequestStore.record_count."""
         with self.state.lock:
             mine = self.state.of(lane)
             return len(mine.records) + len(mine.keyed)
@@ -134,7 +130,7 @@ class _Items:
 
 
 class MemoryDataQueue:
-    """ports.DataQueue in memory."""
+    """In-memory ``DataQueue``."""
 
     def __init__(self, *, lane_bytes: int = LANE_BYTES) -> None:
         self._lane_bytes = lane_bytes
@@ -143,7 +139,6 @@ class MemoryDataQueue:
         self._put_us = 0
 
     def put(self, lane: Lane, items: Sequence[bytes]) -> int:
-        """See ports.DataQueue.put."""
         refuse_large(items)
         with self._lock:
             mine = self._of(lane)
@@ -160,7 +155,6 @@ class MemoryDataQueue:
     def lease(
         self, lane: Lane, token: str, count: int, now: datetime, until: datetime
     ) -> list[QueuedItem]:
-        """See ports.DataQueue.lease."""
         found: list[QueuedItem] = []
         room = LEASE_BYTES
         with self._lock:
@@ -184,7 +178,6 @@ class MemoryDataQueue:
         return found
 
     def finish(self, lane: Lane, token: str, items: Sequence[str]) -> int:
-        """See ports.DataQueue.finish."""
         with self._lock:
             mine = self._of(lane)
             held = list(self._let_go(mine, token, items))
@@ -194,7 +187,6 @@ class MemoryDataQueue:
             return len(held)
 
     def give_back(self, lane: Lane, token: str, items: Sequence[str]) -> int:
-        """See ports.DataQueue.give_back."""
         with self._lock:
             mine = self._of(lane)
             held = list(self._let_go(mine, token, items[::-1]))
@@ -204,7 +196,6 @@ class MemoryDataQueue:
             return len(held)
 
     def waiting(self, lanes: Sequence[Lane]) -> list[int]:
-        """See ports.DataQueue.waiting."""
         with self._lock:
             return [len(self._of(lane).data) for lane in lanes]
 
@@ -219,7 +210,7 @@ class MemoryDataQueue:
 
 
 class MemoryCoverages:
-    """ports.Coverages in memory."""
+    """In-memory ``Coverages``."""
 
     def __init__(self) -> None:
         # The last one was counted last.
@@ -227,7 +218,6 @@ class MemoryCoverages:
         self._lock = Lock()
 
     def add(self, lane: Lane, rule: str, version: str, coverage: Coverage) -> None:
-        """See ports.Coverages.add."""
         with self._lock:
             mine = self._counts.setdefault((lane.tenant, lane.biz), {})
             before = mine.pop((rule, version), Coverage())
@@ -236,6 +226,5 @@ class MemoryCoverages:
                 del mine[next(iter(mine))]
 
     def of(self, lane: Lane) -> dict[tuple[str, str], Coverage]:
-        """See ports.Coverages.of."""
         with self._lock:
             return dict(self._counts.get((lane.tenant, lane.biz), {}))

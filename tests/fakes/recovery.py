@@ -1,4 +1,4 @@
-"""The twin of what recovery takes from dead workers, and of what it fills queues from."""
+"""In-memory fakes reclaim requests from dead workers and rebuild lost queues."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -14,14 +14,13 @@ from tests.kit.requests import Entry, Mark, State
 
 
 class MemoryDisowning:
-    """ports.Disowning on the state of a MemoryRequestStore."""
+    """In-memory ``Disowning`` on the state of a MemoryRequestStore."""
 
     def __init__(self, state: KeptState) -> None:
         self._state = state
         self._marks: dict[Lane, Mark] = {}
 
     def pools(self, lane: Lane, biz: Biz, among: Collection[str], now: datetime) -> set[str]:
-        """See ports.Disowning.pools."""
         with self._state.lock:
             kept = self._state.of(lane).requests.values()
             return {one.request.pool for one in kept if one.request.pool is not None}
@@ -29,7 +28,6 @@ class MemoryDisowning:
     def give_over(
         self, lane: Lane, biz: Biz, limit: int, by: str, why: str, now: datetime
     ) -> tuple[int, list[Entry]]:
-        """See ports.Disowning.give_over."""
         with self._state.lock:
             mine = [
                 kept
@@ -54,7 +52,6 @@ class MemoryDisowning:
         why: str,
         now: datetime,
     ) -> int:
-        """See ports.Disowning.disown."""
         disowned = 0
         with self._state.lock:
             requests = self._state.of(lane).requests
@@ -74,7 +71,6 @@ class MemoryDisowning:
     def pending(
         self, lane: Lane, biz: Biz, *, since: int, before: datetime, now: datetime, limit: int
     ) -> list[Entry]:
-        """See ports.Disowning.pending."""
         alive = now - timedelta(seconds=biz.ttl_seconds)
         with self._state.lock:
             found = sorted(
@@ -96,7 +92,6 @@ class MemoryDisowning:
     def waiting(
         self, lane: Lane, biz: Biz, *, now: datetime, limit: int
     ) -> list[tuple[Entry, datetime]]:
-        """See ports.Disowning.waiting."""
         alive = now - timedelta(seconds=biz.ttl_seconds)
         with self._state.lock:
             found = [
@@ -110,7 +105,6 @@ class MemoryDisowning:
         return sorted(found, key=lambda one: (one[1], place(one[0].ts, one[0].id)))[:limit]
 
     def held(self, lane: Lane, biz: Biz, *, now: datetime, limit: int) -> list[tuple[str, Entry]]:
-        """See ports.Disowning.held."""
         with self._state.lock:
             kept = self._state.of(lane).requests.values()
             return [
@@ -124,24 +118,22 @@ class MemoryDisowning:
             ][:limit]
 
     def remembered_mark(self, lane: Lane, biz: Biz) -> Mark | None:
-        """See ports.Disowning.remembered_mark."""
         with self._state.lock:
             return self._marks.get(lane)
 
     def remember_mark(self, lane: Lane, biz: Biz, mark: Mark) -> None:
-        """See ports.Disowning.remember_mark."""
         with self._state.lock:
             self._marks[lane] = mark
 
 
 class MemoryFilling:
-    """A :class:`~crawlfleet.ports.QueueFilling` of a queue in memory; thread-safe."""
+    """A ``QueueFilling`` of a queue in memory; thread-safe."""
 
     def __init__(self, queue: MemoryQueue) -> None:
         self._queue = queue
 
     def mark(self, lane: Lane) -> Mark:
-        """Which server holds the queue now, and what was written there when it was filled."""
+        """Name the server that holds the queue now, and the mark of its latest filling."""
         with self._queue.opened(lane) as held:
             nonce, reached = held.filled or (None, None)
             return Mark(server=self._queue.server, nonce=nonce, reached=reached)
@@ -193,7 +185,7 @@ def _under_way(held: Held, nonce: str) -> bool:
 
 
 class MemoryLeaseBook:
-    """A :class:`~crawlfleet.ports.LeaseBook` of a queue in memory; thread-safe."""
+    """A ``LeaseBook`` of a queue in memory; thread-safe."""
 
     def __init__(self, queue: MemoryQueue) -> None:
         self._queue = queue
@@ -218,13 +210,12 @@ class MemoryLeaseBook:
 
 
 class MemoryBizs:
-    """ports.Bizs in memory."""
+    """In-memory ``Bizs``."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[bool, str]] = {}
 
     def tell(self, lanes: Mapping[str, Sequence[Lane]]) -> list[Lane]:
-        """See ports.Bizs.tell."""
         for key, (_, queue) in self._known.items():
             if key[0] in lanes:
                 self._known[key] = (False, queue)
@@ -237,7 +228,6 @@ class MemoryBizs:
         ]
 
     def gone(self, lanes: Mapping[str, Sequence[Lane]]) -> list[Lane]:
-        """See ports.Bizs.gone."""
         there = {(lane.tenant, lane.biz) for each in lanes.values() for lane in each}
         return [
             Lane(*key, queue)

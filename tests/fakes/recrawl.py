@@ -1,4 +1,4 @@
-"""The twin of MongoDB's visits; here they are kept for as long as the process is."""
+"""An in-memory fake keeps visits of pages for as long as the process lives."""
 
 import threading
 from collections import defaultdict
@@ -15,7 +15,7 @@ from tests.kit.requests import Visit, VisitTotals
 
 
 class MemoryVisits:
-    """ports.Visits in memory."""
+    """In-memory ``Visits``."""
 
     def __init__(self, *, meta_room: int = META_ROOM) -> None:
         self._meta_room = meta_room
@@ -23,13 +23,11 @@ class MemoryVisits:
         self._lock = threading.Lock()
 
     def known(self, lane: Lane, biz: Biz, keys: Sequence[str]) -> dict[str, Visit]:
-        """See ports.Visits.known."""
         with self._lock:
             kept = self._of(lane)
             return {key: kept[key] for key in keys if key in kept}
 
     def saw(self, lane: Lane, biz: Biz, visits: Sequence[Visit]) -> None:
-        """See ports.Visits.saw."""
         with self._lock:
             kept = self._of(lane)
             for visit in visits:
@@ -38,7 +36,6 @@ class MemoryVisits:
                     kept[visit.key] = visit
 
     def due(self, lane: Lane, biz: Biz, now: datetime, limit: int) -> list[Visit]:
-        """See ports.Visits.due."""
         with self._lock:
             found = [
                 (visit.next_at, visit.key, visit)
@@ -55,7 +52,6 @@ class MemoryVisits:
         biz: Biz,
         offs: Sequence[tuple[Visit, datetime]],
     ) -> list[Visit]:
-        """See ports.Visits.put_off."""
         mine = []
         with self._lock:
             kept = self._of(lane)
@@ -68,7 +64,6 @@ class MemoryVisits:
         return mine
 
     def totals(self, lane: Lane, biz: Biz, now: datetime) -> VisitTotals:
-        """See ports.Visits.totals."""
         with self._lock:
             kept = list(self._of(lane).values())
         return VisitTotals(

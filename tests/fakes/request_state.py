@@ -1,4 +1,4 @@
-"""What the twins of MongoDB keep, shared by those that work on the same requests.
+"""Fakes of MongoDB share this state: requests, records and ledgers of each biz.
 
 :class:`KeptState` is one world: the request store, its ledgers, dead letters and recovery take the
 same one, and hold its lock while they work.
@@ -83,7 +83,7 @@ class Kept:
 
 @dataclass(slots=True)
 class KeptLane:
-    """What is kept of one biz of one tenant.
+    """The requests and records of one biz of one tenant.
 
     ``counters`` are the terms of the ledger that are counted for ever (``submitted``, ``done``,
     ``dead``, ``cancelled``, ``expired``): of the whole biz under None, and of each job by its name.
@@ -138,7 +138,7 @@ def clean(error: str) -> str:
 
 
 def is_due(kept: Kept, now: datetime) -> bool:
-    """Whether its lease has ended, or its wait."""
+    """Tell if its lease or its wait has ended."""
     waits = kept.state in (State.LEASED, State.WAITING)
     return waits and kept.due_at is not None and kept.due_at <= now
 

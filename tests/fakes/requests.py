@@ -1,4 +1,4 @@
-"""The twin of MongoDB's request store: the same behaviour in one process, under one lock.
+"""An in-memory fake keeps requests, as MongoDB does, in one process and under one lock.
 
 There are no shards here: what a route decides is where a request lies, never what becomes of it.
 The clock that removes what is past its TTL is the ``now`` that methods are given.
@@ -44,7 +44,7 @@ _UNFINISHED = (State.PENDING, State.WAITING, State.LEASED)
 
 
 class MemoryRequestStore(MemoryRecords):
-    """ports.RequestStore in memory."""
+    """In-memory ``RequestStore``."""
 
     def __init__(self, state: KeptState | None = None) -> None:
         super().__init__(state or KeptState())
@@ -56,7 +56,6 @@ class MemoryRequestStore(MemoryRecords):
         requests: Sequence[Request],
         kept: frozenset[RequestId] = frozenset(),
     ) -> Inserted:
-        """See ports.RequestStore.insert."""
         existing: set[RequestId] = set()
         refused: dict[RequestId, StoreError] = {}
         with self.state.lock:
@@ -84,7 +83,6 @@ class MemoryRequestStore(MemoryRecords):
         until: datetime,
         token: str,
     ) -> list[Claim]:
-        """See ports.RequestStore.claim."""
         oldest = to_ms(now - timedelta(seconds=biz.ttl_seconds))
         won = {}
         with self.state.lock:
@@ -110,7 +108,6 @@ class MemoryRequestStore(MemoryRecords):
         return list(won.values())
 
     def due(self, lane: Lane, biz: Biz, entries: Sequence[Entry]) -> list[tuple[Entry, datetime]]:
-        """See ports.RequestStore.due."""
         found = []
         with self.state.lock:
             for entry in entries:
@@ -127,7 +124,6 @@ class MemoryRequestStore(MemoryRecords):
     def renew(
         self, lane: Lane, biz: Biz, claims: Sequence[Claim], until: datetime
     ) -> set[RequestId]:
-        """See ports.RequestStore.renew."""
         lost: set[RequestId] = set()
         with self.state.lock:
             for claim in claims:
@@ -146,7 +142,6 @@ class MemoryRequestStore(MemoryRecords):
         worker: str,
         now: datetime,
     ) -> Settled:
-        """See ports.RequestStore.settle."""
         lost: set[RequestId] = set()
         buried: dict[RequestId, Dead] = {}
         once = {(claim.request.id, claim.token): (claim, end) for claim, end in outcomes}
@@ -188,7 +183,6 @@ class MemoryRequestStore(MemoryRecords):
     def release(
         self, lane: Lane, biz: Biz, claims: Sequence[Claim], worker: str, why: str, now: datetime
     ) -> None:
-        """See ports.RequestStore.release."""
         with self.state.lock:
             for claim in claims:
                 kept = self.owned(lane, claim)
@@ -198,7 +192,6 @@ class MemoryRequestStore(MemoryRecords):
                     kept.note(now, State.PENDING, worker, why)
 
     def get(self, lane: Lane, biz: Biz, request_id: RequestId) -> Tracked | None:
-        """See ports.RequestStore.get."""
         with self.state.lock:
             kept = self.state.of(lane).requests.get(request_id)
             return kept.tracked() if kept else None
@@ -206,7 +199,6 @@ class MemoryRequestStore(MemoryRecords):
     def cancel(
         self, lane: Lane, biz: Biz, request_id: RequestId, by: str, now: datetime
     ) -> Tracked | None:
-        """See ports.RequestStore.cancel."""
         with self.state.lock:
             mine = self.state.of(lane)
             kept = mine.requests.get(request_id)
@@ -220,7 +212,6 @@ class MemoryRequestStore(MemoryRecords):
             return kept.tracked()
 
     def cancel_job(self, lane: Lane, biz: Biz, job: str, limit: int, by: str, now: datetime) -> int:
-        """See ports.RequestStore.cancel_job."""
         with self.state.lock:
             mine = self.state.of(lane)
             found = [
@@ -247,7 +238,6 @@ class MemoryRequestStore(MemoryRecords):
         limit: int,
         now: datetime,
     ) -> list[Tracked]:
-        """See ports.RequestStore.find."""
         with self.state.lock:
             found = [
                 kept.tracked()
@@ -265,7 +255,6 @@ class MemoryRequestStore(MemoryRecords):
     def unqueued(
         self, lane: Lane, biz: Biz, *, before: Sequence[datetime], now: datetime, limit: int
     ) -> list[Entry]:
-        """See ports.RequestStore.unqueued."""
         alive = now - timedelta(seconds=biz.ttl_seconds)
         with self.state.lock:
             found = [
@@ -286,11 +275,11 @@ class MemoryRequestStore(MemoryRecords):
     def index(
         self, lane: Lane, biz: Biz, now: datetime, time_left: Callable[[], float]
     ) -> list[str]:
-        """See ports.RequestStore.index: here is nothing to build."""
+        """Do nothing: there is no index to build."""
         return []
 
     def expire(self, lane: Lane, biz: Biz, now: datetime) -> int:
-        """See ports.RequestStore.expire; what has passed the grace time too is removed.
+        """Expire requests; remove those that have passed the grace time too.
 
         That is MongoDB's own doing; here it comes after the marking, so nothing goes uncounted.
         """
@@ -329,18 +318,16 @@ class MemoryRequestStore(MemoryRecords):
 
 
 class MemoryRules:
-    """ports.RuleStore in memory."""
+    """In-memory ``RuleStore``."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, str, str], Rule | Spider] = {}
         self._lock = threading.Lock()
 
     def freeze(self, lane: Lane, name: str, rule: Rule | Spider) -> None:
-        """See ports.RuleStore.freeze."""
         with self._lock:
             self._kept.setdefault((lane.tenant, lane.biz, name, rule.version), rule)
 
     def frozen(self, lane: Lane, name: str, version: str) -> Rule | Spider | None:
-        """See ports.RuleStore.frozen."""
         with self._lock:
             return self._kept.get((lane.tenant, lane.biz, name, version))

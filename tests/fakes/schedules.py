@@ -1,4 +1,4 @@
-"""The twin of MongoDB's schedule store."""
+"""An in-memory fake keeps schedules."""
 
 import threading
 from datetime import datetime
@@ -13,7 +13,7 @@ _Key: TypeAlias = tuple[str, str, str]
 
 
 class MemorySchedules:
-    """ports.ScheduleStore in memory."""
+    """In-memory ``ScheduleStore``."""
 
     def __init__(self) -> None:
         self._schedules: dict[_Key, Schedule] = {}
@@ -23,7 +23,6 @@ class MemorySchedules:
         self._lock = threading.Lock()
 
     def put(self, schedule: Schedule, over: Schedule | None) -> bool:
-        """See ports.ScheduleStore.put."""
         with self._lock:
             standing = self._schedules.get(schedule.key)
             if _token(standing) != _token(over):
@@ -37,34 +36,28 @@ class MemorySchedules:
             return True
 
     def get(self, tenant: str, biz: str, name: str) -> Schedule | None:
-        """See ports.ScheduleStore.get."""
         with self._lock:
             return self._schedules.get((tenant, biz, name))
 
     def of_biz(self, tenant: str, biz: str) -> list[Schedule]:
-        """See ports.ScheduleStore.of_biz."""
         with self._lock:
             kept = sorted(self._schedules.items(), key=lambda one: one[0])
         return [schedule for key, schedule in kept if key[:2] == (tenant, biz)]
 
     def count(self, tenant: str, biz: str) -> int:
-        """See ports.ScheduleStore.count."""
         return len(self.of_biz(tenant, biz))
 
     def versions(self, tenant: str, biz: str, name: str, limit: int) -> list[Schedule]:
-        """See ports.ScheduleStore.versions."""
         with self._lock:
             kept = sorted(self._versions.get((tenant, biz, name), {}).items(), reverse=True)
         return [schedule for _, schedule in kept[:limit]]
 
     def delete(self, tenant: str, biz: str, name: str) -> bool:
-        """See ports.ScheduleStore.delete."""
         with self._lock:
             self._versions.pop((tenant, biz, name), None)
             return self._schedules.pop((tenant, biz, name), None) is not None
 
     def due(self, now: datetime, limit: int) -> list[Schedule]:
-        """See ports.ScheduleStore.due."""
         with self._lock:
             found = [
                 (schedule.next_at, schedule.key, schedule)
@@ -78,7 +71,6 @@ class MemorySchedules:
         return [schedule for schedule in turns if schedule is not None][:limit]
 
     def begin_look(self, now: datetime) -> datetime:
-        """See ports.ScheduleStore.begin_look."""
         with self._lock:
             at, since = self._looked_at, self._behind_since
             goes_on = at is not None and at >= now - LOOKS_APART
@@ -87,12 +79,10 @@ class MemorySchedules:
             return min(self._behind_since, now)
 
     def end_look(self) -> None:
-        """See ports.ScheduleStore.end_look."""
         with self._lock:
             self._behind_since = None
 
     def advance(self, read: Schedule, to: Schedule) -> bool:
-        """See ports.ScheduleStore.advance."""
         with self._lock:
             standing = self._schedules.get(read.key)
             if (

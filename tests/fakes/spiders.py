@@ -1,4 +1,4 @@
-"""The twin of MongoDB's store of kept spiders."""
+"""An in-memory fake keeps spiders and their versions."""
 
 import threading
 from collections.abc import Collection
@@ -14,7 +14,7 @@ _Key: TypeAlias = tuple[str, str, str]
 
 
 class MemorySpiders:
-    """ports.SpiderStore in memory."""
+    """In-memory ``SpiderStore``."""
 
     def __init__(
         self, *, most_spiders: int = MOST_SPIDERS, most_versions: int = MOST_VERSIONS
@@ -27,7 +27,6 @@ class MemorySpiders:
         self._lock = threading.Lock()
 
     def put(self, tenant: str, biz: str, name: str, plan: SpiderPlan, now: datetime) -> KeptSpider:
-        """See ports.SpiderStore.put."""
         key = (tenant, biz, name)
         with self._lock:
             standing = self._newest.get(key)
@@ -46,7 +45,6 @@ class MemorySpiders:
             return self._keep(key, made)
 
     def hold(self, spider: KeptSpider, now: datetime) -> None:
-        """See ports.SpiderStore.hold."""
         key = (spider.tenant, spider.biz, spider.name)
         with self._lock:
             self._versions.setdefault(key, {}).setdefault(spider.version, spider)
@@ -55,7 +53,6 @@ class MemorySpiders:
     def get(
         self, tenant: str, biz: str, name: str, version: int | None = None
     ) -> KeptSpider | None:
-        """See ports.SpiderStore.get."""
         key = (tenant, biz, name)
         with self._lock:
             if version is None:
@@ -63,7 +60,6 @@ class MemorySpiders:
             return self._versions.get(key, {}).get(version)
 
     def of_biz(self, tenant: str, biz: str, after: str | None, limit: int) -> list[KeptSpider]:
-        """See ports.SpiderStore.of_biz."""
         with self._lock:
             kept = sorted(self._newest.items())
         return [
@@ -73,13 +69,11 @@ class MemorySpiders:
         ][:limit]
 
     def versions(self, tenant: str, biz: str, name: str, limit: int) -> list[KeptSpider]:
-        """See ports.SpiderStore.versions."""
         with self._lock:
             kept = dict(self._versions.get((tenant, biz, name), {}))
         return [kept[version] for version in sorted(kept, reverse=True)[:limit]]
 
     def delete(self, tenant: str, biz: str, name: str) -> bool:
-        """See ports.SpiderStore.delete."""
         key = (tenant, biz, name)
         with self._lock:
             return self._newest.pop(key, None) is not None
@@ -87,7 +81,6 @@ class MemorySpiders:
     def forget(
         self, tenant: str, biz: str, name: str, named: Collection[int], now: datetime
     ) -> int:
-        """See ports.SpiderStore.forget."""
         key = (tenant, biz, name)
         with self._lock:
             kept, last = self._versions.get(key, {}), self._numbers.get(key, 0)
@@ -103,7 +96,6 @@ class MemorySpiders:
             return len(gone)
 
     def deleted(self, tenant: str, biz: str, after: str | None, limit: int) -> list[str]:
-        """See ports.SpiderStore.deleted."""
         with self._lock:
             names = sorted(
                 key[2]

@@ -1,4 +1,4 @@
-"""How many workers there are to be, in memory: what :mod:`..redis_queue.staffing` does."""
+"""In-memory fakes keep the autoscaler's decisions, forecast demand and limit concurrency."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -28,7 +28,7 @@ _NONE: Final[Mapping[str, Shown]] = MappingProxyType({})
 
 
 class MemoryStaffing:
-    """A :class:`~crawlfleet.ports.Staffing` over workers in memory, by their clock; thread-safe."""
+    """A ``Staffing`` over workers in memory, by their clock; thread-safe."""
 
     def __init__(self, workers: MemoryWorkers) -> None:
         self._lock = RLock()
@@ -51,7 +51,7 @@ class MemoryStaffing:
             return {name: (now_ms - at) / 1_000 for name, at in self._needs.items()}
 
     def read(self, pool: str) -> Staffed:
-        """What stands."""
+        """Get the decision that stands."""
         with self._lock, self._workers.opened() as (_, now_ms):
             found = self._pools.get(pool, Staffed())
             return replace(found, now_ms=now_ms, leaving=self._workers_of(pool).leaving)
@@ -66,7 +66,7 @@ class MemoryStaffing:
             return True
 
     def paces(self, pool: str) -> dict[str, float]:
-        """What workers have shown of lanes."""
+        """Get the throughput that workers have shown of lanes."""
         with self._lock:
             return dict(self._paces.get(pool, {}))
 
@@ -98,7 +98,7 @@ class MemoryStaffing:
 
 
 class MemoryOutlook:
-    """A :class:`~crawlfleet.ports.Outlook` over a queue in memory."""
+    """An ``Outlook`` over a queue in memory."""
 
     def __init__(self, queue: MemoryQueue) -> None:
         self._queue = queue
@@ -106,7 +106,7 @@ class MemoryOutlook:
     def works(
         self, lanes: Sequence[Lane], now: datetime, soon: timedelta, hosts: int
     ) -> list[LaneWork]:
-        """What lies ahead in each lane."""
+        """Sum the work that lies ahead in each lane."""
         return [self._work(lane, to_ms(now), to_ms(now + soon), hosts) for lane in lanes]
 
     def glimpse(self, lane: Lane, count: int) -> list[Entry]:
@@ -139,7 +139,7 @@ class MemoryOutlook:
 
 
 class MemoryLimit:
-    """A :class:`~crawlfleet.ports.ConcurrencyLimit`: ``room`` is what the account has to give."""
+    """A ``ConcurrencyLimit``: ``room`` is what the account has to give."""
 
     def __init__(self, ceiling: int, *, count: int | None = None, room: int | None = None) -> None:
         self._ceiling = ceiling
@@ -152,7 +152,7 @@ class MemoryLimit:
         return self._ceiling
 
     def current(self) -> int | None:
-        """How many are allowed now."""
+        """Get how many are allowed now."""
         return self._count
 
     def change(self, count: int) -> None:

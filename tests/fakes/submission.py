@@ -1,4 +1,4 @@
-"""Back-pressure in memory: what :mod:`crawlfleet.adapters.redis_queue.intake` does."""
+"""In-memory fakes admit submissions and keep their idempotency keys."""
 
 import math
 import threading
@@ -20,7 +20,7 @@ _LONGEST_US: Final = 30 * 86_400 * 1_000_000
 
 
 class MemoryIntake:
-    """An :class:`~crawlfleet.ports.Intake` of a queue in memory; thread-safe.
+    """An ``Intake`` of a queue in memory; thread-safe.
 
     Args:
         queue: Whose backlog counts.
@@ -82,14 +82,13 @@ class MemoryIntake:
 
 
 class MemorySubmissionKeys:
-    """ports.SubmissionKeys in memory."""
+    """In-memory ``SubmissionKeys``."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, KeyName], Keyed] = {}
         self._lock = threading.Lock()
 
     def find(self, lane: Lane, names: Sequence[KeyName]) -> dict[KeyName, Keyed]:
-        """See ports.SubmissionKeys.find."""
         with self._lock:
             found = ((name, self._kept.get(_key(lane, name))) for name in names)
             return {name: keyed for name, keyed in found if keyed is not None}
@@ -100,12 +99,10 @@ class MemorySubmissionKeys:
         keyed: Sequence[Keyed],
         until: datetime,
     ) -> list[Keyed]:
-        """See ports.SubmissionKeys.open."""
         with self._lock:
             return [self._kept.setdefault(_key(lane, one.name), one) for one in keyed]
 
     def close(self, lane: Lane, keyed: Sequence[Keyed]) -> None:
-        """See ports.SubmissionKeys.close."""
         with self._lock:
             for one in keyed:
                 key = _key(lane, one.name)
@@ -114,7 +111,6 @@ class MemorySubmissionKeys:
                     self._kept[key] = msgspec.structs.replace(standing, stored=True)
 
     def forget(self, lane: Lane, keyed: Sequence[Keyed]) -> None:
-        """See ports.SubmissionKeys.forget."""
         with self._lock:
             for one in keyed:
                 key = _key(lane, one.name)

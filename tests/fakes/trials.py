@@ -1,4 +1,4 @@
-"""Trials in one process: what :class:`crawlfleet.adapters.lambda_functions.LambdaTrials` does."""
+"""An in-memory fake runs trials of rules in this process."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from tests.kit.trials import Question, Tried
 
 
 class MemoryTrials:
-    """A :class:`~crawlfleet.ports.Trials` that asks ``answer``; ``asked`` lists the questions.
+    """A ``Trials`` that asks ``answer``; ``asked`` lists the questions.
 
     Both travel as JSON here too: what does not survive that survives nowhere.
     """
@@ -18,7 +18,6 @@ class MemoryTrials:
         self.asked: list[Question] = []
 
     def ask(self, question: Question) -> Tried:
-        """See ports.Trials.ask."""
         self.asked.append(msgspec.json.decode(msgspec.json.encode(question), type=Question))
         answer = msgspec.json.encode(self._answer(self.asked[-1]))
         return msgspec.json.decode(answer, type=Tried)

@@ -1,6 +1,6 @@
 """One table from each port to its implementations, and fixtures that run a suite over all of them.
 
-A port's twin is ``memory``; the real one keeps things on ``redis`` (one server), on a Redis
+A port's fake is ``memory``; the real one keeps things on ``redis`` (one server), on a Redis
 ``cluster`` of three nodes, or on ``mongo`` (a replica set). A row of the table says how each is
 made; what reads another port's state is made over the same backend.
 
@@ -85,7 +85,7 @@ class Backend:
         """One more implementation; over a server it shares what is kept there with all others."""
         row = TABLE[port]
         if self.connection is None:
-            return row.twin(self, **options)
+            return row.fake(self, **options)
         own = {"fleet": self.tenant} if row.of_fleet else {}
         return row.real(self.connection, **(own | options))
 
@@ -95,25 +95,25 @@ class Backend:
         return self._made[port]
 
     def another(self, port: type[P]) -> P:
-        """The implementation as one more process opens it: a twin in memory is one for all."""
+        """The implementation as one more process opens it: an in-memory fake is one for all."""
         return self[port] if self.connection is None else self.make(port)
 
 
 class Row(NamedTuple):
-    """How a port's twin is made of a backend, and the real one of its connection."""
+    """How a port's fake is made of a backend, and the real one of its connection."""
 
-    twin: Callable[..., Any]
+    fake: Callable[..., Any]
     real: Callable[..., Any]
     of_fleet: bool = False
 
 
-def _twin(made: Callable[..., Any], *ports: type) -> Callable[..., Any]:
-    """Make a twin that stands on the twins of those ports."""
+def _fake(made: Callable[..., Any], *ports: type) -> Callable[..., Any]:
+    """Make a fake that stands on the fakes of those ports."""
     return lambda at, **options: made(*(at[port] for port in ports), **options)
 
 
 def _kept(made: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a twin that stands on what the store of requests keeps."""
+    """Make a fake that stands on what the store of requests keeps."""
     return lambda at, **options: made(at[requests.RequestStore].state, **options)
 
 
@@ -122,48 +122,48 @@ def _workers(at: Backend, pool: str | None = None, **options: Any) -> Any:
 
 
 _ON_REDIS: Mapping[type, Row] = {
-    queue.RequestQueue: Row(_twin(MemoryQueue), queue.RedisQueue),
-    queue.LeaseBook: Row(_twin(MemoryLeaseBook, queue.RequestQueue), queue.RedisLeaseBook),
-    queue.QueueFilling: Row(_twin(MemoryFilling, queue.RequestQueue), queue.RedisFilling),
-    queue.Outlook: Row(_twin(MemoryOutlook, queue.RequestQueue), queue.RedisOutlook),
-    queue.Overview: Row(_twin(MemoryOverview, queue.RequestQueue), queue.RedisOverview),
-    submission.Intake: Row(_twin(MemoryIntake, queue.RequestQueue), submission.RedisIntake),
-    ids.WorkerNumbers: Row(_twin(MemoryWorkerNumbers), ids.RedisWorkerNumbers, of_fleet=True),
-    frontier.SeedFilter: Row(_twin(MemorySeedFilter), frontier.RedisSeedFilter),
-    fetching.Sessions: Row(_twin(MemorySessions), fetching.RedisSessions),
-    politeness.Hosts: Row(_twin(MemoryHosts), politeness.RedisHosts),
-    politeness.RobotsCache: Row(_twin(MemoryRobotsCache), politeness.RedisRobotsCache),
-    records.Coverages: Row(_twin(MemoryCoverages), records.RedisCoverages),
-    records.DataQueue: Row(_twin(MemoryDataQueue), records.RedisDataQueue),
-    recovery.Bizs: Row(_twin(MemoryBizs), recovery.RedisBizs),
+    queue.RequestQueue: Row(_fake(MemoryQueue), queue.RedisQueue),
+    queue.LeaseBook: Row(_fake(MemoryLeaseBook, queue.RequestQueue), queue.RedisLeaseBook),
+    queue.QueueFilling: Row(_fake(MemoryFilling, queue.RequestQueue), queue.RedisFilling),
+    queue.Outlook: Row(_fake(MemoryOutlook, queue.RequestQueue), queue.RedisOutlook),
+    queue.Overview: Row(_fake(MemoryOverview, queue.RequestQueue), queue.RedisOverview),
+    submission.Intake: Row(_fake(MemoryIntake, queue.RequestQueue), submission.RedisIntake),
+    ids.WorkerNumbers: Row(_fake(MemoryWorkerNumbers), ids.RedisWorkerNumbers, of_fleet=True),
+    frontier.SeedFilter: Row(_fake(MemorySeedFilter), frontier.RedisSeedFilter),
+    fetching.Sessions: Row(_fake(MemorySessions), fetching.RedisSessions),
+    politeness.Hosts: Row(_fake(MemoryHosts), politeness.RedisHosts),
+    politeness.RobotsCache: Row(_fake(MemoryRobotsCache), politeness.RedisRobotsCache),
+    records.Coverages: Row(_fake(MemoryCoverages), records.RedisCoverages),
+    records.DataQueue: Row(_fake(MemoryDataQueue), records.RedisDataQueue),
+    recovery.Bizs: Row(_fake(MemoryBizs), recovery.RedisBizs),
     fleet.Workers: Row(_workers, fleet.RedisWorkers, of_fleet=True),
-    fleet.Watch: Row(_twin(MemoryWatch, fleet.Workers), fleet.RedisWatch, of_fleet=True),
-    fleet.Staffing: Row(_twin(MemoryStaffing, fleet.Workers), fleet.RedisStaffing, of_fleet=True),
-    fleet.Ticks: Row(_twin(MemoryTicks), fleet.RedisTicks, of_fleet=True),
-    jobs.Cancellations: Row(_twin(MemoryCancellations), jobs.RedisCancellations, of_fleet=True),
-    bidding.JobBoard: Row(_twin(MemoryBoard), bidding.RedisBoard, of_fleet=True),
-    bidding.ProbeBook: Row(_twin(MemoryProbes), bidding.RedisProbes),
+    fleet.Watch: Row(_fake(MemoryWatch, fleet.Workers), fleet.RedisWatch, of_fleet=True),
+    fleet.Staffing: Row(_fake(MemoryStaffing, fleet.Workers), fleet.RedisStaffing, of_fleet=True),
+    fleet.Ticks: Row(_fake(MemoryTicks), fleet.RedisTicks, of_fleet=True),
+    jobs.Cancellations: Row(_fake(MemoryCancellations), jobs.RedisCancellations, of_fleet=True),
+    bidding.JobBoard: Row(_fake(MemoryBoard), bidding.RedisBoard, of_fleet=True),
+    bidding.ProbeBook: Row(_fake(MemoryProbes), bidding.RedisProbes),
 }
 
 _ON_MONGO: Mapping[type, Row] = {
-    requests.RequestStore: Row(_twin(MemoryRequestStore), mongo.MongoRequestStore),
+    requests.RequestStore: Row(_fake(MemoryRequestStore), mongo.MongoRequestStore),
     requests.Ledgers: Row(_kept(MemoryLedgers), mongo.MongoLedgers),
     requests.Disowning: Row(_kept(MemoryDisowning), mongo.MongoDisowning),
-    requests.Journal: Row(_twin(MemoryJournal), mongo.MongoJournal),
-    requests.RuleStore: Row(_twin(MemoryRules), mongo.MongoRules),
+    requests.Journal: Row(_fake(MemoryJournal), mongo.MongoJournal),
+    requests.RuleStore: Row(_fake(MemoryRules), mongo.MongoRules),
     dead_letters.DeadLetters: Row(_kept(MemoryDeadLetters), dead_letters.MongoDeadLetters),
-    submission.SubmissionKeys: Row(_twin(MemorySubmissionKeys), submission.MongoSubmissionKeys),
-    frontier.SeedStore: Row(_twin(MemorySeeds), frontier.MongoSeeds),
-    recrawl.Visits: Row(_twin(MemoryVisits), recrawl.MongoVisits),
-    spiders.SpiderStore: Row(_twin(MemorySpiders), spiders.MongoSpiders),
-    schedules.ScheduleStore: Row(_twin(MemorySchedules), schedules.MongoSchedules),
-    jobs.JobStore: Row(_twin(MemoryJobs), jobs.MongoJobs),
-    jobs.JobReopening: Row(_twin(MemoryJobReopening, jobs.JobStore), jobs.MongoJobReopening),
-    jobs.JobStates: Row(_twin(MemoryJobStates, jobs.JobStore), jobs.MongoJobStates),
-    jobs.LostJobs: Row(_twin(MemoryLostJobs, jobs.JobStore), jobs.MongoLostJobs),
-    jobs.DemandStore: Row(_twin(MemoryDemands), jobs.MongoDemands),
-    fleet.PoolBook: Row(_twin(MemoryPoolBook), fleet.MongoPoolBook),
-    incidents.IncidentBook: Row(_twin(MemoryIncidentBook), incidents.MongoIncidentBook),
+    submission.SubmissionKeys: Row(_fake(MemorySubmissionKeys), submission.MongoSubmissionKeys),
+    frontier.SeedStore: Row(_fake(MemorySeeds), frontier.MongoSeeds),
+    recrawl.Visits: Row(_fake(MemoryVisits), recrawl.MongoVisits),
+    spiders.SpiderStore: Row(_fake(MemorySpiders), spiders.MongoSpiders),
+    schedules.ScheduleStore: Row(_fake(MemorySchedules), schedules.MongoSchedules),
+    jobs.JobStore: Row(_fake(MemoryJobs), jobs.MongoJobs),
+    jobs.JobReopening: Row(_fake(MemoryJobReopening, jobs.JobStore), jobs.MongoJobReopening),
+    jobs.JobStates: Row(_fake(MemoryJobStates, jobs.JobStore), jobs.MongoJobStates),
+    jobs.LostJobs: Row(_fake(MemoryLostJobs, jobs.JobStore), jobs.MongoLostJobs),
+    jobs.DemandStore: Row(_fake(MemoryDemands), jobs.MongoDemands),
+    fleet.PoolBook: Row(_fake(MemoryPoolBook), fleet.MongoPoolBook),
+    incidents.IncidentBook: Row(_fake(MemoryIncidentBook), incidents.MongoIncidentBook),
 }
 
 TABLE: Mapping[type, Row] = {**_ON_REDIS, **_ON_MONGO}

@@ -1,1 +1,1 @@
-"""The rim: everything that talks to Redis, MongoDB, AWS or the web, and the twins that do not."""
+"""The rim: everything that talks to Redis, MongoDB, AWS or the web."""

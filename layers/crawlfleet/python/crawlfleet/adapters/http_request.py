@@ -1,6 +1,6 @@
 """A request as it goes out: its URL, headers and body, from what the tenant and the biz wrote.
 
-Nothing here touches the network; the fetcher and its twin in memory share it.
+Nothing here touches the network; the fetcher and its in-memory fake share it.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 Two minutes in nine numbers beside what is known of the host anyway: a report moves them on and adds
 to them, a look sums both. So a look is about the last one to two minutes, and nothing has to be
-swept. The twin in memory calls these functions; ``scripts/report_host.lua`` does the same.
+swept. ``scripts/report_host.lua`` does what these functions do; the in-memory fake calls them.
 """
 
 from typing import Final

@@ -1,8 +1,9 @@
 """Whose turn it is at a host: its rate, its permits, and how tenants share both (SPEC.md H3).
 
-What is known of a host is a value; an ask or a report makes a new one of it. The twin in memory
-calls these functions; on Redis ``scripts/reserve_turns.lua`` and ``scripts/report_host.lua`` do the
-same, number for number. All times are whole microseconds, moments those of the epoch.
+What is known of a host is a value; an ask or a report makes a new one of it. On Redis
+``scripts/reserve_turns.lua`` and ``scripts/report_host.lua`` do what these functions do, number for
+number, to which the contract tests hold them by the in-memory fake. All times are whole
+microseconds, moments those of the epoch.
 
 **Turns.** A turn is a moment, given up to :data:`~crawlfleet.model.politeness.HORIZON_SECONDS`
 ahead, so that a request waits once. The next one is at the host's latest turn plus an interval (the

@@ -1,4 +1,4 @@
-"""What the flows ask of the world. Adapters answer; ``adapters.memory`` is the twin that ships.
+"""What the flows ask of the world. Adapters answer.
 
 Unless a method says otherwise it may raise :class:`StoreUnavailableError` when the part behind it
 does not answer in time, and then nothing is known of the effect: every method may be called again.

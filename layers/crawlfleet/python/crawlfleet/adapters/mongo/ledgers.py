@@ -4,7 +4,7 @@ Whatever changes what a ledger says is one transaction with its counters, so of 
 moment every ledger balances, however many transactions are under way. Each look reads a node's
 collections in one snapshot. See :mod:`crawlfleet.adapters.mongo.counting` for what is counted.
 """
-# ruff: noqa: ARG002  a look at what is there needs no clock; the port gives it to twins that do
+# ruff: noqa: ARG002  a look at what is there needs no clock; the port gives it to fakes that do
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence

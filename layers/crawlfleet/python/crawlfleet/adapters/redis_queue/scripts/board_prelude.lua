@@ -1,5 +1,5 @@
 -- Stands after the prelude before the scripts of the board (board_keys.py has the dictionary; the
--- twin in memory does the same). All of them have the same keys, and one job's applications where
+-- in-memory fake does the same). All of them have the same keys, and one job's applications where
 -- they change those.
 
 local OFFERS, DOCUMENTS, NOTES, QUEUE, INDEX = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
