@@ -15,7 +15,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from benchmarks.bench import Bench, BenchError, Found
 from crawlfleet.extract import RuleExtractor
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Field, Follow, PageFact, Rule
 
 _MODULES: Final = (

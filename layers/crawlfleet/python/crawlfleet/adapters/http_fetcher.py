@@ -45,7 +45,7 @@ from crawlfleet.errors import (
     TooLargeError,
 )
 from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.outcome import Answer, Page
+from crawlfleet.model.page import Answer, Page
 from crawlfleet.model.request import Body
 from crawlfleet.policy.address import is_public
 from crawlfleet.policy.web_status import error_for, error_for_type

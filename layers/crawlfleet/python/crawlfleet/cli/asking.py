@@ -19,7 +19,7 @@ from crawlfleet.errors import (
     TooLargeError,
 )
 from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.politeness import Politeness, Robots, RobotsCopy
 from crawlfleet.policy.target import problem_with
 

@@ -11,7 +11,7 @@ import msgspec
 from crawlfleet.cli.folder import SUFFIXES, read_file
 from crawlfleet.errors import ConfigError, Problem
 from crawlfleet.model.biz import Biz, FetchLimits
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.politeness import Politeness
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider

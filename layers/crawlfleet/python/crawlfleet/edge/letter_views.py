@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from crawlfleet.edge.views import EventView, View, at, event_view
-from crawlfleet.model.outcome import Answer
+from crawlfleet.model.page import Answer
 from crawlfleet.model.request import Tracked
 
 _CHARSET: Final = re.compile(r"charset\s*=\s*\"?'?([\w.:-]+)", re.IGNORECASE)

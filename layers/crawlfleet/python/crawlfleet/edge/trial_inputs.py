@@ -10,7 +10,7 @@ from msgspec import Meta
 from crawlfleet.edge.inputs import Url, read
 from crawlfleet.edge.problems import TooLargeBodyError
 from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.trial import LARGEST_PAGE, TrialWanted
 from crawlfleet.model.words import Words

@@ -17,7 +17,7 @@ from crawlfleet.errors import ExtractError
 from crawlfleet.executors.base import Context, Found
 from crawlfleet.executors.bounds import RECORD_BYTES_MAX
 from crawlfleet.model.harvest import Skipped
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Rule
 from crawlfleet.ports.web import Extractor
 

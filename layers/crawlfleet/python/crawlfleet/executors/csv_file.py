@@ -24,7 +24,7 @@ from crawlfleet.executors.csv_text import (
 )
 from crawlfleet.executors.following import LinkField, with_links
 from crawlfleet.model.harvest import Skipped
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Name
 
 _SAMPLE: Final = 65_536

@@ -28,7 +28,7 @@ from crawlfleet.executors.following import (
     with_links,
 )
 from crawlfleet.model.harvest import Skipped
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Cast, Field, Name, Rule, Selector, Source
 from crawlfleet.model.step import Expression
 from crawlfleet.policy.following import page_number

@@ -14,7 +14,7 @@ from crawlfleet.executors.following import (
     further_page,
     of_harvest,
 )
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Field, Follow, Name, Rule, Selector, Source
 from crawlfleet.policy.following import page_number
 from crawlfleet.policy.target import problem_with

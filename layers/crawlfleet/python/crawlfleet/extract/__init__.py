@@ -22,7 +22,7 @@ from crawlfleet.extract.compile import Compiled, compile_rule
 from crawlfleet.extract.document import Document
 from crawlfleet.extract.values import Facts
 from crawlfleet.model.harvest import Coverage, Harvest
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Rule
 
 #: Values all the same, though they are false in Python.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from crawlfleet.extract.bounds import CPU_SECONDS_MAX, Meter, UnreadableError
 from crawlfleet.extract.encoding import decode
 from crawlfleet.extract.guard import guard_html
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Source, Structured
 
 if TYPE_CHECKING:

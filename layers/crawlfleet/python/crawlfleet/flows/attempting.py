@@ -19,7 +19,8 @@ from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.reading import Reading
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Answer, Dead, Outcome, Page, Retry
+from crawlfleet.model.outcome import Dead, Outcome, Retry
+from crawlfleet.model.page import Answer, Page
 from crawlfleet.model.worker import WorkReport
 from crawlfleet.policy.recrawl import NOT_MODIFIED
 from crawlfleet.policy.retry import CUT_OFF, INTERNAL, UNSTORABLE, after_failure, cut_off, reason_of

@@ -24,7 +24,8 @@ from crawlfleet.flows.processing import LONGEST_TOLD, MOST_TOLD, prepare
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.harvest import Coverage, Link, Skipped
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Done, Page
+from crawlfleet.model.outcome import Done
+from crawlfleet.model.page import Page
 from crawlfleet.model.record import Record
 from crawlfleet.model.recrawl import Visit
 from crawlfleet.model.rule import Rule

@@ -21,7 +21,7 @@ from crawlfleet.flows.submission import SubmissionPorts, make_room, persist_and_
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.recrawl import Validators, Visit, VisitTotals
 from crawlfleet.model.request import Body, Claim, Request
 from crawlfleet.model.submission import Accepted, Refused, Submission

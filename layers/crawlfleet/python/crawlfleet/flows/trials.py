@@ -28,7 +28,7 @@ from crawlfleet.flows.visiting import Patience, Visit, errand_of
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.harvest import Link
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.request import Body, Claim, Entry, Request
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider

@@ -8,7 +8,7 @@ import msgspec
 
 from crawlfleet.errors import StoreError
 from crawlfleet.model.ids import RequestId
-from crawlfleet.model.outcome import Answer
+from crawlfleet.model.page import Answer
 from crawlfleet.model.priority import DEFAULT_PRIORITY, Priority
 from crawlfleet.model.times import to_ms
 

@@ -9,7 +9,7 @@ import msgspec
 
 from crawlfleet.errors import Problem
 from crawlfleet.model.harvest import Coverage, Link
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
 

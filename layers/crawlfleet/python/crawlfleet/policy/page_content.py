@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Field, PageFact, Rule
 from crawlfleet.model.spider import Spider
 

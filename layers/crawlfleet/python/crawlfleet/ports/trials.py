@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from crawlfleet.model.harvest import Trial
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.trial import Question, Tried
 

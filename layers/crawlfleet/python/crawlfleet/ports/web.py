@@ -8,7 +8,7 @@ import msgspec
 from crawlfleet.model.biz import FetchLimits
 from crawlfleet.model.harvest import Harvest, Link, Skipped
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.outcome import Page
+from crawlfleet.model.page import Page
 from crawlfleet.model.proxy import ProxyPool
 from crawlfleet.model.recrawl import Validators
 from crawlfleet.model.request import Body
