@@ -1,10 +1,10 @@
 """Names tests use of MongoDB: requests, records, ledgers, and the connection below them."""
 
 from crawlfleet.adapters.mongo import connection, indexing, ledgers, missing, tracking
-from crawlfleet.adapters.mongo.abandoned import LEFT_ALONE, end_abandoned
 from crawlfleet.adapters.mongo.connection import (
     APP_NAME,
     GLANCE_SECONDS,
+    LEFT_ALONE,
     MAJORITY,
     OPERATION_SECONDS,
     SERVER_SELECTION_SECONDS,
@@ -14,6 +14,7 @@ from crawlfleet.adapters.mongo.connection import (
     Waits,
     border,
     database_name,
+    end_abandoned,
 )
 from crawlfleet.adapters.mongo.disowning import MongoDisowning
 from crawlfleet.adapters.mongo.documents import LOG_LENGTH

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
 import pymongo
@@ -71,6 +72,11 @@ MAJORITY: Final = WriteConcern("majority")
 #: What the server says of what it will never take: nested too deeply, no BSON, a field name that it
 #: does not like, too large, or as a transaction too large for its cache.
 NEVER_TAKEN: Final = frozenset({15, 22, 52, 56, 57, 388, 10334, 17280})
+
+#: Between two statements of a transaction of ours lie microseconds. One that has waited for this
+#: long has lost its client; should that be only frozen, it is told to do it all again.
+LEFT_ALONE: Final = timedelta(seconds=2)
+_ENDING_SECONDS: Final = 5.0
 
 #: How the driver calls a replica set that it knows the primary of.
 _WITH_PRIMARY: Final = "ReplicaSetWithPrimary"
@@ -143,6 +149,39 @@ def _codes(error: OperationFailure) -> set[int | None]:
 
 def _brief(error: PyMongoError) -> str:
     return str(error).split(", Timeout:")[0].split(", full error:")[0][:300]
+
+
+def end_abandoned(client: MongoClient[Document]) -> int:
+    """End transactions that any process of the fleet has left open on a node; returns how many.
+
+    A worker that is killed in the middle of a transaction leaves it open, and the server keeps it
+    for a minute (``transactionLifetimeLimitSeconds``). Until then every write to the documents that
+    it has touched waits: the claims and outcomes of all other workers, and the very update that is
+    to take the dead worker's requests from it.
+
+    A user of MongoDB may see and end sessions of its own without a further right. Where the server
+    does not let it all the same (shared tiers), they end by themselves within the minute.
+    """
+    look: list[Document] = [
+        {"$currentOp": {"allUsers": False, "idleSessions": True}},
+        {
+            "$match": {
+                "type": "idleSession",
+                "appName": APP_NAME,
+                "transaction.timeInactiveMicros": {"$gte": LEFT_ALONE // timedelta(microseconds=1)},
+            }
+        },
+        {"$project": {"_id": 0, "id": "$lsid.id"}},
+    ]
+    with border(_ENDING_SECONDS):
+        try:
+            left = list(client.admin.aggregate(look))
+            if left:
+                client.admin.command("killSessions", left)
+        except OperationFailure as error:
+            log.info("transactions left open are not ended", extra={"reason": str(error)[:200]})
+            return 0
+    return len(left)
 
 
 class _Opened:
@@ -290,9 +329,6 @@ class MongoNodes:
         """
 
         def later() -> None:
-            # That module stands on this one.
-            from crawlfleet.adapters.mongo.abandoned import end_abandoned
-
             if self._closed.wait(LEFT_OPEN_SECONDS):
                 return
             try:

@@ -8,9 +8,8 @@ from pymongo import ASCENDING
 from pymongo.collection import Collection as MongoCollection
 from pymongo.errors import OperationFailure
 
-from crawlfleet.adapters.mongo.abandoned import end_abandoned
 from crawlfleet.adapters.mongo.bound import pools_in, unbound
-from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border
+from crawlfleet.adapters.mongo.connection import Document, MongoNodes, border, end_abandoned
 from crawlfleet.adapters.mongo.documents import ENTRY_FIELDS, entry_of, event, pushed
 from crawlfleet.adapters.mongo.missing import with_priorities
 from crawlfleet.adapters.mongo.parts import by_node, on_nodes, on_shards
