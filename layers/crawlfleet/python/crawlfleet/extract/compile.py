@@ -6,10 +6,10 @@ Every expression is compiled once; what a field says is turned into one function
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from crawlfleet.errors import Problem
-from crawlfleet.extract.bounds import FIELDS_MAX, LEVELS_MAX
+from crawlfleet.extract.bounds import FIELDS_MAX, LEVELS_MAX, UnreadableError
 from crawlfleet.extract.combinations import combination_problems
 from crawlfleet.extract.engines import (
     Place,
@@ -20,8 +20,8 @@ from crawlfleet.extract.engines import (
     source_text,
     taker,
 )
-from crawlfleet.extract.follow import Follower, Found, anchors
-from crawlfleet.extract.plan import Given, Group, Named, Plan, Read, ReadMany
+from crawlfleet.extract.follow import Follower, Found, Refusals, anchors
+from crawlfleet.extract.plan import PAGE, Given, Group, Named, Read, ReadMany
 from crawlfleet.extract.regex import RegexQuery
 from crawlfleet.extract.transforms import Chain, Transformed, compile_steps
 from crawlfleet.extract.values import (
@@ -35,12 +35,56 @@ from crawlfleet.extract.values import (
     read_list,
     read_one,
 )
+from crawlfleet.model.harvest import Link
 from crawlfleet.model.rule import Cast, Field, Follow, Rule, Selector, Source, Take
 from crawlfleet.policy.rule_shape import rule_problems
 from crawlfleet.policy.step_shape import gathers
 
+if TYPE_CHECKING:
+    from crawlfleet.extract.document import Document
+
 #: Where values are JSON's own.
 _JSON: Final = frozenset({"json", "data"})
+
+
+class Plan(NamedTuple):
+    """A compiled rule. ``items`` is None where the page is one record."""
+
+    items: ReadMany | None
+    group: Group
+    followers: tuple[Follower, ...] = ()
+
+    def links(
+        self, document: Document, depth: int, meta: Mapping[str, Any], refused: Refusals
+    ) -> tuple[Link, ...]:
+        """The links to follow, in the page's order and without repeats.
+
+        Raises:
+            UnreadableError: names what could not be read.
+        """
+        found: dict[tuple[str, str], Link] = {}
+        for number, follower in enumerate(self.followers):
+            try:
+                follower.collect(document, depth, meta, found, refused)
+            except UnreadableError as error:
+                raise error.within(f"follow[{number}]") from error.__cause__
+        return tuple(found.values())
+
+    def run(self, document: Document) -> list[dict[str, object]]:
+        """The records of the page.
+
+        Raises:
+            UnreadableError: names the field.
+        """
+        if not self.group.fields:
+            return []
+        if self.items is None:
+            return [self.group.read(document, PAGE)]
+        try:
+            contexts = self.items(document, PAGE)
+        except UnreadableError as error:
+            raise error.within("items") from error.__cause__
+        return self.group.read_all(document, contexts, "items")
 
 
 class Compiled(NamedTuple):

@@ -6,15 +6,13 @@ or a text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from crawlfleet.extract.bounds import CONTEXT_UNITS, UnreadableError
-from crawlfleet.model.harvest import Link
 
 if TYPE_CHECKING:
     from crawlfleet.extract.document import Document
-    from crawlfleet.extract.follow import Follower, Refusals
 
 #: The context of a page's own fields.
 PAGE: Final = None
@@ -96,43 +94,3 @@ class Group:
             depth = document.depth if document.source == "html" else document.tree_depth
             visits = min(visits, document.nodes * depth)
         document.meter.spend(visits * self.scoped / 4)
-
-
-class Plan(NamedTuple):
-    """A compiled rule. ``items`` is None where the page is one record."""
-
-    items: ReadMany | None
-    group: Group
-    followers: tuple[Follower, ...] = ()
-
-    def links(
-        self, document: Document, depth: int, meta: Mapping[str, Any], refused: Refusals
-    ) -> tuple[Link, ...]:
-        """The links to follow, in the page's order and without repeats.
-
-        Raises:
-            UnreadableError: names what could not be read.
-        """
-        found: dict[tuple[str, str], Link] = {}
-        for number, follower in enumerate(self.followers):
-            try:
-                follower.collect(document, depth, meta, found, refused)
-            except UnreadableError as error:
-                raise error.within(f"follow[{number}]") from error.__cause__
-        return tuple(found.values())
-
-    def run(self, document: Document) -> list[dict[str, object]]:
-        """The records of the page.
-
-        Raises:
-            UnreadableError: names the field.
-        """
-        if not self.group.fields:
-            return []
-        if self.items is None:
-            return [self.group.read(document, PAGE)]
-        try:
-            contexts = self.items(document, PAGE)
-        except UnreadableError as error:
-            raise error.within("items") from error.__cause__
-        return self.group.read_all(document, contexts, "items")
