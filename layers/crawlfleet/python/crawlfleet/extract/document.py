@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +11,7 @@ from crawlfleet.extract.encoding import decode
 from crawlfleet.extract.guard import guard_html
 from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Source, Structured
+from crawlfleet.policy.target import MAX_URL_LENGTH
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
     from crawlfleet.extract.links import Addresses
 
+_NOFOLLOW: Final = frozenset({"nofollow", "none"})
+_ROBOTS: Final = re.compile(rb"<meta[^>]{0,400}robots", re.IGNORECASE)
 _DEPTHS: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 
@@ -101,7 +105,9 @@ class Document:
         if kind not in self._structured:
             from crawlfleet.extract.structured import structured_of
 
-            self._structured[kind] = structured_of(self, kind)
+            self._structured[kind] = structured_of(
+                kind, self.guarded, self.meter, lambda: self.base
+            )
         return self._structured[kind]
 
     @cached_property
@@ -109,14 +115,24 @@ class Document:
         """What people read on the page."""
         from crawlfleet.extract.visible import main_text_of
 
-        return main_text_of(self)
+        return main_text_of(self.guarded, self.meter)
 
     @cached_property
     def base(self) -> str:
-        """What links on the page are relative to: its URL, or what its first ``<base>`` says."""
-        from crawlfleet.extract.links import base_of
+        """What links on the page are relative to.
 
-        return base_of(self)
+        The page's URL, or the ``href`` of its first ``<base>`` where that leads to http(s).
+        """
+        url = self.page.url
+        if self.source != "html" or b"<base" not in self.utf8.lower():
+            return url
+        from crawlfleet.extract.links import join
+
+        node = self.lexbor.css_first("base[href]")
+        href = node.attributes.get("href") or "" if node is not None else ""
+        # Every link of the page is joined with it, so it is as short as a link may be.
+        joined = join(url, href) if 0 < len(href) <= MAX_URL_LENGTH else None
+        return joined if joined and joined.startswith(("http://", "https://")) else url
 
     @cached_property
     def addresses(self) -> Addresses:
@@ -128,9 +144,17 @@ class Document:
     @cached_property
     def nofollow(self) -> bool:
         """Whether the page asks that none of its links is followed."""
-        from crawlfleet.extract.links import asks_nofollow
-
-        return asks_nofollow(self)
+        header = self.page.headers.get("x-robots-tag", "")
+        # A header may be for one robot only: "otherbot: nofollow".
+        if ":" not in header and _NOFOLLOW & _directives(header):
+            return True
+        if self.source != "html" or not _ROBOTS.search(self.utf8):
+            return False
+        return any(
+            (node.attributes.get("name") or "").strip().lower() == "robots"
+            and bool(_NOFOLLOW & _directives(node.attributes.get("content") or ""))
+            for node in self.lexbor.css("meta[name][content]")
+        )
 
     @cached_property
     def nodes(self) -> int:
@@ -158,3 +182,7 @@ class Document:
             if not self.tree.xpath("boolean(" + "/*" * (depth + 1) + ")"):
                 return depth
         return 256
+
+
+def _directives(text: str) -> set[str]:
+    return {part.strip().lower() for part in text.split(",")}

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urldefrag, urljoin
 
 from crawlfleet.policy.target import MAX_URL_LENGTH, problem_with
-
-if TYPE_CHECKING:
-    from crawlfleet.extract.document import Document
 
 #: What most links are: a path from the root or from the page's folder, or a whole URL, in
 #: characters that stand for themselves and without dots that lead up. The others are taken apart
@@ -24,8 +21,6 @@ _NOT_PLAIN: Final = re.compile(r"[^!-~]|[\"<>\\^`{|}]")
 _AUTHORITY: Final = re.compile(r"(https?)://([^/?#]*)", re.IGNORECASE)
 #: Links that lead to nothing that could be requested; most pages have some.
 _NOWHERE: Final = ("#", "javascript:", "mailto:", "tel:", "data:")
-_NOFOLLOW: Final = frozenset({"nofollow", "none"})
-_ROBOTS: Final = re.compile(rb"<meta[^>]{0,400}robots", re.IGNORECASE)
 
 
 def join(base: str, link: str) -> str | None:
@@ -161,34 +156,3 @@ def is_nowhere(link: str) -> bool:
         return False
     begin = link[:32].lstrip().lower()
     return not begin or begin.startswith(_NOWHERE)
-
-
-def asks_nofollow(document: Document) -> bool:
-    """Whether the page as a whole asks that its links are not followed."""
-    header = document.page.headers.get("x-robots-tag", "")
-    # A header may be for one robot only: "otherbot: nofollow".
-    if ":" not in header and _NOFOLLOW & _directives(header):
-        return True
-    if document.source != "html" or not _ROBOTS.search(document.utf8):
-        return False
-    return any(
-        (node.attributes.get("name") or "").strip().lower() == "robots"
-        and bool(_NOFOLLOW & _directives(node.attributes.get("content") or ""))
-        for node in document.lexbor.css("meta[name][content]")
-    )
-
-
-def _directives(text: str) -> set[str]:
-    return {part.strip().lower() for part in text.split(",")}
-
-
-def base_of(document: Document) -> str:
-    """The page's URL, or the ``href`` of its first ``<base>`` where that leads to http(s)."""
-    url = document.page.url
-    if document.source != "html" or b"<base" not in document.utf8.lower():
-        return url
-    node = document.lexbor.css_first("base[href]")
-    href = node.attributes.get("href") or "" if node is not None else ""
-    # Every link of the page is joined with it, so it is as short as a link may be.
-    joined = join(url, href) if 0 < len(href) <= MAX_URL_LENGTH else None
-    return joined if joined and joined.startswith(("http://", "https://")) else url

@@ -8,19 +8,16 @@ time, and what no record can hold, is kept from it or left out here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 import extruct  # type: ignore[import-untyped]  # there are no stubs of it
 import msgspec
 from lxml import etree, html
 
-from crawlfleet.extract.bounds import UnreadableError
+from crawlfleet.extract.bounds import Meter, UnreadableError
 from crawlfleet.extract.casts import parse_json
 from crawlfleet.model.rule import Structured
-
-if TYPE_CHECKING:
-    from crawlfleet.extract.document import Document
 
 #: Bytes of a page that is looked at.
 PAGE_BYTES_MAX: Final = 5_000_000
@@ -50,25 +47,33 @@ _PREFIXED: Final[Any] = etree.XPath("//html[@prefix] | //head[@prefix]")
 _GRAPH: Final = "@graph"
 
 
-def structured_of(document: Document, kind: Structured) -> list[Any]:
-    """The things of one kind, in the page's order.
+def structured_of(
+    kind: Structured, guarded: bytes, meter: Meter, base: Callable[[], str]
+) -> list[Any]:
+    """The things of one kind on a guarded page, in its order.
+
+    ``base`` is asked for only where links are looked into.
 
     Raises:
         UnreadableError: the page is too large, or says too much.
     """
-    size = len(document.guarded)
+    size = len(guarded)
     if size > PAGE_BYTES_MAX:
         raise UnreadableError(f"structured data is read of {PAGE_BYTES_MAX:,} bytes at most")
-    document.meter.spend(size * _BYTE_UNITS)
-    tree = _tree(document.guarded)
+    meter.spend(size * _BYTE_UNITS)
+    tree = _tree(guarded)
     if tree is None:
         return []
-    found = [
-        storable
-        for thing in _READERS[kind](document, tree)
-        if (storable := _storable(thing)) is not None
-    ]
-    document.meter.tick()
+    things: Iterable[Any]
+    match kind:
+        case Structured.JSON_LD:
+            things = _json_ld(tree, meter)
+        case Structured.MICRODATA:
+            things = _microdata(tree, meter, base)
+        case Structured.OPENGRAPH:
+            things = _opengraph(tree)
+    found = [storable for thing in things if (storable := _storable(thing)) is not None]
+    meter.tick()
     if len(found) > THINGS_MAX:
         raise UnreadableError(f"the page tells of more than {THINGS_MAX:,} things")
     return found
@@ -83,7 +88,7 @@ def _tree(body: bytes) -> html.HtmlElement | None:
     return root if isinstance(root, html.HtmlElement) else None
 
 
-def _json_ld(document: Document, tree: html.HtmlElement) -> Iterator[Any]:
+def _json_ld(tree: html.HtmlElement, meter: Meter) -> Iterator[Any]:
     count = 0
     for script in _SCRIPTS(tree):
         kind = (script.get("type") or "").partition(";")[0].strip().lower()
@@ -92,26 +97,26 @@ def _json_ld(document: Document, tree: html.HtmlElement) -> Iterator[Any]:
         count += 1
         if count > SCRIPTS_MAX:
             raise UnreadableError(f"the page has more than {SCRIPTS_MAX} scripts of JSON-LD")
-        for thing in _of_script(document, script):
+        for thing in _of_script(script, meter):
             graph = thing.get(_GRAPH) if isinstance(thing, dict) else None
             yield from graph if isinstance(graph, list) else (thing,)
 
 
-def _of_script(document: Document, script: html.HtmlElement) -> list[Any]:
+def _of_script(script: html.HtmlElement, meter: Meter) -> list[Any]:
     text = script.text or ""
     try:
         found = msgspec.json.decode(text.encode("utf-8", "replace"))
     except (msgspec.MsgspecError, RecursionError, ValueError):
-        return _leniently(document, script, text)
+        return _leniently(script, text, meter)
     return found if isinstance(found, list) else [found]
 
 
-def _leniently(document: Document, script: html.HtmlElement, text: str) -> list[Any]:
+def _leniently(script: html.HtmlElement, text: str, meter: Meter) -> list[Any]:
     """JSON with comments, line ends inside of texts and commas too many, as sites write it."""
     if len(text) > LENIENT_MAX:
         return []
-    document.meter.spend(len(text) * _LENIENT_CHARACTER_UNITS)
-    document.meter.tick()
+    meter.spend(len(text) * _LENIENT_CHARACTER_UNITS)
+    meter.tick()
     script.set("type", "application/ld+json")
     try:
         found: list[Any] = extruct.JsonLdExtractor().extract_items(script)
@@ -120,11 +125,11 @@ def _leniently(document: Document, script: html.HtmlElement, text: str) -> list[
     return found
 
 
-def _microdata(document: Document, tree: html.HtmlElement) -> list[Any]:
-    _guard_microdata(document, tree)
-    for base in (document.base, ""):
+def _microdata(tree: html.HtmlElement, meter: Meter, base: Callable[[], str]) -> list[Any]:
+    _guard_microdata(tree, meter)
+    for base_url in (base(), ""):
         try:
-            found = extruct.extract(tree, base_url=base, syntaxes=["microdata"], uniform=True)
+            found = extruct.extract(tree, base_url=base_url, syntaxes=["microdata"], uniform=True)
         except (ValueError, RecursionError, etree.LxmlError):
             continue  # without a base extruct does not look into links, of which one is broken
         things: list[Any] = found["microdata"]
@@ -132,7 +137,7 @@ def _microdata(document: Document, tree: html.HtmlElement) -> list[Any]:
     return []
 
 
-def _guard_microdata(document: Document, tree: html.HtmlElement) -> None:
+def _guard_microdata(tree: html.HtmlElement, meter: Meter) -> None:
     items, properties = _ITEMS(tree), _PROPERTIES(tree)
     if len(items) > THINGS_MAX:
         raise UnreadableError(f"the page tells of more than {THINGS_MAX:,} things")
@@ -147,10 +152,10 @@ def _guard_microdata(document: Document, tree: html.HtmlElement) -> None:
         compared += _PROPERTIES_BELOW(item) ** 2
         if compared > COMPARED_MAX:
             raise UnreadableError("the page's microdata is nested too much")
-    document.meter.tick()
+    meter.tick()
 
 
-def _opengraph(document: Document, tree: html.HtmlElement) -> list[Any]:  # noqa: ARG001
+def _opengraph(tree: html.HtmlElement) -> list[Any]:
     if tree.find("head") is None:
         return []
     for element in _PREFIXED(tree):
@@ -174,10 +179,3 @@ def _storable(thing: Any) -> Any:
         return parse_json(msgspec.json.encode(thing))
     except (UnreadableError, msgspec.MsgspecError, ArithmeticError, ValueError, RecursionError):
         return None
-
-
-_READERS: Final = {
-    Structured.JSON_LD: _json_ld,
-    Structured.MICRODATA: _microdata,
-    Structured.OPENGRAPH: _opengraph,
-}

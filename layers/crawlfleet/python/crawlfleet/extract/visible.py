@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from crawlfleet.extract.bounds import UnreadableError
+from crawlfleet.extract.bounds import Meter, UnreadableError
 from crawlfleet.extract.guard import guard_html
-
-if TYPE_CHECKING:
-    from crawlfleet.extract.document import Document
 
 #: Bytes of a page whose main text is looked for, and what a byte of it costs in units.
 MAIN_TEXT_BYTES_MAX: Final = 5_000_000
@@ -17,17 +14,17 @@ _BYTE_UNITS: Final = 10
 _DISCUSSION: Final = ("#comments", ".comments", "#disqus_thread")
 
 
-def main_text_of(document: Document) -> str:
-    """The article of a page: headings, paragraphs and lists, each on lines of its own.
+def main_text_of(guarded: bytes, meter: Meter) -> str:
+    """The article of a guarded page: headings, paragraphs and lists, each on lines of its own.
 
     Raises:
-        UnreadableError: the page is too large, or built to exhaust a parser.
+        UnreadableError: the page is too large.
     """
-    size = len(document.guarded)
+    size = len(guarded)
     if size > MAIN_TEXT_BYTES_MAX:
         raise UnreadableError(f"main text is read of {MAIN_TEXT_BYTES_MAX:,} bytes at most")
-    document.meter.spend(size * _BYTE_UNITS)
-    return _extracted(document.guarded.decode("utf-8", "replace"), main=True)
+    meter.spend(size * _BYTE_UNITS)
+    return _extracted(guarded.decode("utf-8", "replace"), main=True)
 
 
 def visible_text(markup: str) -> str:
