@@ -23,7 +23,7 @@ if __name__ == "__main__":
 
 from crawlfleet import names
 from infra import bundle, bytecode
-from infra.bundle import Bundle
+from infra.bundle_contents import Bundle
 from infra.bundle_report import SOURCE_ALONE
 from infra.places import ADVICE, is_out_of_place
 from infra.pools import compute_in, regions

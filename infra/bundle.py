@@ -25,7 +25,6 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -34,7 +33,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from infra import bundle_report, bytecode, wheels
-from infra.bundle_report import megabytes
+from infra.bundle_contents import Bundle, Size, megabytes
 from infra.fleet import FLEET, PYTHON_VERSION, SCRAPY, Fleet, FunctionSpec, VendorGroup
 from infra.spiders import SpiderPackage, SpidersError, find_packages
 from infra.stages import Architecture
@@ -54,41 +53,6 @@ _DROPPED_SUFFIXES: Final = (".pyi", ".pyc", ".pyx", ".pxd", ".pxi", ".c", ".h", 
 _DROPPED_NOTES: Final = frozenset({"RECORD", "INSTALLER", "REQUESTED", "WHEEL", "direct_url.json"})
 #: Parts of our package that only people run.
 _NOT_FOR_LAMBDA: Final = frozenset({"cli", "sdk"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """Bytes of a folder, as it lies and as Lambda receives it."""
-
-    unpacked: int
-    zipped: int
-
-    def __add__(self, other: "Size") -> "Size":
-        return Size(unpacked=self.unpacked + other.unpacked, zipped=self.zipped + other.zipped)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bundle:
-    """What was built for one architecture; CDK's assets are exactly these folders.
-
-    Attributes:
-        package_layer: Folder of the layer that holds our package.
-        vendor_layers: Folder of each vendor group's layer.
-        functions: Folder of each function's own code.
-        sizes: Size of every folder above.
-    """
-
-    package_layer: Path
-    vendor_layers: Mapping[str, Path]
-    functions: Mapping[str, Path]
-    sizes: Mapping[Path, Size]
-
-    def size_of(self, spec: FunctionSpec) -> Size:
-        """A function's code with all its layers."""
-        total = self.sizes[self.functions[spec.name]] + self.sizes[self.package_layer]
-        for group in spec.vendor:
-            total += self.sizes[self.vendor_layers[group]]
-        return total
 
 
 def build(

@@ -4,14 +4,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 
 from infra import bytecode, cold_start
+from infra.bundle_contents import Bundle, Size, megabytes
 from infra.fleet import PYTHON_VERSION, SCRAPY, Fleet
 from infra.stages import Architecture
-
-if TYPE_CHECKING:
-    from infra.bundle import Bundle, Size
 
 #: Our own layer, among those of the vendor groups.
 OURS: Final = "crawlfleet"
@@ -34,8 +32,8 @@ class FunctionReport:
         import_cpu_ms: Of its handler; None where that was not measured.
     """
 
-    code: "Size"
-    together: "Size"
+    code: Size
+    together: Size
     with_scrapy: bool
     import_cpu_ms: float | None
 
@@ -57,11 +55,11 @@ class Report:
     python: str
     byte_code: bool
     unmeasured: str | None
-    layers: "dict[str, Size]"
+    layers: dict[str, Size]
     functions: dict[str, FunctionReport]
 
 
-def report(bundle: "Bundle", fleet: Fleet, architecture: Architecture) -> Report:
+def report(bundle: Bundle, fleet: Fleet, architecture: Architecture) -> Report:
     """Looks at a bundle, and imports its handlers where that can be done here.
 
     Raises:
@@ -95,7 +93,7 @@ def keep(found: Report, folder: Path) -> Path:
     return path
 
 
-def show(reports: Sequence[Report], limits: "Size", out: IO[str]) -> None:
+def show(reports: Sequence[Report], limits: Size, out: IO[str]) -> None:
     """Prints all in one table: drawn on a terminal, plain lines otherwise.
 
     Args:
@@ -125,7 +123,7 @@ def show(reports: Sequence[Report], limits: "Size", out: IO[str]) -> None:
         out.write(f"{line}\n")
 
 
-def _rows(found: Report, limits: "Size") -> Iterator[tuple[str, ...]]:
+def _rows(found: Report, limits: Size) -> Iterator[tuple[str, ...]]:
     for name, layer in found.layers.items():
         sizes = (megabytes(layer.zipped), "", megabytes(layer.unpacked), "")
         yield (found.architecture, f"layer {name}", *sizes, "")
@@ -146,7 +144,7 @@ def _rows(found: Report, limits: "Size") -> Iterator[tuple[str, ...]]:
         )
 
 
-def _notes(reports: Sequence[Report], limits: "Size") -> Iterator[str]:
+def _notes(reports: Sequence[Report], limits: Size) -> Iterator[str]:
     yield (
         f"limits of a function with its layers: {megabytes(limits.zipped)} zipped (ours), "
         f"{megabytes(limits.unpacked)} unpacked (Lambda's)"
@@ -170,12 +168,3 @@ def _plain(rows: Sequence[tuple[str, ...]]) -> str:
         ]
         lines.append("  ".join(cells).rstrip() + "\n")
     return "".join(lines)
-
-
-def megabytes(size: int) -> str:
-    """A size for people.
-
-    >>> megabytes(50 * 1024 * 1024)
-    '50.0 MB'
-    """
-    return f"{size / 1024 / 1024:.1f} MB"

@@ -11,15 +11,13 @@ import platform
 import statistics
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra import bytecode
+from infra.bundle_contents import Bundle
 from infra.fleet import PYTHON_VERSION, FunctionSpec
 from infra.stages import Architecture
 from infra.wheels import BundleError
-
-if TYPE_CHECKING:
-    from infra.bundle import Bundle
 
 #: Imports of each handler; the median counts.
 RUNS: Final = 5
@@ -50,7 +48,7 @@ def unmeasured(architecture: Architecture) -> str | None:
     return None
 
 
-def import_ms(bundle: "Bundle", spec: FunctionSpec, *, runs: int = RUNS) -> float:
+def import_ms(bundle: Bundle, spec: FunctionSpec, *, runs: int = RUNS) -> float:
     """CPU milliseconds that the import of a handler takes, the median of some runs.
 
     Raises:

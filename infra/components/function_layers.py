@@ -6,7 +6,7 @@ from pathlib import Path
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from infra.bundle import Bundle
+from infra.bundle_contents import Bundle
 from infra.fleet import FLEET, PYTHON_VERSION, FunctionSpec
 from infra.stages import Architecture
 

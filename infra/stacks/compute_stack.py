@@ -14,7 +14,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from crawlfleet import names
-from infra.bundle import Bundle
+from infra.bundle_contents import Bundle
 from infra.components.crawl_function import CrawlFunction
 from infra.components.fleet_network import FleetNetwork
 from infra.components.function_layers import FunctionLayers

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infra.app import add_stacks
-from infra.bundle import ROOT, Bundle
+from infra.bundle import ROOT
+from infra.bundle_contents import Bundle
 from infra.stages import Stage
 from tests.kit.kernel import names
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from infra.bundle import Bundle, Size
+from infra.bundle_contents import Bundle, Size
 from infra.fleet import FLEET
 from infra.stages import STAGES, Stage
 from tests.infra.assembly import STAGE, Assembly, compose, synthesise

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from infra import app
-from infra.bundle import ROOT, Bundle
+from infra.bundle import ROOT
+from infra.bundle_contents import Bundle
 from infra.stages import STAGES, GivenRedis, Stage, StageError
 from tests.infra.assembly import Assembly, synthesise
 from tests.kit.kernel import names

@@ -14,7 +14,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from infra import bundle, bytecode, wheels
-from infra.bundle import ROOT, ZIPPED_LIMIT_BYTES, Bundle, BundleError, Size
+from infra.bundle import ROOT, ZIPPED_LIMIT_BYTES, BundleError
+from infra.bundle_contents import Bundle, Size
 from infra.fleet import FLEET, FunctionSpec
 from infra.stages import Architecture
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from infra import bundle, bundle_report, bytecode, cold_start
-from infra.bundle import Bundle, BundleError, Size
+from infra.bundle import BundleError
+from infra.bundle_contents import Bundle, Size
 from infra.bundle_report import FunctionReport, Report
 from infra.fleet import FLEET, PYTHON_VERSION
 from infra.stages import Architecture

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from infra import nag
-from infra.bundle import Bundle
+from infra.bundle_contents import Bundle
 from infra.nag import ACCEPTED, Finding
 from infra.pools import PoolKind
 from infra.spider_rules import SpiderRule

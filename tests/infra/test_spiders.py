@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from infra import bundle, bundle_report
-from infra.bundle import ROOT, UNPACKED_LIMIT_BYTES, ZIPPED_LIMIT_BYTES, Bundle, BundleError, Size
+from infra.bundle import ROOT, UNPACKED_LIMIT_BYTES, ZIPPED_LIMIT_BYTES, BundleError
+from infra.bundle_contents import Bundle, Size
 from infra.fleet import FLEET, SCRAPY
 from infra.spiders import SpidersError, find_packages
 from infra.stages import AWS_LARGE, STAGES, Architecture, Stage
