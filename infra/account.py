@@ -12,10 +12,10 @@ from contextlib import contextmanager
 
 import boto3
 
+from infra.aws_access import CREDENTIALS, Access, asked
 from infra.places import ADVICE, is_out_of_place
-from infra.smoke.aws_access import CREDENTIALS, Access, asked
-from infra.smoke.steps import StepError
 from infra.stages import DEFAULT_STAGE, Stage, StageError, find_stage
+from infra.steps import StepError
 
 
 def check_account(stage: Stage, access: Access) -> None:

@@ -27,7 +27,7 @@ from infra.localstack.site import module_names
 from infra.localstack.tools import ENV_TOOLS, Tools, find_tools
 from infra.places import ENV_ENDPOINT
 from infra.smoke.logs import tail
-from infra.smoke.steps import StepError, Steps
+from infra.steps import StepError, Steps
 
 PAGES: Final = 500
 #: Fewer are done before the fleet has grown.

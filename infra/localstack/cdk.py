@@ -13,7 +13,7 @@ from crawlfleet import names
 from infra.bundle import ROOT
 from infra.local.parts import python_environment
 from infra.localstack.commands import Command
-from infra.smoke.steps import StepError
+from infra.steps import StepError
 
 #: The command where none called ``cdk`` is on PATH; the Makefile has its own and names it.
 ENV_COMMAND: Final = "CDK"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from infra.smoke.steps import LOOK_SECONDS, StepError
+from infra.steps import LOOK_SECONDS, StepError
 
 _TAIL_CHARACTERS: Final = 3_000
 _GRACE_SECONDS: Final = 10.0

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
-from infra.smoke.aws_access import Access
+from infra.aws_access import Access
 
 #: CloudWatch takes so many in one call.
 _CALL: Final = 1_000

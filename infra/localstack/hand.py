@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from crawlfleet import names
-from infra.smoke.aws_access import Access
+from infra.aws_access import Access
 from infra.smoke.deployment import log_group
-from infra.smoke.steps import StepError
+from infra.steps import StepError
 
 
 class Hand:

@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError
 from crawlfleet import __version__, metric_names, names
 from crawlfleet.finding_kinds import ADVICE, Kind
 from crawlfleet.sdk import Client
+from infra.aws_access import Access
 from infra.localstack import settings
 from infra.localstack.cdk import Cdk, gaps
 from infra.localstack.embedded_metrics import EmbeddedMetrics
@@ -30,11 +31,10 @@ from infra.localstack.site import urls
 from infra.localstack.starts import Starts
 from infra.localstack.workforce import Workforce
 from infra.smoke import checks, pages
-from infra.smoke.aws_access import Access
 from infra.smoke.deployment import Deployment, find_deployment, log_group, stack_name
 from infra.smoke.logs import entries
-from infra.smoke.steps import Step, StepError, Steps, wait_for
 from infra.stages import STAGES
+from infra.steps import Step, StepError, Steps, wait_for
 
 STAGE: Final = "localstack"
 #: The finding that is provoked, and its alarm.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from crawlfleet import names
-from infra.smoke.aws_access import Access
+from infra.aws_access import Access
 
 #: Service, list, its key, and what in an entry has the stage's name; an entry may be a name itself.
 _LISTS: Final[Mapping[str, tuple[str, str, str, str]]] = {

@@ -7,7 +7,7 @@ from crawlfleet import names
 from crawlfleet.finding_kinds import ADVICE, Kind
 from crawlfleet.model.incident import Word
 from infra import alarm_names
-from infra.smoke.aws_access import Access
+from infra.aws_access import Access
 from infra.smoke.deployment import Deployment
 
 _QUEUE: Final = "crawlfleet-smoke-letterbox"

@@ -20,7 +20,7 @@ import requests
 from infra.local.parts import LOOPBACK, free_port
 from infra.localstack.commands import run
 from infra.places import ENV_ENDPOINT
-from infra.smoke.steps import StepError, wait_for
+from infra.steps import StepError, wait_for
 
 IMAGE: Final = "localstack/localstack:4.14.0"
 #: Where functions find this machine, for who knows better than we can guess.

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from crawlfleet import metric_names as metric
 from crawlfleet import names
-from infra.smoke.aws_access import Access, asked
+from infra.aws_access import Access, asked
 
 _PERIOD: Final = 60
 #: How several periods become one figure.

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from crawlfleet.finding_kinds import Kind
 from infra import alarm_names
-from infra.smoke.steps import StepError
+from infra.steps import StepError
 
 #: The disk that is taken to be full, the backlog that the journey says there is, and work without a
 #: worker: a look may fall between what an idle fleet is given and its first worker, and where other

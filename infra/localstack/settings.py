@@ -12,10 +12,10 @@ from crawlfleet.errors import CrawlfleetError
 from crawlfleet.model.staff import Staff
 from crawlfleet.names import CONFIG_STAGE
 from crawlfleet.policy.scaling import reserved
+from infra.aws_access import Access
 from infra.bundle import ROOT
-from infra.smoke.aws_access import Access
-from infra.smoke.steps import StepError
 from infra.stages import STAGES
+from infra.steps import StepError
 
 SAMPLE: Final = ROOT / "samplesconfig" / "local"
 #: The biz of the sample whose rules read the documentation server's pages, and the rule.

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from crawlfleet import names
 from crawlfleet.sdk import Client, Job
+from infra.aws_access import asked
 from infra.localstack import settings
 from infra.localstack.hand import Hand
-from infra.smoke.aws_access import asked
 from infra.smoke.deployment import Deployment, log_group
-from infra.smoke.steps import Step, StepError, wait_for
 from infra.spider_rules import SpiderRule, rule_name, start_input, value_at
 from infra.stages import EVERY_MINUTE, ON_EVENT
+from infra.steps import Step, StepError, wait_for
 
 #: Of the package that the event names.
 PACKAGE: Final = "json"

@@ -14,7 +14,7 @@ from typing import IO, Final
 from infra.fleet import PYTHON_VERSION
 from infra.local.parts import LOOPBACK, free_port
 from infra.localstack.commands import run
-from infra.smoke.steps import StepError, wait_for
+from infra.steps import StepError, wait_for
 
 ENV_TOOLS: Final = "LOCALSTACK_TOOLS"
 

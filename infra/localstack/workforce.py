@@ -14,7 +14,7 @@ from infra.localstack.letterbox import alarm_name
 from infra.smoke import checks
 from infra.smoke.deployment import Deployment, log_group
 from infra.smoke.logs import entries
-from infra.smoke.steps import Step, StepError, wait_for
+from infra.steps import Step, StepError, wait_for
 
 #: The schedule that a tick alone can run.
 SCHEDULE: Final = "journey"

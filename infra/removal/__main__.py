@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 from infra.account import advised, check_account, told
+from infra.aws_access import Access
 from infra.removal.adoption import Adoption
 from infra.removal.obstacles import find_obstacles
-from infra.smoke.aws_access import Access
 from infra.smoke.deployment import stack_name
 from infra.stages import DEFAULT_STAGE, Stage
 

@@ -10,8 +10,8 @@ Policies of topics are not imported, which CloudFormation cannot; a deployment w
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from infra.smoke.aws_access import Access, asked
-from infra.smoke.steps import StepError
+from infra.aws_access import Access, asked
+from infra.steps import StepError
 
 #: Of which type each identifier is, as CloudFormation's schemas have it; a test compares.
 IDENTIFIERS: Final = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from infra.smoke.aws_access import Access, asked
+from infra.aws_access import Access, asked
 from infra.smoke.deployment import stack_name
 from infra.stages import Stage
 

@@ -12,13 +12,13 @@ import time
 from rich.console import Console
 
 from infra.account import advised
+from infra.aws_access import Access
 from infra.smoke import pages
-from infra.smoke.aws_access import Access
 from infra.smoke.checks import CHECKS
 from infra.smoke.deployment import Deployment, find_deployment
 from infra.smoke.logs import tail
-from infra.smoke.steps import StepError, Steps
 from infra.stages import DEFAULT_STAGE, StageError, find_stage
+from infra.steps import StepError, Steps
 
 #: How long a page may take: a worker's start, the site, a second try.
 _PAGE_SECONDS = 180.0

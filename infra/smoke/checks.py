@@ -15,12 +15,12 @@ from crawlfleet.cli.diagnosis import NAMES, Level, worst
 from crawlfleet.cli.examining import examine
 from crawlfleet.model.incident import Listener
 from infra import alarm_names
+from infra.aws_access import asked
 from infra.fleet import FunctionSpec
 from infra.pools import fleet_of
 from infra.smoke import rules
-from infra.smoke.aws_access import asked
 from infra.smoke.deployment import STANDING, Deployment, log_group, stack_name
-from infra.smoke.steps import StepError, Warned
+from infra.steps import StepError, Warned
 
 _TIMEOUT: Final = 29.0
 #: The monitor looks each minute; CloudWatch shows what it saw within another two.

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from crawlfleet import names
 from crawlfleet.sdk import Client
-from infra.smoke.aws_access import Access, asked
-from infra.smoke.steps import StepError
+from infra.aws_access import Access, asked
 from infra.stages import STAGES, Stage
+from infra.steps import StepError
 
 #: What CloudFormation says of a stack that stands as its template says.
 STANDING: Final = frozenset({"CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE"})

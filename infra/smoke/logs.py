@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from infra.smoke.aws_access import Access
+from infra.aws_access import Access
 
 #: Lines that are shown of a log, and how long each may be.
 LINES: Final = 25

@@ -8,7 +8,7 @@ from crawlfleet import names
 from crawlfleet.errors import CrawlfleetError
 from crawlfleet.sdk import Client
 from infra.smoke.deployment import Deployment, log_group
-from infra.smoke.steps import Step, StepError, wait_for
+from infra.steps import Step, StepError, wait_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,11 @@
 """Rules of EventBridge, as they are deployed: the fleet's clocks, and those that start spiders."""
 
 from crawlfleet import names
+from infra.aws_access import asked
 from infra.fleet import FLEET
-from infra.smoke.aws_access import asked
 from infra.smoke.deployment import Deployment, log_group
-from infra.smoke.steps import StepError
 from infra.spider_rules import UNDELIVERED_OUTPUT, rule_name
+from infra.steps import StepError
 
 
 def clocks(deployment: Deployment) -> str:

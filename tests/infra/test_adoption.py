@@ -11,12 +11,12 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from infra.aws_access import Access
 from infra.notify import Notify
 from infra.removal.__main__ import main
 from infra.removal.adoption import IDENTIFIERS, REWRITTEN, Adoption
-from infra.smoke.aws_access import Access
-from infra.smoke.steps import StepError
 from infra.stages import AWS_LARGE, Atlas, Stage
+from infra.steps import StepError
 from tests.infra.assembly import Assembly
 
 _ENVIRONMENT = {

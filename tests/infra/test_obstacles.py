@@ -8,11 +8,11 @@ import jmespath
 import pytest
 from moto import mock_aws
 
+from infra.aws_access import Access
 from infra.bundle import ROOT
 from infra.pools import PoolKind
 from infra.removal.__main__ import main
 from infra.removal.obstacles import find_obstacles
-from infra.smoke.aws_access import Access
 from infra.smoke.deployment import stack_name
 from infra.stages import STAGES, GivenRedis, Stage
 

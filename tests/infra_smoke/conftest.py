@@ -5,7 +5,7 @@ import json
 import pytest
 from moto import mock_aws
 
-from infra.smoke.aws_access import Access
+from infra.aws_access import Access
 from infra.smoke.deployment import find_deployment, stack_name
 from infra.stages import STAGES
 from tests.infra_smoke.deployed import ENVIRONMENT, STAGE, client

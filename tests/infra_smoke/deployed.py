@@ -7,8 +7,8 @@ import boto3
 import pytest
 
 from infra.pools import fleet_of
-from infra.smoke.steps import StepError
 from infra.stages import STAGES
+from infra.steps import StepError
 from tests.kit.kernel import names
 
 STAGE = "aws-small"

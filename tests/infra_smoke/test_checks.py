@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import pytest
 
 from infra import alarm_names
+from infra.aws_access import Access
 from infra.smoke import checks
-from infra.smoke.aws_access import Access
 from infra.smoke.deployment import find_deployment, log_group
 from infra.smoke.logs import tail
-from infra.smoke.steps import StepError
 from infra.stages import STAGES
+from infra.steps import StepError
 from tests.infra_smoke.deployed import ENVIRONMENT, STAGE, client, failure, make_functions
 from tests.kit.kernel import names
 

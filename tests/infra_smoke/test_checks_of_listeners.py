@@ -2,11 +2,11 @@
 
 import pytest
 
+from infra.aws_access import Access
 from infra.smoke import checks
-from infra.smoke.aws_access import Access
 from infra.smoke.deployment import Deployment
-from infra.smoke.steps import Warned
 from infra.stages import STAGES
+from infra.steps import Warned
 from tests.infra_smoke.deployed import ENVIRONMENT, REGION, client, failure
 
 ACCOUNT = "123456789012"

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from infra.aws_access import Access
 from infra.pools import PoolKind
 from infra.smoke import checks
-from infra.smoke.aws_access import Access
 from infra.smoke.deployment import Deployment, find_deployment, log_group, stack_name
 from infra.smoke.logs import tail
-from infra.smoke.steps import StepError
 from infra.stages import STAGES, GivenRedis
+from infra.steps import StepError
 from tests.infra_smoke.deployed import ENVIRONMENT, REGION, STAGE, client, failure, make_functions
 from tests.kit.kernel import names
 

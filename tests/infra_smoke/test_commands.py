@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra.localstack.commands import Command, run
-from infra.smoke.steps import StepError
+from infra.steps import StepError
 from tests.waiting import eventually
 
 

@@ -7,8 +7,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from infra.aws_access import Access
 from infra.localstack.embedded_metrics import EmbeddedMetrics, metric_data
-from infra.smoke.aws_access import Access
 from tests.kit.kernel import Metric, Unit
 from tests.kit.monitoring import EmfMetrics
 from tests.waiting import eventually

@@ -8,8 +8,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from infra.aws_access import Access
 from infra.localstack.leftovers import KINDS, standing
-from infra.smoke.aws_access import Access
 
 _ENVIRONMENT = {
     "AWS_DEFAULT_REGION": "us-east-1",

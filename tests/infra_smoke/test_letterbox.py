@@ -4,8 +4,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from infra.aws_access import Access
 from infra.localstack.letterbox import Letter, Letterbox
-from infra.smoke.aws_access import Access
 from infra.smoke.deployment import Deployment
 from tests.waiting import eventually
 

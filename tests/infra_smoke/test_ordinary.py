@@ -12,7 +12,7 @@ import pytest
 from infra.localstack import __main__ as command
 from infra.localstack.ordinary import IMAGE, Ordinary, docker_answers
 from infra.localstack.tools import Tools
-from infra.smoke.steps import StepError
+from infra.steps import StepError
 
 _DOCKER = """#!/bin/sh
 echo "$@" >> "$CALLS"

@@ -7,9 +7,9 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from infra.aws_access import Access
 from infra.localstack import settings
 from infra.localstack.readback import Expected, Readback, after_the_crawl
-from infra.smoke.aws_access import Access
 from tests.kit.kernel import metric_names, names
 
 STAGE = "localstack"

@@ -8,8 +8,8 @@ from moto import mock_aws
 
 from infra import alarm_names
 from infra.localstack import ringing
-from infra.smoke.steps import StepError
 from infra.stages import STAGES
+from infra.steps import StepError
 
 MADE = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SOON, LATER = MADE + timedelta(seconds=2), MADE + timedelta(minutes=4)

@@ -4,13 +4,13 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from infra.aws_access import Access
 from infra.fleet import FLEET
 from infra.smoke import rules
-from infra.smoke.aws_access import Access
 from infra.smoke.deployment import Deployment
-from infra.smoke.steps import StepError
 from infra.spider_rules import UNDELIVERED_OUTPUT, rule_name
 from infra.stages import STAGES
+from infra.steps import StepError
 from tests.kit.kernel import names
 
 #: It has rules of its own, one of them disabled.

@@ -4,10 +4,10 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from infra.aws_access import Access
 from infra.localstack import settings
-from infra.smoke.aws_access import Access
-from infra.smoke.steps import StepError
 from infra.stages import STAGES
+from infra.steps import StepError
 from tests.kit.config import Stage, read_documents
 from tests.kit.kernel import decode
 

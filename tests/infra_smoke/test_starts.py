@@ -11,9 +11,9 @@ import pytest
 from infra.localstack.hand import Hand
 from infra.localstack.starts import MODULES, Starts
 from infra.smoke.deployment import Deployment
-from infra.smoke.steps import Step, StepError, wait_for
 from infra.spider_rules import rule_name, start_input, value_at
 from infra.stages import EVERY_MINUTE, ON_EVENT
+from infra.steps import Step, StepError, wait_for
 from tests.kit.apps import order_in
 from tests.kit.kernel import InvalidRequestError, names
 from tests.kit.sdk import Job, Ledger

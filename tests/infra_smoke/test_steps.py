@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from infra.smoke.steps import StepError, Steps, Warned, wait_for
+from infra.steps import StepError, Steps, Warned, wait_for
 
 
 class Clock:

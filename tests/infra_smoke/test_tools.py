@@ -6,7 +6,7 @@ import pytest
 
 from infra.localstack.cdk import find_command, gaps
 from infra.localstack.tools import ENV_TOOLS, Tools, find_tools
-from infra.smoke.steps import StepError
+from infra.steps import StepError
 
 _START = """
 echo "start $LS_PORT $LS_PYTHONS" >> "$LS_HOME/calls"

@@ -12,8 +12,8 @@ from infra.localstack import settings
 from infra.localstack.hand import Hand
 from infra.localstack.workforce import SCHEDULE, Workforce
 from infra.smoke.deployment import Deployment, log_group
-from infra.smoke.steps import Step, StepError, wait_for
 from infra.stages import STAGES
+from infra.steps import Step, StepError, wait_for
 from tests.kit.kernel import names
 from tests.kit.sdk import RequestStatus, WorkerState
 

@@ -2,15 +2,15 @@
 
 import pytest
 
+from infra.aws_access import Access
 from infra.local.aws_server import CREDENTIALS
 from infra.local.cloud import LocalCloud
 from infra.local.demo import documentation_site
 from infra.localstack.load import Load
 from infra.localstack.site import urls
 from infra.smoke import checks, pages
-from infra.smoke.aws_access import Access
 from infra.smoke.deployment import Deployment
-from infra.smoke.steps import Step, StepError
+from infra.steps import Step, StepError
 from tests.kit.sdk import Client
 from tests.waiting import eventually
 

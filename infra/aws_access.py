@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from crawlfleet.adapters import aws
 from infra.places import ENV_ENDPOINT
-from infra.smoke.steps import StepError
+from infra.steps import StepError
 
 #: A person is waiting, and a LocalStack answers its first call to a service in seconds.
 _SECONDS: Final = 20.0
