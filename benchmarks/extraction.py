@@ -15,8 +15,8 @@ from selectolax.lexbor import LexborHTMLParser
 
 from benchmarks.bench import Bench, BenchError, Found
 from crawlfleet.extract import RuleExtractor
-from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Field, Follow, PageFact, Rule
+from crawlfleet.page import Page
 
 _MODULES: Final = (
     "argparse collections decimal email.message http.client logging pathlib threading typing "

@@ -24,7 +24,7 @@ from benchmarks.chaos.pages import page
 from benchmarks.chaos.steps import Armed, Fuse, armed_fetcher, armed_queue, armed_store
 from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.extract import RuleExtractor
-from crawlfleet.model.page import Page
+from crawlfleet.page import Page
 from crawlfleet.wiring import consumer as wiring
 
 _PR_SET_PDEATHSIG: Final = 1

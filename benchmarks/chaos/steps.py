@@ -16,8 +16,8 @@ from crawlfleet.adapters.http_fetcher import AiohttpFetcher
 from crawlfleet.adapters.mongo.store import MongoRequestStore
 from crawlfleet.adapters.redis_queue.queue import RedisQueue
 from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.page import Page
 from crawlfleet.model.request import Body
+from crawlfleet.page import Page
 from crawlfleet.ports import NO_ERRAND, Errand, Passage
 
 

@@ -15,8 +15,8 @@ from benchmarks.usage import report
 from benchmarks.volume.children import begin
 from benchmarks.volume.pages import ROBOTS, page_of
 from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.page import Page
 from crawlfleet.model.request import Body
+from crawlfleet.page import Page
 from crawlfleet.ports import NO_ERRAND, Errand, Passage
 from crawlfleet.wiring import consumer as wiring
 from crawlfleet.wiring.process import keep_memory

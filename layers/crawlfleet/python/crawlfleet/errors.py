@@ -50,7 +50,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 if TYPE_CHECKING:
-    from crawlfleet.model.page import Answer
+    from crawlfleet.page import Answer
 
 
 class Problem(msgspec.Struct, frozen=True):

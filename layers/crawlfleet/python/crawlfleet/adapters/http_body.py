@@ -10,7 +10,7 @@ from crawlfleet.adapters.http_coding import BodyDecoder
 from crawlfleet.adapters.http_room import Share
 from crawlfleet.adapters.http_trail import Trail, decoder_of
 from crawlfleet.errors import TooLargeError
-from crawlfleet.model.page import SAMPLE_BYTES
+from crawlfleet.page import SAMPLE_BYTES
 
 #: Decoding this much in one go is long enough; then others get the loop.
 _DECODE_AT_ONCE_BYTES: Final = 4_000_000

@@ -45,8 +45,8 @@ from crawlfleet.errors import (
     TooLargeError,
 )
 from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.page import Answer, Page
 from crawlfleet.model.request import Body
+from crawlfleet.page import Answer, Page
 from crawlfleet.policy.address import is_public
 from crawlfleet.policy.web_status import error_for, error_for_type
 from crawlfleet.ports import NO_ERRAND, Clock, Errand, Passage, Sessions

@@ -16,9 +16,9 @@ from crawlfleet.adapters.http_hops import REDIRECTS, Hop
 from crawlfleet.adapters.http_proxies import Proxies
 from crawlfleet.errors import PageGoneError
 from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.page import Page
 from crawlfleet.model.request import Body
 from crawlfleet.model.usage import Probe
+from crawlfleet.page import Page
 from crawlfleet.policy.address import is_public
 from crawlfleet.policy.probing import REFUSALS, speed
 from crawlfleet.policy.web_status import error_for

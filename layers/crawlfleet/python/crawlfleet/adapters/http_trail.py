@@ -9,7 +9,7 @@ from typing import Final
 import aiohttp
 
 from crawlfleet.adapters.http_coding import BodyDecoder
-from crawlfleet.model.page import SAMPLE_BYTES, Answer
+from crawlfleet.page import SAMPLE_BYTES, Answer
 
 #: How an error page begins is worth this much of a wait, where the biz allows it, and no more.
 SAMPLE_SECONDS: Final = 2.0

@@ -19,8 +19,8 @@ from crawlfleet.errors import (
     TooLargeError,
 )
 from crawlfleet.model.biz import FetchLimits
-from crawlfleet.model.page import Page
 from crawlfleet.model.politeness import Politeness, Robots, RobotsCopy
+from crawlfleet.page import Page
 from crawlfleet.policy.target import problem_with
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import msgspec
 from crawlfleet.cli.folder import SUFFIXES, read_file
 from crawlfleet.errors import ConfigError, Problem
 from crawlfleet.model.biz import Biz, FetchLimits
-from crawlfleet.model.page import Page
 from crawlfleet.model.politeness import Politeness
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
+from crawlfleet.page import Page
 from crawlfleet.policy.mistakes import decode, named
 
 #: What a saved page is taken to be.

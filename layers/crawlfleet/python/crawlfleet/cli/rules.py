@@ -17,9 +17,9 @@ from crawlfleet.cli.failures import Exit
 from crawlfleet.cli.yields import RECORDS, advice, show_yield
 from crawlfleet.errors import Problem
 from crawlfleet.model.harvest import Trial
-from crawlfleet.model.page import Page
 from crawlfleet.model.request import Body
 from crawlfleet.model.rule import Rule
+from crawlfleet.page import Page
 from crawlfleet.policy.web_status import error_for
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from crawlfleet.edge.views import EventView, View, at, event_view
-from crawlfleet.model.page import Answer
 from crawlfleet.model.request import Tracked
+from crawlfleet.page import Answer
 
 _CHARSET: Final = re.compile(r"charset\s*=\s*\"?'?([\w.:-]+)", re.IGNORECASE)
 #: Most bytes of one sign of UTF-8 that a cut may have taken away.

@@ -10,10 +10,10 @@ from msgspec import Meta
 from crawlfleet.edge.inputs import Url, read
 from crawlfleet.edge.problems import TooLargeBodyError
 from crawlfleet.errors import InvalidRequestError
-from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.trial import LARGEST_PAGE, TrialWanted
 from crawlfleet.model.words import Words
+from crawlfleet.page import Page
 
 #: Where a page is taken to be from that does not say so: links are joined with it.
 NOWHERE: Final = "https://page.invalid/"

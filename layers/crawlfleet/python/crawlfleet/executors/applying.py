@@ -20,9 +20,9 @@ from crawlfleet.executors.bounds import (
 from crawlfleet.executors.checking import read_parameters
 from crawlfleet.executors.registry import Registry
 from crawlfleet.model.harvest import Link, Skipped
-from crawlfleet.model.page import Page
 from crawlfleet.model.request import Body
 from crawlfleet.model.spider import Spider
+from crawlfleet.page import Page
 from crawlfleet.ports.web import Extractor
 
 #: Executors kept, the least recently used going first.

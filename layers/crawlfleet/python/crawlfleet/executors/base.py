@@ -17,8 +17,8 @@ from crawlfleet.errors import Problem
 from crawlfleet.executors.bounds import Meter
 from crawlfleet.model.document import Document
 from crawlfleet.model.harvest import Link, Skipped
-from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Rule
+from crawlfleet.page import Page
 from crawlfleet.policy.target import problem_with
 from crawlfleet.ports.web import Extractor
 

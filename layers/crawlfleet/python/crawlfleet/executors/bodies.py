@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from crawlfleet.errors import ExtractError
 from crawlfleet.executors.bounds import UNPACKED_BYTES_MAX
-from crawlfleet.model.page import Page
+from crawlfleet.page import Page
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

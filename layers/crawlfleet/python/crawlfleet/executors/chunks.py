@@ -17,8 +17,8 @@ from crawlfleet.errors import ExtractError
 from crawlfleet.executors.base import Context, Found
 from crawlfleet.executors.bounds import RECORD_BYTES_MAX
 from crawlfleet.model.harvest import Skipped
-from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Rule
+from crawlfleet.page import Page
 from crawlfleet.ports.web import Extractor
 
 #: Records, and bytes of them, that are read at once.

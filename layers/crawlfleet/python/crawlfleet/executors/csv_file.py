@@ -24,8 +24,8 @@ from crawlfleet.executors.csv_text import (
 )
 from crawlfleet.executors.following import LinkField, with_links
 from crawlfleet.model.harvest import Skipped
-from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Name
+from crawlfleet.page import Page
 
 _SAMPLE: Final = 65_536
 

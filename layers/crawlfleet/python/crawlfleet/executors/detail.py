@@ -8,8 +8,8 @@ from msgspec import Meta
 from crawlfleet.errors import Problem
 from crawlfleet.executors.base import Context, Executor, Found, Parameters, UsedRule
 from crawlfleet.executors.following import LinkField, of_harvest
-from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Field, Follow, Name, Rule, Source
+from crawlfleet.page import Page
 
 
 class DetailParameters(Parameters, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from crawlfleet.executors.dates import read_date
 from crawlfleet.executors.feed_text import ENTRIES_MAX, harmless
 from crawlfleet.model.document import RuleName
 from crawlfleet.model.harvest import Skipped
-from crawlfleet.model.page import Page
+from crawlfleet.page import Page
 
 _LIST_MAX: Final = 100
 #: Dates that feedparser reads as others than they are: seconds since 1970, hours of half a day.

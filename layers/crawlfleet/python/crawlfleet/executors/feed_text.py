@@ -15,7 +15,7 @@ from crawlfleet.errors import ExtractError
 from crawlfleet.executors.base import Context
 from crawlfleet.executors.bodies import open_text
 from crawlfleet.executors.xml_mending import mended
-from crawlfleet.model.page import Page
+from crawlfleet.page import Page
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

@@ -28,9 +28,9 @@ from crawlfleet.executors.following import (
     with_links,
 )
 from crawlfleet.model.harvest import Skipped
-from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Cast, Field, Name, Rule, Selector, Source
 from crawlfleet.model.step import Expression
+from crawlfleet.page import Page
 from crawlfleet.policy.following import page_number
 from crawlfleet.ports.web import Extractor
 

@@ -14,8 +14,8 @@ from crawlfleet.executors.following import (
     further_page,
     of_harvest,
 )
-from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Field, Follow, Name, Rule, Selector, Source
+from crawlfleet.page import Page
 from crawlfleet.policy.following import page_number
 from crawlfleet.policy.target import problem_with
 from crawlfleet.ports.web import Extractor

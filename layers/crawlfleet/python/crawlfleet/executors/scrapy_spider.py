@@ -34,10 +34,10 @@ from crawlfleet.executors.scrapy_wire import (
     request_of,
 )
 from crawlfleet.model.harvest import Link, Skipped
-from crawlfleet.model.page import Page
 from crawlfleet.model.seed import LARGEST_OFFER
 from crawlfleet.model.words import Words
 from crawlfleet.names import ENV_SCRAPY_PACKAGES
+from crawlfleet.page import Page
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider

@@ -15,8 +15,8 @@ from crawlfleet.executors.dates import read_date
 from crawlfleet.executors.patterns import Patterns, pattern_problems
 from crawlfleet.model.document import RuleName
 from crawlfleet.model.harvest import Skipped
-from crawlfleet.model.page import Page
 from crawlfleet.model.step import Expression
+from crawlfleet.page import Page
 from crawlfleet.ports.web import Extractor
 
 if TYPE_CHECKING:

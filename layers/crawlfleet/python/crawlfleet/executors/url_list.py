@@ -13,7 +13,7 @@ from crawlfleet.executors.bounds import LINKS_MAX
 from crawlfleet.executors.chunks import BadRecords
 from crawlfleet.model.document import RuleName
 from crawlfleet.model.harvest import Skipped
-from crawlfleet.model.page import Page
+from crawlfleet.page import Page
 from crawlfleet.policy.target import MAX_URL_LENGTH
 
 #: Longer lines are no URLs; so much of one is read at a time.

@@ -12,9 +12,9 @@ from crawlfleet.errors import ExtractError, Problem
 from crawlfleet.executors.base import Context, Executor, Found, Parameters, UsedRule
 from crawlfleet.executors.chunks import BadRecords, Chunks, Piece
 from crawlfleet.executors.following import LinkField, with_links
-from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Field, Name, Rule, Selector, Source
 from crawlfleet.model.words import Words
+from crawlfleet.page import Page
 
 _STEP: Final = r"[^\W\d][\w.-]*"
 #: Each record takes along the namespaces that are declared around it.

@@ -16,7 +16,7 @@ from crawlfleet.executors.base import Context
 from crawlfleet.executors.bodies import STEP, chunks_of, codec_of
 from crawlfleet.executors.bounds import RECORD_BYTES_MAX, RECORD_ELEMENTS_MAX
 from crawlfleet.executors.xml_mending import mended
-from crawlfleet.model.page import Page
+from crawlfleet.page import Page
 
 if TYPE_CHECKING:
     from lxml.etree import XMLPullParser, _Element

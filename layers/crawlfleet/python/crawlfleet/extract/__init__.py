@@ -22,8 +22,8 @@ from crawlfleet.extract.compile import Compiled, compile_rule
 from crawlfleet.extract.document import Document
 from crawlfleet.extract.values import Facts
 from crawlfleet.model.harvest import Coverage, Harvest
-from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Rule
+from crawlfleet.page import Page
 
 #: Values all the same, though they are false in Python.
 _VALUES: Final = (0, False)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from crawlfleet.extract.bounds import CPU_SECONDS_MAX, Meter, UnreadableError
 from crawlfleet.extract.encoding import decode
 from crawlfleet.extract.guard import guard_html
-from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Source, Structured
+from crawlfleet.page import Page
 from crawlfleet.policy.target import MAX_URL_LENGTH
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import Any
 from crawlfleet.errors import ExtractError, Problem
 from crawlfleet.extract import RuleExtractor, check_rule
 from crawlfleet.model.harvest import Trial
-from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Rule
+from crawlfleet.page import Page
 from crawlfleet.policy.rule_shape import shape_problems
 
 

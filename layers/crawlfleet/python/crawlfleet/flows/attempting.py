@@ -20,8 +20,8 @@ from crawlfleet.flows.reading import Reading
 from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Dead, Outcome, Retry
-from crawlfleet.model.page import Answer, Page
 from crawlfleet.model.worker import WorkReport
+from crawlfleet.page import Answer, Page
 from crawlfleet.policy.recrawl import NOT_MODIFIED
 from crawlfleet.policy.retry import CUT_OFF, INTERNAL, UNSTORABLE, after_failure, cut_off, reason_of
 from crawlfleet.ports import Errand

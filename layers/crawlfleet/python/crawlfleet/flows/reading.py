@@ -25,12 +25,12 @@ from crawlfleet.flows.work_ports import WorkPorts
 from crawlfleet.model.harvest import Coverage, Link, Skipped
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Done
-from crawlfleet.model.page import Page
 from crawlfleet.model.record import Record
 from crawlfleet.model.recrawl import Visit
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
 from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.page import Page
 from crawlfleet.policy.coverage import coverage_of, together
 from crawlfleet.policy.page_content import PageContent
 from crawlfleet.policy.recrawl import NOT_MODIFIED

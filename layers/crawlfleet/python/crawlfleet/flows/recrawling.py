@@ -21,11 +21,11 @@ from crawlfleet.flows.submission import SubmissionPorts, make_room, persist_and_
 from crawlfleet.model.biz import Biz, Tree
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.page import Page
 from crawlfleet.model.recrawl import Validators, Visit, VisitTotals
 from crawlfleet.model.request import Body, Claim, Request
 from crawlfleet.model.submission import Accepted, Refused, Submission
 from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.page import Page
 from crawlfleet.policy import recrawl
 from crawlfleet.policy.admission import Admission
 from crawlfleet.policy.rounds import from_elsewhere

@@ -21,9 +21,9 @@ from msgspec.structs import replace
 from crawlfleet.flows.courtesy import Waiting
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Done, Outcome
-from crawlfleet.model.page import Page
 from crawlfleet.model.run import RunFigures, RunPart
 from crawlfleet.model.times import from_ms, to_ms
+from crawlfleet.page import Page
 from crawlfleet.ports import Clock, DemandStore, Readings
 
 #: Between two readings, unless all that ran has ended.

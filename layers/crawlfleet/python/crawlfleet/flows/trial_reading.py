@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from crawlfleet.errors import ExtractError, Problem
 from crawlfleet.flows.processing import LONGEST_TOLD, MOST_TOLD, prepare
 from crawlfleet.model.harvest import Link, Skipped, Trial
-from crawlfleet.model.page import Page
 from crawlfleet.model.request import Body, Claim, Entry, Request
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
 from crawlfleet.model.times import to_ms
+from crawlfleet.page import Page
 from crawlfleet.policy.coverage import coverage_of
 from crawlfleet.ports import Clock, Executors, RuleTrial, Validator
 

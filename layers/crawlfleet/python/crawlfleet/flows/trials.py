@@ -28,12 +28,12 @@ from crawlfleet.flows.visiting import Patience, Visit, errand_of
 from crawlfleet.model.biz import Biz
 from crawlfleet.model.harvest import Link
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.page import Page
 from crawlfleet.model.request import Body, Claim, Entry, Request
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
 from crawlfleet.model.times import to_ms
 from crawlfleet.model.trial import Failure, Question, Seen, Tried
+from crawlfleet.page import Page
 from crawlfleet.policy.coverage import countable
 from crawlfleet.policy.document_checks import ReaderCheck
 from crawlfleet.policy.follow_targets import target_problems

@@ -7,9 +7,9 @@ import msgspec
 
 from crawlfleet.model.harvest import Link
 from crawlfleet.model.ids import RequestId
-from crawlfleet.model.page import Answer
 from crawlfleet.model.record import Record
 from crawlfleet.model.recrawl import Visit
+from crawlfleet.page import Answer
 
 
 class Done(msgspec.Struct, frozen=True):

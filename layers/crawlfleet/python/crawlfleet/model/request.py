@@ -8,9 +8,9 @@ import msgspec
 
 from crawlfleet.errors import StoreError
 from crawlfleet.model.ids import RequestId
-from crawlfleet.model.page import Answer
 from crawlfleet.model.priority import DEFAULT_PRIORITY, Priority
 from crawlfleet.model.times import to_ms
+from crawlfleet.page import Answer
 
 
 class State(IntEnum):

@@ -9,9 +9,9 @@ import msgspec
 
 from crawlfleet.errors import Problem
 from crawlfleet.model.harvest import Coverage, Link
-from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
+from crawlfleet.page import Page
 
 #: The largest page that may be sent along, in bytes.
 LARGEST_PAGE: Final = 1_000_000

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Field, PageFact, Rule
 from crawlfleet.model.spider import Spider
+from crawlfleet.page import Page
 
 _DIGEST_BYTES: Final = 16
 _MARKUP: Final = ("text/html", "application/xhtml+xml", "text/xml", "application/xml", "+xml")

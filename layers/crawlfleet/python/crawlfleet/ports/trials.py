@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from crawlfleet.model.harvest import Trial
-from crawlfleet.model.page import Page
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.trial import Question, Tried
+from crawlfleet.page import Page
 
 #: What a rule makes of a page that lies so many links deep; never raises.
 RuleTrial: TypeAlias = Callable[[Rule, Page, int], Trial]

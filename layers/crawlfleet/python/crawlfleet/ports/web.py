@@ -8,12 +8,12 @@ import msgspec
 from crawlfleet.model.biz import FetchLimits
 from crawlfleet.model.harvest import Harvest, Link, Skipped
 from crawlfleet.model.lane import Lane
-from crawlfleet.model.page import Page
 from crawlfleet.model.proxy import ProxyPool
 from crawlfleet.model.recrawl import Validators
 from crawlfleet.model.request import Body
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
+from crawlfleet.page import Page
 
 #: Asked with a URL right before anything is sent to it, at each hop. It returns when it is its turn
 #: there, or raises what the download is to end with: LeaseLostError, RobotsDeniedError,

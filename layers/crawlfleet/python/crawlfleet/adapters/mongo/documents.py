@@ -32,10 +32,10 @@ from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.letter import host_of
 from crawlfleet.model.outcome import Dead, Retry
-from crawlfleet.model.page import SAMPLE_BYTES, Answer
 from crawlfleet.model.priority import DEFAULT_PRIORITY
 from crawlfleet.model.request import Body, Entry, Event, Request, State, Tracked
 from crawlfleet.model.times import to_ms
+from crawlfleet.page import SAMPLE_BYTES, Answer
 
 #: Events kept of a request's timeline.
 LOG_LENGTH: Final = 50
