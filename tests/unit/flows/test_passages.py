@@ -89,7 +89,7 @@ def test_a_turn_that_is_nearly_there_is_not_asked_for_without_a_pause(world, clo
             return dict.fromkeys(wanted, turn)
 
     soon, mine = Soon(), Parts(world)
-    passages = Passages(world, soon, mine.robots, at_once, steady=world.steady)
+    passages = Passages(world, soon, mine.robots, at_once, PAUSES.turn, world.steady)
 
     asyncio.run(passages.turn_at(mine.holds(PAGE), "b.example"))
 

@@ -12,7 +12,7 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 from crawlfleet.errors import CrawlfleetError, LeaseLostError, StoreError, ThrottledError
 from crawlfleet.flows.courtesy import Courtesy
 from crawlfleet.flows.holding import Held
-from crawlfleet.flows.pauses import PAUSES, STEADY, SteadyTime
+from crawlfleet.flows.pauses import STEADY, SteadyTime
 from crawlfleet.flows.robots import RobotsBook
 from crawlfleet.policy.politeness import host_of
 from crawlfleet.ports import ConfigCentre, Passage
@@ -53,7 +53,7 @@ class Passages:
         courtesy: Courtesy,
         robots: RobotsBook,
         threaded: Threaded,
-        patience_seconds: float = PAUSES.turn,
+        patience_seconds: float,
         steady: SteadyTime = STEADY,
     ) -> None:
         self._config = config
