@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import zip_longest
-from typing import Final
+from typing import Final, Protocol
 
 from crawlfleet.errors import StoreUnavailableError
 from crawlfleet.flows.configuration import biz_of
@@ -23,7 +23,7 @@ from crawlfleet.policy.plans import latest_first, seconds_left
 from crawlfleet.policy.polite_rate import allowed_rate, coverage
 from crawlfleet.policy.politeness import limits_for
 from crawlfleet.policy.rates import rates as rates_of
-from crawlfleet.ports import DataQueue, Hosts, JobStore, Outlook, Overview, RequestStore
+from crawlfleet.ports import DataQueue, Hosts, Outlook, Overview, RequestStore
 
 #: What is due within this is work of now.
 SOON: Final = timedelta(seconds=10)
@@ -35,6 +35,18 @@ RATED_LANES: Final = 200
 #: Requests of a queue whose hosts are looked up, and lanes of which that is done.
 GLIMPSED: Final = 16
 GLIMPSED_LANES: Final = 8
+
+
+class UnmadeJobs(Protocol):
+    """Jobs whose tasks are yet to be made; one is enough for somebody to be started."""
+
+    def expandable(self, limit: int, now: datetime | None = None) -> Sequence[object]:
+        """Jobs that make tasks now; with ``now`` only what is due by then."""
+        ...
+
+    def placing(self, limit: int) -> Sequence[object]:
+        """Jobs that wait for a worker."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +62,7 @@ class OutlookPorts:
     data: DataQueue
     hosts: Hosts
     store: RequestStore
-    jobs: JobStore
+    jobs: UnmadeJobs
     warn: Callable[[str, Exception], None]
     steady: Callable[[], float] = time.monotonic
     most_hosts: int = MOST_HOSTS
