@@ -41,7 +41,7 @@ from crawlfleet.ports import (
     RequestStore,
     RuleStore,
     Waker,
-    Workers,
+    WakeReservations,
 )
 
 #: Most letters that one call replays or purges.
@@ -62,7 +62,7 @@ class DeadLetterPorts:
     letters: DeadLetters
     store: RequestStore
     queue: RequestQueue
-    workers: Workers
+    workers: WakeReservations
     waker: Waker
     rules: RuleStore
     journal: Journal

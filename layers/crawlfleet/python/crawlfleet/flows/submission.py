@@ -35,14 +35,14 @@ from crawlfleet.ports import (
     RuleStore,
     SubmissionKeys,
     Waker,
-    Workers,
+    WakeReservations,
 )
 
 
 class Crew(NamedTuple):
     """Who does the work of a pool: how many live, and what starts one."""
 
-    workers: Workers
+    workers: WakeReservations
     waker: Waker
 
 
@@ -59,7 +59,7 @@ class SubmissionPorts:
     rules: RuleStore
     keys: SubmissionKeys
     intake: Intake
-    workers: Workers
+    workers: WakeReservations
     waker: Waker
     warn: Callable[[str, Exception], None]
     crews: Mapping[str, Crew] = field(default_factory=dict)
@@ -229,7 +229,9 @@ def wake_for(ports: SubmissionPorts, pool: str | None) -> None:
         wake_if_idle(crew.workers, crew.waker, ports.warn)
 
 
-def wake_if_idle(workers: Workers, waker: Waker, warn: Callable[[str, Exception], None]) -> None:
+def wake_if_idle(
+    workers: WakeReservations, waker: Waker, warn: Callable[[str, Exception], None]
+) -> None:
     """Start one consumer if none lives. If that fails, the scheduler's next tick does it."""
     # Who lives is judged by the clock that workers go by, and not by this machine's.
     wanted = workers.reserve_wake(None, 1)

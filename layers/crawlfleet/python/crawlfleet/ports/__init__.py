@@ -38,10 +38,10 @@ from crawlfleet.ports.surroundings import (
     Health,
     MetricSink,
     SecretStore,
-    Waker,
 )
 from crawlfleet.ports.trials import RuleTrial, Trials
 from crawlfleet.ports.visits import Visits
+from crawlfleet.ports.waking import Waker, WakeReservations
 from crawlfleet.ports.web import NO_ERRAND, Errand, Executors, Extractor, Fetcher, Passage, Sessions
 
 __all__ = [
@@ -103,6 +103,7 @@ __all__ = [
     "Trials",
     "Validator",
     "Visits",
+    "WakeReservations",
     "Waker",
     "Watch",
     "WorkerNumbers",

@@ -12,6 +12,7 @@ from crawlfleet.model.priority import USUAL_AGEING, Ageing
 from crawlfleet.model.request import Entry, Mark
 from crawlfleet.model.totals import Depth, Load, Pressure, Rates
 from crawlfleet.model.worker import Card, Pulse
+from crawlfleet.ports.waking import WakeReservations
 
 _NO_CARD: Final = Card()
 
@@ -157,7 +158,7 @@ class Overview(Protocol):
         ...
 
 
-class Workers(Protocol):
+class Workers(WakeReservations, Protocol):
     """Which workers of one pool live, over all lanes of the stage."""
 
     def beat(self, worker: str, now: datetime, card: Card = _NO_CARD) -> bool:
@@ -190,17 +191,6 @@ class Workers(Protocol):
         """Ids of the workers that live and go on taking work.
 
         Wake-ups are nobody yet, and those that are told to leave take no more.
-        """
-        ...
-
-    def reserve_wake(self, now: datetime | None, wanted: int, most: int | None = None) -> int:
-        """How many workers the caller shall start so that ``wanted`` live; atomic over callers.
-
-        ``now`` is None for whoever does not go by the server's clock, as workers do.
-
-        No more than ``most``, if that is said: the caller asks again when these are started.
-
-        Each is counted as live for a few seconds, so that no two callers start the same one.
         """
         ...
 

@@ -47,14 +47,6 @@ class SecretStore(Protocol):
         ...
 
 
-class Waker(Protocol):
-    """Starts consumers."""
-
-    def wake(self, count: int) -> None:
-        """Start ``count`` consumer invocations, without waiting for them."""
-        ...
-
-
 class Health(Protocol):
     """Looks at the parts."""
 
