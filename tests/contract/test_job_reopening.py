@@ -84,6 +84,16 @@ def test_the_states_of_some_jobs_are_told_and_nobody_elses(both, tenant):
     assert states.states(tenant, "shop", {"june"}) == {}
 
 
+def test_cancelled_jobs_are_told_and_whether_their_tasks_are_still_swept(both, tenant):
+    jobs, _, states = both
+    for state in JobState:
+        jobs.create(a_job(tenant, name=state.value, state=state))
+
+    found = states.cancelled(tenant, "docs", {state.value for state in JobState} | {"none"})
+
+    assert found == {"cancelling": False, "cancelled": True}
+
+
 @pytest.mark.parametrize("state", [JobState.EXPANDING, JobState.RUNNING])
 def test_who_read_the_ledger_before_a_retry_does_not_end_the_job(both, tenant, state):
     jobs, reopening, _ = both

@@ -19,6 +19,7 @@ from tests.kit.jobs import (
     Job,
     JobState,
     TaskBatch,
+    cancelled,
 )
 from tests.kit.kernel import from_ms, to_ms
 from tests.kit.spiders import Start
@@ -389,3 +390,6 @@ class MemoryJobStates:
     def states(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, JobState]:
         found = {name: self._jobs.get(tenant, biz, name) for name in names}
         return {name: job.state for name, job in found.items() if job is not None}
+
+    def cancelled(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, bool]:
+        return cancelled(self.states(tenant, biz, names))

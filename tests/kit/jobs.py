@@ -39,7 +39,7 @@ from crawlfleet.model.job import (
 )
 from crawlfleet.model.run import RUN_LIFE, RunFigures, RunPart, RunRecord
 from crawlfleet.model.usage import JobDemand, Usage
-from crawlfleet.policy.cancelling import ANNOUNCED_SECONDS, MOST_ANNOUNCED, is_over
+from crawlfleet.policy.cancelling import ANNOUNCED_SECONDS, MOST_ANNOUNCED, cancelled, is_over
 from crawlfleet.policy.demand import PEAKS, learn
 from crawlfleet.policy.job_orders import key_name
 from crawlfleet.policy.job_progress import FURTHEST, progress_of

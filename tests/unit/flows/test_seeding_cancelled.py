@@ -37,7 +37,7 @@ def world() -> SeedWorld:
 
 
 def hand_out(world: SeedWorld, **changes: object) -> int:
-    return world.hand_out(**({"job_states": MemoryJobStates(world.jobs)} | changes))
+    return world.hand_out(**({"jobs": MemoryJobStates(world.jobs)} | changes))
 
 
 def end(world: SeedWorld) -> None:
@@ -66,12 +66,12 @@ def test_what_was_stored_while_its_job_ended_is_cancelled_too(world):
     class Late:
         """June ends between the two looks."""
 
-        def states(self, *args):
-            found = MemoryJobStates(world.jobs).states(*args)
+        def cancelled(self, *args):
+            found = MemoryJobStates(world.jobs).cancelled(*args)
             end(world)
             return found
 
-    hand_out(world, job_states=Late())
+    hand_out(world, jobs=Late())
 
     found = {one.request.job: one.state for one in world.requests()}
     assert found == {"june": State.CANCELLED, "july": State.PENDING}
@@ -80,12 +80,12 @@ def test_what_was_stored_while_its_job_ended_is_cancelled_too(world):
 
 def test_seeds_are_taken_up_again_when_nobody_could_tell_how_their_jobs_are(world):
     world.offer(an_offer(1, job="june"))
-    away = Failing(MemoryJobStates(world.jobs), states=1)
+    away = Failing(MemoryJobStates(world.jobs), cancelled=1)
 
     with pytest.raises(StoreUnavailableError):
-        hand_out(world, job_states=away)
+        hand_out(world, jobs=away)
     assert world.requests() == []
 
     world.now += timedelta(seconds=1)
-    world.look_after(job_states=away)
+    world.look_after(jobs=away)
     assert [one.request.job for one in world.requests()] == ["june"]

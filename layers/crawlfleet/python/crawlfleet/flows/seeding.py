@@ -15,7 +15,6 @@ from crawlfleet.flows.offering import SeedPorts
 from crawlfleet.flows.submission import SubmissionPorts, persist_and_enqueue
 from crawlfleet.model.biz import Biz, IntakeLimits, Tree
 from crawlfleet.model.ids import RequestId
-from crawlfleet.model.job import JobState
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Dead, Outcome, Retry
 from crawlfleet.model.request import FINAL_STATES, Body, Claim, Request, State, Tracked
@@ -23,7 +22,7 @@ from crawlfleet.model.seed import Seed
 from crawlfleet.model.submission import BATCH_LIMIT, Receipt, Refused
 from crawlfleet.model.times import from_ms, to_ms
 from crawlfleet.policy.pools import lane_of, lanes_beside
-from crawlfleet.ports import JobStates
+from crawlfleet.ports import CancelledJobs
 
 #: Seeds that one call hands out, and looks after, at most: others want their turn.
 HANDED_A_CALL: Final = 10_000
@@ -33,10 +32,6 @@ LOOKED_AFTER_A_CALL: Final = 500
 #: Whose node does not answer is looked after again so much later.
 PUT_OFF: Final = timedelta(seconds=60)
 
-#: No tasks are made of a job that is in one of these; in the second nobody sweeps any more.
-_STOPPED: Final = frozenset({JobState.CANCELLING, JobState.CANCELLED})
-_SWEPT: Final = frozenset({JobState.CANCELLED})
-
 #: By seed, its request, and why it failed or nothing.
 _Ends: TypeAlias = dict[str, tuple[RequestId, str]]
 
@@ -45,13 +40,13 @@ _Ends: TypeAlias = dict[str, tuple[RequestId, str]]
 class SeedingPorts(SeedPorts):
     """What handing out needs beside the seeds: everything that stores and queues requests.
 
-    ``job_states`` keeps what the pages of a cancelled job have led to from becoming its tasks;
+    ``jobs`` keeps what the pages of a cancelled job have led to from becoming its tasks;
     None where there are no jobs. So many as ``beside`` says are handed out at a time where the
     backlog is not of seeds.
     """
 
     submission: SubmissionPorts
-    job_states: JobStates | None = None
+    jobs: CancelledJobs | None = None
     beside: int = BESIDE
 
 
@@ -121,7 +116,7 @@ def _send(
     ends: _Ends = {}
     jobs = {seed.offer.job for seed in seeds if seed.offer.job is not None}
     try:
-        stopped = _stopped(ports, lane, jobs, _STOPPED)
+        stopped = _cancelled(ports, lane, jobs)
     except StoreUnavailableError:
         with suppress(StoreUnavailableError):
             ports.seeds.extend(lane, biz, seeds, now)
@@ -143,7 +138,8 @@ def _send(
         raise
     # A job that is being cancelled sweeps these itself. Of one that has ended since it was asked
     # for, nobody would.
-    for job in _stopped(ports, lane, jobs - stopped, _SWEPT):
+    late = _cancelled(ports, lane, jobs - stopped.keys())
+    for job in (name for name, is_swept in late.items() if is_swept):
         while ports.submission.store.cancel_job(lane, biz, job, BATCH_LIMIT, "seeding", now):
             pass
 
@@ -163,14 +159,11 @@ def _send(
     return standing
 
 
-def _stopped(
-    ports: SeedingPorts, lane: Lane, jobs: set[str], states: frozenset[JobState]
-) -> set[str]:
-    """Those of the jobs that are in one of these states."""
-    if ports.job_states is None or not jobs:
-        return set()
-    found = ports.job_states.states(lane.tenant, lane.biz, jobs)
-    return {name for name, state in found.items() if state in states}
+def _cancelled(ports: SeedingPorts, lane: Lane, jobs: set[str]) -> dict[str, bool]:
+    """Those of the jobs that are cancelled; True where nobody sweeps their tasks any more."""
+    if ports.jobs is None or not jobs:
+        return {}
+    return ports.jobs.cancelled(lane.tenant, lane.biz, jobs)
 
 
 def _store(

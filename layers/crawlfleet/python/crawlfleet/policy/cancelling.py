@@ -1,5 +1,6 @@
 """What cancelling a job takes: for how long it is announced, and when it is over (SPEC.md C2)."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from crawlfleet.model.job import Job, JobState
@@ -22,6 +23,19 @@ def is_over(job: Job, ledger: Ledger) -> bool:
     no ledger yet, and none is begun any more.
     """
     return job.state is JobState.CANCELLING and job.batch is None and ledger.open <= 0
+
+
+def cancelled(states: Mapping[str, JobState]) -> dict[str, bool]:
+    """The jobs that are cancelled or being cancelled; True once their tasks are swept no more.
+
+    >>> cancelled({"a": JobState.CANCELLING, "b": JobState.CANCELLED, "c": JobState.RUNNING})
+    {'a': False, 'b': True}
+    """
+    return {
+        name: state is JobState.CANCELLED
+        for name, state in states.items()
+        if state in {JobState.CANCELLING, JobState.CANCELLED}
+    }
 
 
 def counts_of(job: Job, ledger: Ledger) -> dict[str, int]:

@@ -28,7 +28,7 @@ from crawlfleet.ports.queue import (
     Workers,
 )
 from crawlfleet.ports.readings import Readings, Taken
-from crawlfleet.ports.reopening import JobReopening, JobStates
+from crawlfleet.ports.reopening import CancelledJobs, JobReopening, JobStates
 from crawlfleet.ports.seeds import SeedFilter, SeedStore
 from crawlfleet.ports.staffing import ConcurrencyLimit, Outlook, Staffing, Ticks
 from crawlfleet.ports.store import Disowning, RequestStore, RuleStore, ScheduleStore
@@ -48,6 +48,7 @@ __all__ = [
     "NO_ERRAND",
     "Bizs",
     "Cancellations",
+    "CancelledJobs",
     "Clock",
     "ConcurrencyLimit",
     "ConfigCentre",

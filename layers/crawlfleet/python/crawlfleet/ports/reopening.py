@@ -26,7 +26,18 @@ class JobReopening(Protocol):
         ...
 
 
-class JobStates(Protocol):
+class CancelledJobs(Protocol):
+    """Jobs that get no more tasks."""
+
+    def cancelled(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, bool]:
+        """Those of these jobs that are cancelled or being cancelled.
+
+        False while the open tasks of the job are still being swept, True once nobody does.
+        """
+        ...
+
+
+class JobStates(CancelledJobs, Protocol):
     """The same jobs as JobStore's."""
 
     def states(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, JobState]:

@@ -22,5 +22,5 @@ def seeding_ports(parts: Parts, submission: SubmissionPorts) -> SeedingPorts:
         warn=parts.warn,
         resolver=RESOLVERS,
         submission=submission,
-        job_states=MongoJobStates(parts.nodes),
+        jobs=MongoJobStates(parts.nodes),
     )

@@ -6,6 +6,7 @@ from datetime import datetime
 from crawlfleet.adapters.mongo.connection import MongoNodes, border
 from crawlfleet.adapters.mongo.jobs import MongoJobs
 from crawlfleet.model.job import RETRIABLE, Job, JobState
+from crawlfleet.policy.cancelling import cancelled
 
 
 class MongoJobReopening:
@@ -55,3 +56,7 @@ class MongoJobStates:
         with border():
             found = self._nodes.control("jobs").find(match, projection=["name", "state"])
             return {one["name"]: JobState(one["state"]) for one in found}
+
+    def cancelled(self, tenant: str, biz: str, names: Collection[str]) -> dict[str, bool]:
+        """See ports.CancelledJobs.cancelled."""
+        return cancelled(self.states(tenant, biz, names))
