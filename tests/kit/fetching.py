@@ -2,7 +2,6 @@
 
 from crawlfleet.adapters import (
     http_coding,
-    http_fetcher,
     http_jars,
     http_names,
     http_proxies,
