@@ -1,6 +1,5 @@
 """Names tests use of the in-memory twins of stores, queues and the web."""
 
-from crawlfleet.adapters.memory import spiders
 from crawlfleet.adapters.memory.bizs import MemoryBizs
 from crawlfleet.adapters.memory.board import MemoryBoard
 from crawlfleet.adapters.memory.cancellations import MemoryCancellations
