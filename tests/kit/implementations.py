@@ -81,7 +81,7 @@ class Backend:
 
 
 class Row(NamedTuple):
-    """How a port's twin is made of a backend, and the real one of its connection."""
+    """Makers of a port: its twin of a backend, and the real one of its connection."""
 
     twin: Callable[..., Any]
     real: Callable[..., Any]

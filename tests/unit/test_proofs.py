@@ -32,7 +32,7 @@ def clock() -> Clock:
 
 
 def started(parts, clock: Clock, *, failing=(), slowness=1.0, seconds=None):
-    """What is begun of these parts, what is said, and the exit code."""
+    """Run these parts; return those begun, what is said, and the exit code."""
     begun, said = [], []
 
     def start(part: Part, seed: int) -> int:

@@ -1,4 +1,4 @@
-"""What the guard lets through, and what no page hides from it."""
+"""The guard lets through what people write, and no page hides from it."""
 
 import pytest
 from hypothesis import given

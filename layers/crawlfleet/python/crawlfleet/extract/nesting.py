@@ -77,7 +77,7 @@ _SCRIPT_AGAIN: Final = re.compile(rb"<!--(?:(?!-->).)*<script", re.DOTALL | re.I
 
 
 def walk(body: bytes, tags: int, elements: "Elements | None" = None) -> None:
-    """Let the page through to a parser; ``elements`` are open already.
+    """Let the page through to a parser; ``elements``, of nobody else, follow what is open.
 
     Raises:
         UnreadableError: it is built to exhaust one.
