@@ -1,4 +1,4 @@
-"""How far a part of a long run is: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of a part of a long run: a bar on a terminal, a line now and then elsewhere."""
 
 import time
 from collections.abc import Callable, Iterator

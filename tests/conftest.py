@@ -24,7 +24,7 @@ from infra.local.aws_server import CREDENTIALS
 from infra.local.mongo_server import MongoServer
 from infra.local.redis_cluster import RedisCluster
 from infra.local.redis_server import RedisServer
-from tests import proofs
+from tests import proofs, turns
 from tests.kit.examples import register_profiles
 from tests.kit.kernel import PRODUCT
 from tests.kit.mongo import GLANCE_SECONDS, MongoNodes, Waits
@@ -57,6 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    turns.turn()  # before there are other processes, which have it from this one
     config.stash[_servers] = ExitStack()
     config.stash[_addresses] = dict(getattr(config, "workerinput", {}).get("addresses", {}))
 

@@ -1,4 +1,4 @@
-"""How far a run of tests is: a line now and then, where no terminal shows pytest's dots.
+"""Progress of a run of tests: a line now and then, where no terminal shows pytest's dots.
 
 ``[ 40 %] 4,312 of 10,800 passed, 0 failed, 3:12`` comes after each tenth of the tests and after
 each half minute, with the tests that have been running for as long. What fails is told at once;

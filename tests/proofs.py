@@ -24,6 +24,7 @@ from random import SystemRandom
 from typing import Final
 
 import pytest
+from hypothesis import is_hypothesis_test
 
 from tests import turns
 from tests.progress import minutes
@@ -75,18 +76,23 @@ class Part:
         return [sys.executable, "-m", "pytest", *options, *self.files()]
 
 
-_SHARES: Final = 6
+_SHARES: Final = 8
 
 PARTS: Final = (
     Part(name="chaos", minutes=3, about="20,000 requests under 60 harms"),
     Part(name="kinds", minutes=5, about="each kind of harm by itself", processes=2),
     Part(name="benchmarks", minutes=4, about="every benchmark and a volume, on little"),
     Part(name="api", minutes=5, about="100 examples an operation of the API", processes=2),
-    Part(name=_CASES, minutes=4, about="cases of which `make test` has one each", processes=2),
+    Part(
+        name=_CASES,
+        minutes=5,
+        about="cases that `make test` has fewer of",
+        processes=2,
+    ),
     *(
         Part(
             name=f"properties-{n + 1}",
-            minutes=5,
+            minutes=4,
             about=f"thousands of examples a property, {n + 1} of {_SHARES}",
             share=(n, _SHARES),
             processes=2,
@@ -110,12 +116,24 @@ def _files(pattern: re.Pattern[str]) -> list[Path]:
     return [path for path in sorted(_TESTS.rglob("test_*.py")) if pattern.search(_text(path))]
 
 
+def _is_property(item: pytest.Item) -> bool:
+    """Tell whether Hypothesis runs it; its own mark comes later than this is asked."""
+    named = item.get_closest_marker("hypothesis") is not None
+    return named or is_hypothesis_test(getattr(item, "obj", None))
+
+
 def check(item: pytest.Item) -> None:
-    """Refuse a test that is marked for a part that would not find it.
+    """Refuse a test that no part would find though it is marked for one, or is a property.
 
     Raises:
         UsageError: there is no such part, or the mark is not written in the test's own file.
     """
+    is_long = item.get_closest_marker("long") is not None
+    if _is_property(item) and not is_long and not _GENERATED.search(_text(item.path)):
+        raise pytest.UsageError(
+            f"{item.nodeid}: no part has this property: its file has no @given; "
+            "write @pytest.mark.hypothesis there"
+        )
     for mark in item.iter_markers("long"):
         name = mark.kwargs.get("part", _CASES)
         if mark.args or name not in {part.name for part in PARTS if part.share is None}:
@@ -207,7 +225,11 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.proofs", description=__doc__)
     names = [part.name for part in PARTS]
     parser.add_argument("--seconds", type=float, help="begin parts for so long, in turn")
-    parser.add_argument("--seed", type=int, help="decides on all that is random; default: any")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        help="decides on all that is random; default: any; with --seconds: turn",
+    )
     parser.add_argument("--parts", nargs="+", choices=names, metavar="PART", help=", ".join(names))
     return parser.parse_args()
 

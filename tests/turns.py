@@ -1,4 +1,4 @@
-"""Whose turn it is: what a run has some of, when all of it would take too long.
+"""Turns choose a run's share of what would take too long as a whole.
 
 The turn is the number of commits. It is the same for all who try one state of the code, so that
 a failure can be seen again, and another one for the next state; no run has to keep anything. Who
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-#: Names the turn; set once it is known, so that all processes of a run have the same.
+#: Names the turn; set once it is known, so that a run's other processes inherit it.
 ENV: Final = "TURN"
 
 _ROOT: Final = Path(__file__).resolve().parent.parent
@@ -32,7 +32,7 @@ def turn() -> int:
 
 
 def _git(*arguments: str) -> str:
-    """What git says of this folder, or nothing."""
+    """Ask git about this folder; the answer is empty where there is none."""
     try:
         done = subprocess.run(
             ["git", "-C", str(_ROOT), *arguments], capture_output=True, text=True, check=False

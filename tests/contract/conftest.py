@@ -1,4 +1,4 @@
-"""What suites of ports share: connections of a session, and one lane, node or server a test."""
+"""Suites of ports share fixtures: connections of a session, and one lane, node or server a test."""
 
 from collections.abc import Callable, Iterator
 

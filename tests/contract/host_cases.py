@@ -70,7 +70,7 @@ class Street:
         return state
 
     def moments(self, tenant: str | None = None) -> list[float]:
-        """When turns were given, of all tenants or of one."""
+        """Times at which turns were given, of all tenants or of one."""
         return sorted(at for at, of, _ in self.turns if tenant in {None, of})
 
     def wait(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""What suites of jobs are made of: a job and its batches."""
+"""Parts of the suites of jobs: a job and its batches."""
 
 from datetime import datetime, timedelta
 

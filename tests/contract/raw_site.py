@@ -3,16 +3,13 @@
 import asyncio
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from types import SimpleNamespace
-from unittest.mock import patch
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
-from tests.kit.bidding import http_prober
 from tests.kit.config import FetchLimits
-from tests.kit.fetching import AiohttpFetcher, http_fetcher
+from tests.kit.fetching import AiohttpFetcher
 from tests.kit.kernel import FetchError
 from tests.kit.requests import Body, Page
 
@@ -34,14 +31,6 @@ class Site:
 
     def url(self, path: str = "/", *, host: str = "127.0.0.1", scheme: str = "http") -> str:
         return f"{scheme}://{host}:{self.port}{path}"
-
-
-@contextmanager
-def by_the_loops_clock() -> Iterator[None]:
-    """Downloads are timed by the loop's clock: what the machine takes is left out of theirs too."""
-    clock = SimpleNamespace(monotonic=asyncio.get_running_loop().time)
-    with patch.object(http_fetcher, "time", clock), patch.object(http_prober, "time", clock):
-        yield
 
 
 @asynccontextmanager
@@ -77,8 +66,7 @@ async def site(answer: bytes | Handler, **options: object) -> AsyncIterator[Site
     server = await asyncio.start_server(serve, "127.0.0.1", 0, **options)
     stands.port = server.sockets[0].getsockname()[1]
     try:
-        with by_the_loops_clock():
-            yield stands
+        yield stands
     finally:
         server.close()
         for task in list(tasks):

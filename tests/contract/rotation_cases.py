@@ -43,7 +43,7 @@ def in_use(secret: Secret, waits: Waits | None = None) -> Iterator[MongoNodes]:
 
 
 def work(nodes: MongoNodes) -> None:
-    """What writes: a counter of the control database."""
+    """Write: a counter of the control database counts on."""
     MongoCounter(nodes).reserve("rotation", uuid4().hex, 1)
 
 
@@ -67,7 +67,7 @@ def settled(client: Any, name: str) -> list[int]:
 
 
 def outcomes(nodes: MongoNodes, calls: int = 2) -> list[str]:
-    """What so many calls come to, one after the other."""
+    """Make so many calls, one after the other; return their ends."""
     found = []
     for _ in range(calls):
         try:

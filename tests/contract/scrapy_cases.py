@@ -79,7 +79,7 @@ class Station:
         return self.loop
 
     def tick(self, seconds=0.0):
-        """What the scheduler does though nobody asks, so much later."""
+        """Let so much time go by, after which the scheduler acts unasked."""
         self.seconds += seconds
         self.loop.turn()
 

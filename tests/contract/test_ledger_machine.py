@@ -223,7 +223,7 @@ def _collections(store, fleet: Fleet) -> list:
 
 
 def _kept(store, fleet: Fleet) -> dict[RequestId, State]:
-    """What MongoDB may remove: it leaves alone what the ledger has not counted yet."""
+    """Requests that MongoDB keeps: it leaves alone what the ledger has not counted yet."""
     if isinstance(store, MemoryRequestStore):
         kept = store.state.of(fleet.lane).requests
         return {request_id: State(one.state) for request_id, one in kept.items()}

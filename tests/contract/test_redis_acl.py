@@ -1,4 +1,4 @@
-"""What a Redis user must be allowed, as docs/redis-users.toml says it."""
+"""Rights that a Redis user needs, as docs/redis-users.toml says it."""
 
 from collections.abc import Iterator
 from datetime import timedelta

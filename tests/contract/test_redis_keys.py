@@ -24,7 +24,7 @@ from tests.kit.fleet import (
 from tests.kit.frontier import FOREVER, RedisSeedFilter
 from tests.kit.ids import RedisWorkerNumbers
 from tests.kit.jobs import RedisCancellations
-from tests.kit.kernel import Lane, to_ms
+from tests.kit.kernel import PRODUCT, Lane, to_ms
 from tests.kit.politeness import HostReport, RedisHosts, RedisRobotsCache, RobotsCopy
 from tests.kit.queue import (
     RedisFilling,
@@ -48,8 +48,8 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TERM = timedelta(seconds=60)
 SCRIPTS = [
     path
-    for path in files("crawlfleet.adapters.redis_queue").joinpath("scripts").iterdir()
-    if path.name.endswith(".lua") and not path.name.endswith("prelude.lua")
+    for path in sorted(Path(str(files(PRODUCT))).rglob("*.lua"))
+    if not path.name.endswith("prelude.lua")
 ]
 
 

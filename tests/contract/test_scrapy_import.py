@@ -15,7 +15,7 @@ from tests.kit.executors import load_request
 from tests.kit.kernel import UnknownBizError, UnknownRuleError
 from tests.kit.redis import RedisConnection
 from tests.kit.scrapy import DupeFilter, RedisCrawl, joint_of
-from tests.kit.sdk import Submitted
+from tests.kit.sdk import Submitted, sdk
 
 
 class ShopSpider(scrapy.Spider):
@@ -122,7 +122,7 @@ class Api:
 @pytest.fixture
 def api(monkeypatch):
     made = Api()
-    monkeypatch.setattr("crawlfleet.sdk.Client", made)
+    monkeypatch.setattr(sdk, "Client", made)
     return made
 
 

@@ -1,4 +1,4 @@
-"""What a node has, and may lose again with its next election: requests, seeds and visits.
+"""Requests, seeds and visits that a node has, and may lose again with its next election.
 
 A seed that is there already is answered as such, a majority or not; whoever believed it would tell
 the filter of a seed that is gone a moment later, and the page would be nobody's.

@@ -92,7 +92,7 @@ def document(standing_world: World) -> Document:
 
 
 def is_refused(case: str) -> bool:
-    """Whether nothing comes of it, whatever there was before."""
+    """Tell whether nothing comes of it, whatever there was before."""
     content = load(case)
     return content["expect"].get("status", 0) >= 400 and "given" not in content
 

@@ -10,11 +10,11 @@ import logging, sys
 
 logging.root.addHandler(logging.StreamHandler(sys.stdout))
 
-from crawlfleet.settings import Settings
-from crawlfleet.wiring.parts import Parts
+from tests.kit.apps import Parts
+from tests.kit.kernel import PRODUCT, Settings
 
 parts = Parts(Settings(stage="test"), "router")
-adapter = logging.getLogger("crawlfleet.adapters.part_health")
+adapter = logging.getLogger(f"{PRODUCT}.of.some.module")
 adapter.warning("a part is not well", extra={"part": "redis", "reason": "refused"})
 adapter.debug("a detail")
 parts.warn("it went on", ValueError("why"))

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 
 from infra.local.parts import free_port
 from tests.functions.http import ask
-from tests.functions.test_twice import at_once, batch
+from tests.functions.test_twice import batch
 from tests.kit.kernel import StoreUnavailableError, names
-from tests.kit.worlds.functions import CEILING, Context, World, default_bizs, throttled
+from tests.kit.worlds.functions import CEILING, Context, World, default_bizs
 
 EVENTS = Path(__file__).parents[2] / "events" / "scheduler"
 ALARM = json.loads((EVENTS / "alarm.json").read_text())["event"]
@@ -55,20 +54,6 @@ def test_the_tick_does_the_same_beside_its_other_work(busy):
     assert busy.lambdas.reserved == CEILING
 
 
-def test_an_alarm_twice_and_a_tick_at_the_same_moment_start_each_worker_once(busy):
-    cold = busy.environments(names.SCHEDULER, 3)
-    calls = [
-        lambda: cold[0].answer(ALARM, "a", lambda: 60.0),
-        lambda: cold[1].answer(ALARM, "b", lambda: 60.0),
-        lambda: cold[2].answer(TICK, "c", lambda: 60.0),
-    ]
-
-    done = at_once(*calls)
-
-    assert sum(each["started"] for each in done) == 3
-    assert busy.lambdas.woken == [names.CONSUMER] * 3
-
-
 def test_when_all_is_done_the_concurrency_goes_back_and_nobody_is_started(world):
     world.fresh(default_bizs(), stage=MANY)
     world.lambdas.reserved = CEILING
@@ -77,39 +62,6 @@ def test_when_all_is_done_the_concurrency_goes_back_and_nobody_is_started(world)
 
     assert (done["wanted"], done["started"], done["limit"]) == (0, 0, 2)
     assert world.lambdas.reserved == 2
-
-
-def test_lambda_that_throttles_leaves_the_concurrency_and_does_not_hold_up_the_start(busy):
-    busy.lambdas.reserved, busy.lambdas.refusal = CEILING, throttled()
-
-    done = alarm(busy)
-
-    assert "limit" not in done
-    assert (done["started"], busy.lambdas.reserved) == (3, CEILING)
-
-
-def test_workers_that_lambda_does_not_take_are_started_by_a_later_look(busy):
-    busy.lambdas.faults[names.CONSUMER] = throttled()
-
-    assert alarm(busy)["started"] == 0
-    assert busy.lambdas.woken == []
-
-
-def test_an_account_without_room_gets_as_many_as_it_has(busy):
-    code = "InvalidParameterValueException"
-    refused = ClientError({"Error": {"Code": code, "Message": "below its minimum"}}, "Put")
-    busy.lambdas.reserved = 2
-
-    def refuse(**_: Any) -> None:
-        raise refused
-
-    put, busy.lambdas.put_function_concurrency = busy.lambdas.put_function_concurrency, refuse
-    try:
-        done = alarm(busy)
-    finally:
-        busy.lambdas.put_function_concurrency = put
-
-    assert (done["wanted"], done["limit"], done["started"]) == (4, 2, 1)
 
 
 def test_while_redis_is_away_an_alarm_is_a_failure_and_nobody_is_started(busy, monkeypatch):

@@ -1,4 +1,4 @@
-"""What tenants have under the same names is each one's own (SPEC.md C7)."""
+"""Tenants share names and nothing behind them (SPEC.md C7)."""
 
 import pytest
 

@@ -117,7 +117,7 @@ class Rights:
                     yield right | self._on(stack, resource) | further
 
     def _on(self, stack: str, resource: Any) -> Right:
-        """What a right is about: a name, and of an ARN its kind."""
+        """The subject of a right: a name, and of an ARN its kind."""
         told = self._resolve(stack, resource)
         if not (arn := _ARN.fullmatch(told)):
             return {"on": told}

@@ -189,7 +189,7 @@ def test_after_a_reboot_it_needs_no_download(instance: Instance):
 
 
 def user_data() -> str:
-    """What a NAT instance is given, of the CDK, which is imported when it is asked for."""
+    """Arguments of a NAT instance, of the CDK, which is imported when it is asked for."""
     from infra.components import nat_instance
 
     rendered: str = nat_instance.user_data().render()

@@ -1,5 +1,5 @@
 """Everything tests know of where the product's code lives.
 
 A module a capability, called as HOUSE calls the capability; a test imports from here and from
-nowhere else. When a module of the product moves, one line here changes, and no test.
+nowhere else. When a module of the product moves, lines change here, and in no test.
 """

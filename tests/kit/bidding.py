@@ -1,6 +1,5 @@
 """Names tests use of bidding for jobs: offers, auctions, bidders, probes."""
 
-from crawlfleet.adapters import http_prober
 from crawlfleet.adapters.http_prober import HttpProber
 from crawlfleet.adapters.redis_queue import board_keys as board_keys_module
 from crawlfleet.adapters.redis_queue.board import RedisBoard

@@ -1,6 +1,6 @@
 """Names tests use of the command line's parts that are tried below its commands."""
 
-from crawlfleet.cli import config, diagnosis, examining, fleet_diagnosis, jobs
+from crawlfleet.cli import config, diagnosis, fleet_diagnosis
 from crawlfleet.cli.asking import ask
 from crawlfleet.cli.choosing import choose
 from crawlfleet.cli.config import push_folder, stage_client, validate_folder

@@ -1,6 +1,5 @@
 """Names tests use of dead letters: models, store and service."""
 
-from crawlfleet.adapters.mongo import dead_letters as mongo_dead_letters
 from crawlfleet.adapters.mongo.dead_letters import MongoDeadLetters
 from crawlfleet.flows import dead_letters
 from crawlfleet.flows.dead_letters import Changed, DeadLetterPorts

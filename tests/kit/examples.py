@@ -1,4 +1,4 @@
-"""How many examples a property is tried on: a share of what the profile gives.
+"""A property is tried on a share of the examples that the profile gives.
 
 A run has one of three profiles, chosen by ``pytest --hypothesis-profile=NAME``:
 

@@ -1,14 +1,14 @@
 """Names tests use of extraction: rules, selectors, transforms, links."""
 
 from crawlfleet.extract import RuleExtractor, check_rule, encoding
-from crawlfleet.extract.bounds import CPU_SECONDS_MAX, UnreadableError
+from crawlfleet.extract.bounds import UnreadableError
 from crawlfleet.extract.casts import cast
 from crawlfleet.extract.declared_encoding import WITHIN, declared_label
 from crawlfleet.extract.encoding import codec_of, decode
 from crawlfleet.extract.follow import CANDIDATES_MAX, META_BYTES_MAX
 from crawlfleet.extract.guard import guard_html
 from crawlfleet.extract.links import Addresses
-from crawlfleet.extract.nesting import DEPTH_MAX, walk
+from crawlfleet.extract.nesting import DEPTH_MAX, Elements, walk
 from crawlfleet.extract.trial import try_rule
 from crawlfleet.policy.coverage import (
     LONGEST_NAME,

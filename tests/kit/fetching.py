@@ -1,13 +1,6 @@
 """Names tests use of downloading: connections, encodings, cookies, proxies, addresses."""
 
-from crawlfleet.adapters import (
-    http_coding,
-    http_fetcher,
-    http_jars,
-    http_names,
-    http_proxies,
-    http_trail,
-)
+from crawlfleet.adapters import http_jars, http_names, http_proxies, http_trail
 from crawlfleet.adapters.host_slots import HostSlots
 from crawlfleet.adapters.http_coding import CODINGS, BadCodingError, BodyDecoder
 from crawlfleet.adapters.http_connections import MAX_IDLE

@@ -100,7 +100,7 @@ class Backend:
 
 
 class Row(NamedTuple):
-    """How a port's fake is made of a backend, and the real one of its connection."""
+    """Makers of a port: its fake of a backend, and the real one of its connection."""
 
     fake: Callable[..., Any]
     real: Callable[..., Any]

@@ -1,6 +1,5 @@
 """Names tests use of incidents: detectors, lifecycle, notifications."""
 
-from crawlfleet.adapters import sns_notifier
 from crawlfleet.adapters.mongo.incidents import MongoIncidentBook
 from crawlfleet.adapters.sns_notifier import SnsNotifier
 from crawlfleet.finding_kinds import ADVICE, RISING, Kind, Severity, looks_wanted

@@ -1,6 +1,5 @@
 """Names tests use of jobs: models, expansion, completion, cancellation, usage."""
 
-from crawlfleet.adapters.mongo import job_overlap
 from crawlfleet.adapters.mongo.demands import MongoDemands
 from crawlfleet.adapters.mongo.job_reopening import MongoJobReopening, MongoJobStates
 from crawlfleet.adapters.mongo.jobs import MongoJobs

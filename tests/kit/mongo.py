@@ -1,6 +1,6 @@
 """Names tests use of MongoDB: requests, records, ledgers, and the connection below them."""
 
-from crawlfleet.adapters.mongo import connection, indexing, ledgers, missing, tracking
+from crawlfleet.adapters.mongo import indexing
 from crawlfleet.adapters.mongo.connection import (
     APP_NAME,
     GLANCE_SECONDS,

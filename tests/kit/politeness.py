@@ -24,7 +24,6 @@ from crawlfleet.model.politeness import (
     Parked,
     RobotsCopy,
 )
-from crawlfleet.policy import robots as robots_txt
 from crawlfleet.policy.politeness import host_limits, interval_of, limits_for
 from crawlfleet.policy.robots import (
     MAX_BYTES,

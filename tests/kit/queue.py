@@ -1,6 +1,6 @@
 """Names tests use of the queue of requests: leases, deferral, ageing, stats."""
 
-from crawlfleet.adapters.redis_queue import keys, lease_book
+from crawlfleet.adapters.redis_queue import keys
 from crawlfleet.adapters.redis_queue.crawl_keys import bizs_key
 from crawlfleet.adapters.redis_queue.filling import RedisFilling
 from crawlfleet.adapters.redis_queue.keys import (

@@ -1,5 +1,4 @@
 """Names tests use of the wrapped Redis driver."""
 
-from crawlfleet.adapters.redis_queue import connection
 from crawlfleet.adapters.redis_queue.clock import ServerClock
 from crawlfleet.adapters.redis_queue.connection import ANSWER_SECONDS, LANES, RedisConnection

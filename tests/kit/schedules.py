@@ -1,7 +1,7 @@
 """Names tests use of schedules: cron lines, dispatcher, store and service."""
 
 from crawlfleet.adapters.mongo.schedules import MongoSchedules
-from crawlfleet.flows import firing, planning
+from crawlfleet.flows import planning
 from crawlfleet.flows.firing import OPEN_JOBS, FiringPorts, run_now
 from crawlfleet.flows.planning import PlanningPorts, get_schedule, put_schedule, set_enabled
 from crawlfleet.flows.scheduling import run_due

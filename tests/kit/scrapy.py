@@ -9,8 +9,6 @@ from crawlfleet.scrapy import (
     Pipeline,
     RedisSpider,
     Scheduler,
-    engine,
-    pipeline,
     scheduler,
     settings,
     unpickling,

@@ -37,11 +37,8 @@ from crawlfleet.sdk import (
     WorkerState,
     faults,
     find_address,
-    transport,
-    waiting,
 )
 from crawlfleet.sdk.address import Address
 from crawlfleet.sdk.batches import BATCH_BYTES
 from crawlfleet.sdk.pages import Pages
-from crawlfleet.sdk.results import RecordsPage
 from crawlfleet.sdk.transport import Transport

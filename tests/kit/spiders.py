@@ -1,6 +1,5 @@
 """Names tests use of spiders: models, start URLs, their store and service."""
 
-from crawlfleet.adapters.mongo import spiders as mongo_spiders
 from crawlfleet.adapters.mongo.spiders import MongoSpiders
 from crawlfleet.flows.spiders import (
     SpiderPorts,

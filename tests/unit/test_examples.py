@@ -1,4 +1,4 @@
-"""How many examples a test has is said by the profile and its weight."""
+"""The profile and its weight say how many examples a test has."""
 
 import pytest
 from hypothesis import HealthCheck, settings

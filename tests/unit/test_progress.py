@@ -35,7 +35,7 @@ progress.LEAST_SECONDS = 0.0
 
 @pytest.fixture(params=[(), ("-n", "1")], ids=["alone", "shared"])
 def told(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
-    """What such a run says without a terminal."""
+    """Run it without a terminal; return what it says."""
     (tmp_path / "test_some.py").write_text(TESTS)
     (tmp_path / "conftest.py").write_text(CONFTEST)
     done = subprocess.run(

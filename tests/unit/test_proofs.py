@@ -1,8 +1,10 @@
 """The proofs run whole, in any order of turns, and say what failed."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -30,7 +32,7 @@ def clock() -> Clock:
 
 
 def started(parts, clock: Clock, *, failing=(), slowness=1.0, seconds=None):
-    """What is begun of these parts, what is said, and the exit code."""
+    """Run these parts; return those begun, what is said, and the exit code."""
     begun, said = [], []
 
     def start(part: Part, seed: int) -> int:
@@ -45,6 +47,7 @@ def started(parts, clock: Clock, *, failing=(), slowness=1.0, seconds=None):
 
 #: Not as it is written where it marks a test: this file is none of the proofs'.
 LONG = getattr(pytest.mark, "-long"[1:])
+HYPOTHESIS = getattr(pytest.mark, "-hypothesis"[1:])
 
 lengths = st.lists(st.integers(1, 12), min_size=1, max_size=12)
 
@@ -111,6 +114,17 @@ def test_every_part_has_tests(part):
     assert part.files() != []
 
 
+def test_the_hands_of_a_landing_are_a_prime_number():
+    """The turn is the number of commits: two at once would have half of four hands for ever."""
+    run = Path(__file__).parents[2] / ".ci/run"
+    seconds = re.search(r"make proofs SECONDS=(\d+)", run.read_text())
+
+    count = len(hands(PARTS, float(seconds[1])))
+
+    assert count > 2
+    assert all(count % divisor for divisor in range(2, count))
+
+
 def test_the_shares_are_all_properties_once():
     found = [name for part in PARTS if part.share is not None for name in part.files()]
 
@@ -119,15 +133,19 @@ def test_the_shares_are_all_properties_once():
 
 
 class Item:
-    """A test with a mark, as pytest has it."""
+    """A test with marks, as pytest has it."""
 
     nodeid = "test_it"
 
-    def __init__(self, path, mark):
-        self.path, self._mark = path, mark.mark
+    def __init__(self, path, *marks, obj=None):
+        self.path, self.obj = path, obj
+        self._marks = [one.mark for one in marks]
 
     def iter_markers(self, name):
-        return iter([self._mark] if self._mark.name == name else [])
+        return (mark for mark in self._marks if mark.name == name)
+
+    def get_closest_marker(self, name):
+        return next(self.iter_markers(name), None)
 
 
 def test_a_mark_for_a_part_that_there_is_not_is_refused():
@@ -141,6 +159,23 @@ def test_a_mark_that_is_not_written_in_the_file_is_refused(tmp_path):
 
     with pytest.raises(pytest.UsageError, match="not in its own file"):
         check(Item(empty, LONG(part="chaos")))
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_a_property_that_no_share_would_find_is_refused(tmp_path, is_marked):
+    machine = tmp_path / "test_machine.py"
+    machine.write_text("TestIt = Machine.TestCase")
+    item = (
+        Item(machine, HYPOTHESIS)
+        if is_marked
+        else Item(machine, obj=test_a_turn_changes_the_order_alone)
+    )
+
+    with pytest.raises(pytest.UsageError, match=r"mark\.hypothesis"):
+        check(item)
+
+    check(Item(machine))
+    check(Item(Path(__file__), HYPOTHESIS))
 
 
 def test_a_part_that_there_is_not_is_refused_on_the_command_line():

@@ -1,4 +1,4 @@
-"""What tests of incidents are made of: looks, findings, minutes."""
+"""Parts of tests of incidents: looks, findings, minutes."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta

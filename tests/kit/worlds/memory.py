@@ -114,6 +114,8 @@ class World:
     pauses: Pauses = QUICK
     woken: list[int] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    #: The error that each of the warnings came with.
+    troubles: list[Exception] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         # The clock that stands for the server's is the test's too.
@@ -176,6 +178,7 @@ class World:
 
     def warn(self, message: str, error: Exception) -> None:
         self.warnings.append(f"{message}: {error}")
+        self.troubles.append(error)
 
     def submission(self, **changes: object) -> SubmissionPorts:
         ports: dict[str, object] = {

@@ -56,7 +56,7 @@ def quick_tree(world: World, detached_seconds: float = 60.0, **fleet: object) ->
 
 
 def decided(world: World, needed: int, kept: int) -> None:
-    """How many workers the autoscaler wants."""
+    """Return the number of workers that the autoscaler wants."""
     standing = world.staffing.read(FLEET_POOL)
     staff = Staff(needed=needed, kept=kept, at_ms=standing.now_ms)
     assert world.staffing.settle(FLEET_POOL, standing, staff)
@@ -189,7 +189,7 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 def work(world: World, pages: dict[str, object] | None = None, worker: str = "w", **ports: object):
-    """What a worker reports that works until it leaves, and leaves nothing of it running."""
+    """Run a worker until it leaves, with nothing of it running then; return its report."""
 
     async def run():
         async with asyncio.timeout(60):
@@ -232,6 +232,6 @@ def depth(world: World, lane=DOCS) -> tuple[int, int, int]:
 
 
 def idle(world: World) -> bool:
-    """Whether nobody holds permits at the hosts of these tests, their grants' grace being over."""
+    """Tell whether nobody holds permits at these tests' hosts, their grants' grace being over."""
     world.now += timedelta(seconds=1)
     return all(one.running == 0 for one in world.hosts.states(["a.example", "b.example"]))

@@ -5,7 +5,7 @@ import sys
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.kit.fleet import (
@@ -331,6 +331,7 @@ LIES = st.one_of(
     then=st.dictionaries(st.sampled_from(FILES), LIES),
     lambda_mb=st.sampled_from([None, 128]),
 )
+@example(first={}, then={"proc/self/statm": b"-1 -1 -1"}, lambda_mb=None)
 def test_whatever_files_say_nothing_is_raised_nor_below_zero(
     tmp_path_factory, first, then, lambda_mb
 ):

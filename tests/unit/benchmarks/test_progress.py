@@ -15,7 +15,7 @@ class Clock:
 
 
 def lines_of(steps: list[tuple[float, int]], total: int) -> list[str]:
-    """What is said when after so many seconds so much is done."""
+    """Say that after so many seconds so much is done; return the lines."""
     said, clock = io.StringIO(), Clock()
     with part(Console(file=said), "crawl", total, clock=clock) as tell:
         for after, done in steps:

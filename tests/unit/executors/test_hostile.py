@@ -111,9 +111,32 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
+#: The same, so large that what is not linear in it would take hours.
+HUGE = {
+    "a sitemap of sixty million ampersands": (
+        SITEMAP,
+        lambda: b"<urlset><url><loc>" + b"&" * 60 * MEGA + b"</loc></url></urlset>",
+        "url.*(larger|longer|text|huge|well-formed)"),
+    "twenty thousand namespaces": (
+        XML,
+        lambda: b"<x " + b"".join(b"xmlns:a%d='u' " % n for n in range(20_000)) + b">"
+        + b"<r><a>1</a></r>" * 2_000 + b"</x>",
+        r"records\[0\]: has over 100 namespaces"),
+    "a gzip bomb of a sitemap": (
+        SITEMAP, lambda: gzip.compress(b"<urlset>" + (b"<a>" + b"x" * MEGA + b"</a>") * 80, 1),
+        "page: unpacks to more than 67,108,864 bytes"),
+    "lines that are all no objects": (
+        LINES, lambda: b"1\n" * 200_000, "page: has more than 100,000 things"),
+    "lines that are all no URLs": (
+        URLS, lambda: b"x:y\n" * 200_000, "page: has more than 100,000 things"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [*REFUSED, *(pytest.param(name, marks=pytest.mark.long) for name in HUGE)]
+)
 def test_it_is_refused_in_seconds_and_says_why(name):
-    spider, body, why = REFUSED[name]
+    spider, body, why = (REFUSED | HUGE)[name]
     file = page(body())
     began = thread_time()
 
@@ -147,9 +170,18 @@ READ = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", READ)
+#: More of it, in the proofs.
+MUCH = {
+    "a sitemap of two hundred thousand other elements": (
+        SITEMAP, lambda: b"<urlset>" + b"<a/>" * 200_000 + b"</urlset>", [], 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [*READ, *(pytest.param(name, marks=pytest.mark.long) for name in MUCH)]
+)
 def test_what_is_right_in_it_is_read_in_seconds(name):
-    spider, body, records, skipped = READ[name]
+    spider, body, records, skipped = (READ | MUCH)[name]
     file = page(body())
     began = thread_time()
 

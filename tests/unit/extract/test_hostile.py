@@ -55,6 +55,27 @@ def test_a_page_that_would_exhaust_a_parser_is_given_to_none(extract, kind):
         extract(CSS, body, "text/html")
 
 
+#: The same, so large that what is not linear in it would take hours.
+HUGE = {
+    "depth": b"<div>" * 100_000 + b"<p>hi",
+    "formatting": b"<i>" * 100_000 + b"<p>hi",
+    "ends in comments": b"<!--</div>--><div>" * 100_000,
+    "ends of nothing": b"<div></x>" * 100_000,
+    "ends in attributes": b"<div a='</div>'>" * 100_000,
+    "attributes": b"<a " + b" ".join(b"a%d=1" % i for i in range(1_000_000)) + b">",
+    "quoted": b"<a " + b" ".join(b'a%d=">"' % i for i in range(300_000)) + b">",
+    "unclosed quotes": b"<a b='" * 200_000,
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rule", [CSS, XPATH], ids=["css", "xpath"])
+@pytest.mark.parametrize("kind", HUGE)
+def test_a_huge_page_that_would_exhaust_a_parser_is_given_to_none(extract, rule, kind):
+    with cpu_below(8), pytest.raises(ExtractError, match=REFUSED[kind][1]):
+        extract(rule, HUGE[kind], "text/html")
+
+
 @pytest.mark.parametrize("kind", ["depth", "attributes", "built again"])
 def test_no_parser_is_left_unguarded(extract, kind):
     body, why = REFUSED[kind]
@@ -69,15 +90,16 @@ def test_no_parser_is_left_unguarded(extract, kind):
     [
         b"<p>" + b"\x00" * 1_000_000,
         b"<" * 300_000,
+        pytest.param(b"<" * 1_000_000, marks=pytest.mark.long),
         b"<a" * 500_000,
         b"<!--" * 250_000,
         b"&" * 1_000_000,
         b"<table>" * 20_000,
     ],
-    ids=lambda body: repr(body[:5]),
+    ids=lambda body: f"{body[:5]!r} {len(body):,}",
 )
 def test_a_page_that_only_looks_bad_is_read_at_little_cost(extract, rule, body):
-    with cpu_below(4):
+    with cpu_below(8 * len(body) / 1_000_000):
         assert len(extract(rule, body, "text/html")) == 1
 
 

@@ -63,14 +63,14 @@ class World:
         self.queue = MemoryDataQueue()
         self.coverages = MemoryCoverages()
         self.journal = MemoryJournal()
-        self.warnings = []
+        self.troubles = []
         self.ports = DrainPorts(
             queue=self.queue,
             store=self.failing,
             validator=SchemaValidator(),
             coverages=self.coverages,
             journal=self.journal,
-            warn=lambda what, error: self.warnings.append(what),
+            warn=lambda _, error: self.troubles.append(error),
         )
         self._tokens = 0
 
@@ -240,7 +240,7 @@ def test_while_the_store_is_away_items_wait_and_are_never_dropped(world):
         assert (done.stored, done.given_back, done.away) == (0, 2, True)
         assert done.dropped == (number == 0)
     assert world.queue.waiting([LANE]) == [2]
-    assert world.warnings
+    assert [type(error) for error in world.troubles] == [StoreUnavailableError] * MOST_ATTEMPTS * 2
 
     world.failing.away = False
     assert world.drain().stored == 2
@@ -365,8 +365,10 @@ def test_items_that_their_schema_does_not_take_are_counted_as_rejected(world):
 
 @pytest.mark.parametrize("part", ["journal", "coverages"])
 def test_a_journal_or_a_count_that_is_away_keeps_nothing_from_being_stored(world, part):
+    error = StoreUnavailableError("redis", "away")
+
     def away(*_):
-        raise StoreUnavailableError("redis", "away")
+        raise error
 
     setattr(getattr(world, part), {"journal": "note", "coverages": "add"}[part], away)
     world.put(an_item("A"), b"nonsense")
@@ -374,5 +376,5 @@ def test_a_journal_or_a_count_that_is_away_keeps_nothing_from_being_stored(world
     done = world.drain()
 
     assert (done.stored, done.dropped) == (1, 1)
-    assert world.warnings
+    assert world.troubles == [error]
     assert world.queue.waiting([LANE]) == [0]

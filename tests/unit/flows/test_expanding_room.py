@@ -1,4 +1,4 @@
-"""How far a job is made ahead, and the room that it leaves to clients."""
+"""A job is made so far ahead, and leaves room to clients."""
 
 from datetime import timedelta
 from functools import partial

@@ -1,4 +1,4 @@
-"""What keeps a job from being made, and what is told of it."""
+"""Troubles that keep a job from being made are told."""
 
 from functools import partial
 

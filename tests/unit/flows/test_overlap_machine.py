@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -148,5 +149,5 @@ class Overlaps(RuleBasedStateMachine):
             assert next_fire(kept, last.fire_at) <= kept.fire_at
 
 
-TestOverlaps = Overlaps.TestCase
+TestOverlaps = pytest.mark.hypothesis(Overlaps.TestCase)
 TestOverlaps.settings = examples(1.2, steps=30)

@@ -112,7 +112,7 @@ def test_a_pool_that_cannot_be_started_does_not_keep_the_others(world, pools, fa
     found = pools.scaled()
 
     assert (found["main"].started, found["large"].started) == (1, 1)
-    assert world.warnings
+    assert world.troubles == [fault]
 
 
 def test_usual_workers_that_cannot_be_looked_at_do_not_keep_a_pool(world, pools):

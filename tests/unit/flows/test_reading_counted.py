@@ -1,4 +1,4 @@
-"""What is counted of pages that are read, and what is remembered of them."""
+"""Pages that are read are counted and remembered."""
 
 import asyncio
 from datetime import timedelta

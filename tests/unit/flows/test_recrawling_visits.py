@@ -1,4 +1,4 @@
-"""What a worker is told of a page that it reads again, and what people are."""
+"""A worker is told of the page that it reads again, and people of what it finds."""
 
 from datetime import timedelta
 

@@ -95,8 +95,16 @@ def test_what_has_its_turn_is_handed_back_when_a_stray_one_cannot_be_admitted(wo
     assert depth(world) == (2, 0, 0)
 
 
-@pytest.mark.parametrize("fault", ["hosts", "store", "robots", "cache"])
-def test_whatever_fails_while_a_site_is_learnt_no_request_is_stuck(world, fault):
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("hosts", StoreUnavailableError),
+        ("store", StoreUnavailableError),
+        ("robots", ValueError),
+        ("cache", ValueError),
+    ],
+)
+def test_whatever_fails_while_a_site_is_learnt_no_request_is_stuck(world, fault, error):
     """The worker goes on, holds nothing in the end, and others may do what is left."""
     obedient(world)
     submitted(world, *URLS)
@@ -127,7 +135,7 @@ def test_whatever_fails_while_a_site_is_learnt_no_request_is_stuck(world, fault)
     assert report.done == (4 if fault == "hosts" else 0)
     ledger = world.ledger()
     assert ledger.done + ledger.dead + ledger.pending + ledger.leased + ledger.waiting == 4
-    assert world.warnings
+    assert set(map(type, world.troubles)) == {error}
 
 
 def test_requests_whose_rule_cannot_be_looked_up_are_handed_back(world):

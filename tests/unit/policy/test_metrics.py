@@ -251,10 +251,9 @@ def test_bizs_without_work_cost_nothing():
     assert series(seen(*(quiet(number) for number in range(500)))) == series(seen(quiet(1)))
 
 
-def test_a_thousand_bizs_and_hosts_cost_no_more_than_the_bound():
-    many = seen(
-        *(lane(number) for number in range(1_000)), hosts=tuple(host(n) for n in range(1_000))
-    )
+@pytest.mark.parametrize("number", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_thousands_of_bizs_and_hosts_cost_no_more_than_the_bound(number):
+    many = seen(*(lane(n) for n in range(number)), hosts=tuple(host(n) for n in range(number)))
 
     found = series(many)
 

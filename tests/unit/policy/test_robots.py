@@ -1,10 +1,13 @@
 """What a robots.txt allows, and what it costs to find out."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from protego import Protego
 
 from tests.kit.config import FetchLimits, Politeness
 from tests.kit.kernel import origin_of
@@ -18,7 +21,6 @@ from tests.kit.politeness import (
     kept_seconds,
     product_of,
 )
-from tests.kit.politeness import robots_txt as robots
 
 ORIGIN = "https://example.org"
 PAGE = f"{ORIGIN}/private/page?x=1"
@@ -137,7 +139,8 @@ def test_groups_of_one_product_are_one():
 
 
 @pytest.mark.parametrize(
-    ("said", "delay"), [("2.5", 2.5), ("0", 0.0), ("-1", None), ("nan", None), ("x", None)]
+    ("said", "delay"),
+    [("2.5", 2.5), ("0", 0.0), ("-1", None), ("nan", None), ("inf", None), ("x", None)],
 )
 def test_the_crawl_delay_is_the_groups(said, delay):
     found = site(f"User-agent: *\nCrawl-delay: 9\nUser-agent: Bot\nCrawl-delay: {said}\n")
@@ -250,8 +253,7 @@ def test_nothing_that_a_site_sends_fails(body, path):
     found = site(b"User-agent: *\n" + body)
 
     found.verdict(f"{ORIGIN}/{path}", "Bot")
-    delay = found.crawl_delay("Bot")
-    assert delay is None or delay >= 0
+    found.crawl_delay("Bot")
 
 
 # ---- the shelf ----------------------------------------------------------------------------------
@@ -294,9 +296,42 @@ def test_large_files_leave_room_for_few():
     assert len(shelf) == 101
 
 
-def test_the_rules_of_a_few_products_are_kept_parsed():
-    found = site("User-agent: *\nDisallow: /")
-    for n in range(50):
-        assert not found.verdict(PAGE, f"bot{'x' * n}").allowed
+@pytest.fixture
+def parsed(monkeypatch):
+    """All that is parsed, in its order."""
+    texts, parse = [], Protego.parse
 
-    assert found.rules_of.cache_info().currsize == robots.PRODUCTS
+    def counted(text):
+        texts.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(Protego, "parse", counted)
+    return texts
+
+
+def test_the_rules_of_the_last_few_products_are_kept_parsed(parsed):
+    found = site("User-agent: *\nDisallow: /")
+    bots = [f"bot{'x' * n}" for n in range(50)]
+    for bot in [*bots, *bots[-3:], *bots[-3:]]:
+        assert not found.verdict(PAGE, bot).allowed
+        assert found.crawl_delay(bot.upper()) is None
+    assert len(parsed) == len(bots)
+
+    found.verdict(PAGE, bots[0])
+
+    assert len(parsed) == len(bots) + 1
+
+
+def test_threads_that_ask_at_once_have_it_parsed_once(parsed):
+    found = site(repeated("Disallow: /a%", MAX_BYTES // 20))
+    together = Barrier(8)
+
+    def asks():
+        together.wait(60)
+        return found.verdict(PAGE, "bot").allowed
+
+    with ThreadPoolExecutor(8) as threads:
+        allowed = [one.result(60) for one in [threads.submit(asks) for _ in range(8)]]
+
+    assert allowed == [True] * 8
+    assert len(parsed) == 1

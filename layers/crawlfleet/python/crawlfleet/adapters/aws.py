@@ -48,7 +48,7 @@ def client(
     attempts: int = ATTEMPTS,
     **credentials: str,
 ) -> Any:
-    """A thread-safe client of botocore, as boto3 hands them on.
+    """Make a thread-safe client of botocore.
 
     Args:
         service: Such as ``ssm``.

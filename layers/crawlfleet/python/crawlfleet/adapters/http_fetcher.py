@@ -9,7 +9,6 @@ import asyncio
 import io
 import ipaddress
 import ssl
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import TracebackType
@@ -68,7 +67,7 @@ class Run:
     """
 
     __slots__ = (
-        "_began", "before", "conditional", "jar", "limits", "redirects", "trail", "way"
+        "_began", "_clock", "before", "conditional", "jar", "limits", "redirects", "trail", "way"
     )  # fmt: skip
 
     def __init__(
@@ -87,10 +86,12 @@ class Run:
         self.trail = Trail(sample_seconds)
         self.redirects: list[str] = []
         self.before = self._began = 0.0
+        # The event loop's own clock, by which its time-outs count as well.
+        self._clock = asyncio.get_running_loop().time
 
     def go_on(self) -> None:
         """A hop begins."""
-        self._began = time.monotonic()
+        self._began = self._clock()
 
     def pause(self) -> None:
         """The hop has ended."""
@@ -99,7 +100,7 @@ class Run:
     @property
     def seconds(self) -> float:
         """What the download has taken so far, while it is under way."""
-        return self.before + time.monotonic() - self._began
+        return self.before + self._clock() - self._began
 
 
 class AiohttpFetcher:
@@ -148,9 +149,9 @@ class AiohttpFetcher:
         self._to_proxies: dict[bool, aiohttp.ClientSession] = {}
         self._slots = HostSlots() if slots is None else slots
         self._headers = HeaderBook()
-        self._room = room or BodyRoom(ROOM_BYTES)
+        self._room = BodyRoom(ROOM_BYTES) if room is None else room
         self._jars = Jars(sessions)
-        self._proxies = proxies or Proxies(read_secret)
+        self._proxies = Proxies(read_secret) if proxies is None else proxies
 
     async def __aenter__(self) -> Self:
         self._tls = self._ssl_context or system_tls()

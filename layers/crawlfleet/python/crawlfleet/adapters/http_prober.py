@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
@@ -63,15 +62,16 @@ class _Sipper(AiohttpFetcher):
 
 
 async def _sipped(response: aiohttp.ClientResponse, most: int, deadline: float) -> float | None:
-    """How fast the beginning of a body comes; what is late is not waited for."""
-    began, count = time.monotonic(), 0
+    """Read the beginning of a body to learn how fast it comes; what is late is not waited for."""
+    clock = asyncio.get_running_loop().time
+    began, count = clock(), 0
     try:
         async with asyncio.timeout_at(deadline - _SPARE_SECONDS):
             while count < most and (chunk := await response.content.readany()):
                 count += len(chunk)
     except TimeoutError:
         pass  # so many bytes in all that time: that is its speed
-    return speed(count, time.monotonic() - began)
+    return speed(count, clock() - began)
 
 
 class HttpProber:

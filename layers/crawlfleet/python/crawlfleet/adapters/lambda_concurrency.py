@@ -16,14 +16,14 @@ REFUSED: Final = "InvalidParameterValueException"
 
 
 class ConcurrencyApi(Protocol):
-    """The two calls that are made of boto3's Lambda client."""
+    """The two calls that are made of botocore's Lambda client."""
 
     def get_function_concurrency(self, **arguments: Any) -> Any:
-        """See boto3."""
+        """See botocore."""
         ...
 
     def put_function_concurrency(self, **arguments: Any) -> Any:
-        """See boto3."""
+        """See botocore."""
         ...
 
 
@@ -33,7 +33,7 @@ class LambdaConcurrency:
     Args:
         function: Name or ARN of the workers' function.
         ceiling: The most that the stage gives it.
-        client: boto3's; one with short time-outs and few tries where none is given.
+        client: botocore's; one with short time-outs and few tries where none is given.
         connect: Makes that one of the function's name, when it is first needed.
     """
 

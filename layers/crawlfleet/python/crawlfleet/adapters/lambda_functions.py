@@ -36,10 +36,10 @@ _tried = msgspec.json.Decoder(Tried)
 
 
 class LambdaApi(Protocol):
-    """The one call that is made of boto3's Lambda client."""
+    """The one call that is made of botocore's Lambda client."""
 
     def invoke(self, **arguments: Any) -> Any:
-        """See boto3."""
+        """See botocore."""
         ...
 
 

@@ -16,7 +16,7 @@ WRONG_SETUP: Final = {
 
 
 class SecretsManagerApi(Protocol):
-    """The one call made; any boto3 client of ``secretsmanager`` fits."""
+    """The one call made; any client of ``secretsmanager`` fits."""
 
     def get_secret_value(self, **arguments: Any) -> Mapping[str, Any]:
         """GetSecretValue."""
@@ -27,7 +27,7 @@ class Secrets:
     """Reads secrets by id; threads may share it.
 
     Args:
-        client: A boto3 client with short time-outs, as ``adapters.aws.client`` makes it.
+        client: A botocore client with short time-outs, as ``adapters.aws.client`` makes it.
     """
 
     def __init__(self, client: SecretsManagerApi) -> None:

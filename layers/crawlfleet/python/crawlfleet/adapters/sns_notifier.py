@@ -45,10 +45,10 @@ _REFUSED: Final = frozenset(
 
 
 class SnsApi(Protocol):
-    """The one call that is made of boto3's SNS client."""
+    """The one call that is made of botocore's SNS client."""
 
     def publish(self, **arguments: Any) -> Any:
-        """See boto3."""
+        """See botocore."""
         ...
 
 

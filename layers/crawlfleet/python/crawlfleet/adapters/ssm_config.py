@@ -50,7 +50,7 @@ class SsmConfig:
     :attr:`refused` and :attr:`failing`.
 
     Args:
-        client: A boto3 client of ``ssm`` with short time-outs, as ``adapters.aws.client`` makes it.
+        client: Of ``ssm``, with short time-outs, as ``adapters.aws.client`` makes it.
         stage: Name of the stage whose tree is read.
         check_reader: The extractor's check; without one, selectors are taken as they are.
         poll_seconds: Time between two looks at the revision.

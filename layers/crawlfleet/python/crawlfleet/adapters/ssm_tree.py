@@ -29,7 +29,7 @@ _MAX_PAGES: Final = 5_000
 
 
 class SsmApi(Protocol):
-    """The calls of SSM that the config centre makes; any boto3 client of ``ssm`` fits."""
+    """The calls of SSM that the config centre makes; any client of ``ssm`` fits."""
 
     def get_parameter(self, **arguments: Any) -> Mapping[str, Any]:
         """GetParameter."""

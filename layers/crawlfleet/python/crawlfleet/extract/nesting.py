@@ -76,20 +76,20 @@ _TAG: Final = re.compile(rb"</?[a-zA-Z]")
 _SCRIPT_AGAIN: Final = re.compile(rb"<!--(?:(?!-->).)*<script", re.DOTALL | re.IGNORECASE)
 
 
-def walk(body: bytes, tags: int) -> int:
-    """Let the page through to a parser, and return how deep its open elements can get.
+def walk(body: bytes, tags: int, elements: "Elements | None" = None) -> None:
+    """Let the page through to a parser; ``elements``, of nobody else, follow what is open.
 
     Raises:
         UnreadableError: it is built to exhaust one.
     """
-    elements = _Elements()
-    at, work, deepest = 0, 0, 0
+    elements = Elements() if elements is None else elements
+    stack = elements.stack
+    at, work = 0, 0
     search = _TOKEN.search
     while (found := search(body, at)) is not None:
         at = found.end()
         leaves, _, close, name, attributes, cdata = found.groups()
-        depth = elements.depth
-        deepest = max(deepest, depth)
+        depth = len(stack) + elements.hidden + elements.formatting
         if leaves is not None:
             elements.plain_svg = False
             work += depth * leaves.count(b"<")
@@ -112,10 +112,9 @@ def walk(body: bytes, tags: int) -> int:
             work += tags_inside * (depth + tags_inside)
         if work > WORK_MAX:
             raise UnreadableError(_TOO_DEEP)
-    return max(deepest, elements.depth)
 
 
-class _Elements:
+class Elements:
     """Open elements, and how many more there may be."""
 
     __slots__ = (
@@ -144,11 +143,6 @@ class _Elements:
         self._drawings = 0
         #: Whether there was nothing but drawing since the innermost <svg>.
         self.plain_svg = False
-
-    @property
-    def depth(self) -> int:
-        """How many may be open at once."""
-        return len(self.stack) + self.hidden + self.formatting
 
     def guard(self, tags: int) -> None:
         """Let it be so many."""

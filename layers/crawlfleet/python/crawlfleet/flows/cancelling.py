@@ -65,7 +65,7 @@ class _Came(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancellingPorts:
-    """What cancelling needs of the world. ``warn`` is told what is wrong but not fatal.
+    """The world, as cancelling needs it. ``warn`` is told what is wrong but not fatal.
 
     ``batch`` and ``call_seconds`` bound what is swept between two looks at the time, and by a call.
     """

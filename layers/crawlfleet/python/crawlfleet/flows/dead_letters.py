@@ -54,7 +54,7 @@ LONGEST_TEXT: Final = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterPorts:
-    """What dead letters need of the world. ``warn`` is told what is wrong but not fatal.
+    """The world, as dead letters need it. ``warn`` is told what is wrong but not fatal.
 
     ``most`` and ``look_seconds`` bound what one call changes, and how long it looks.
     """

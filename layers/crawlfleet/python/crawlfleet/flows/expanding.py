@@ -51,7 +51,7 @@ _QUOTED: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpandingPorts:
-    """What making tasks needs of the world; a batch has at most ``batch`` of them."""
+    """The world, as making tasks needs it; a batch has at most ``batch`` of them."""
 
     jobs: JobStore
     ledgers: Ledgers

@@ -36,7 +36,7 @@ RETRIES: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPorts:
-    """What starting and looking need of the world. ``warn`` is told what is wrong but not fatal.
+    """The world, as starting and looking need it. ``warn`` is told what is wrong but not fatal.
 
     ``retries`` and ``retry_seconds`` bound what is retried between two looks at the time, and by a
     call.

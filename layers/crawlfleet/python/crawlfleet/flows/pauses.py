@@ -1,4 +1,4 @@
-"""How long a worker pauses for what, and the steady clock that its waits and leases go by."""
+"""A worker's pauses, and the steady clock that its waits and leases go by."""
 
 import asyncio
 import time

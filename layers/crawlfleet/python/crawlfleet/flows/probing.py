@@ -49,7 +49,7 @@ _AGAIN_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pauses:
-    """How long an answer is asked for, and waited for, and how often others look for it."""
+    """Seconds for asking, for waiting for an answer, and between two looks of others for it."""
 
     ask_seconds: float = ASK_SECONDS
     wait_seconds: float = WAIT_SECONDS

@@ -51,7 +51,7 @@ MOST_LINKS: Final = 100_000
 
 
 class Pace:
-    """When pages may be read, and for how long in one go.
+    """Pages wait for their turn in the event loop, and for room for their outcomes.
 
     Args:
         holding: Weighs the outcomes that are still to be written.

@@ -46,7 +46,7 @@ MARGIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecrawlPorts:
-    """What re-crawling needs of the world, and how many pages it submits at once and ahead."""
+    """The world, as re-crawling needs it, and bounds of the pages submitted at once and ahead."""
 
     submission: SubmissionPorts
     visits: Visits

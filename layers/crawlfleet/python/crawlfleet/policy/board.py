@@ -45,7 +45,7 @@ BEGUN: Final = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardBounds:
-    """How much a board takes. What does not fit is MongoDB's alone, and offered later.
+    """Bounds of a board. What does not fit is MongoDB's alone, and offered later.
 
     Args:
         tenant_offers: Offers of one tenant; where there are many tenants fewer, so that all
@@ -65,7 +65,7 @@ class BoardBounds:
     most_notes: int = 33
 
     def room(self, tenants: int) -> int:
-        """How many offers a tenant may have where so many have any, itself included.
+        """Count the offers that a tenant may have where so many have any, itself included.
 
         >>> bounds = BoardBounds()
         >>> bounds.room(1), bounds.room(100), bounds.room(50_000)

@@ -29,7 +29,7 @@ LEAVING: Final = MOST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """How many incidents are followed at once.
+    """Places for incidents that are followed at once.
 
     Attributes:
         most: All of them.

@@ -19,6 +19,7 @@ We do not: requests do not live that long by default, and a site in trouble is n
 """
 
 import re
+import threading
 from collections import OrderedDict
 from functools import lru_cache, partial
 from typing import Final
@@ -62,7 +63,7 @@ _OURS: Final = "*"
 #: What a parsed rule takes, in bytes, about.
 _RULE_BYTES: Final = 600
 #: Products whose rules of one site are kept parsed.
-PRODUCTS: Final = 4
+_PRODUCTS: Final = 4
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,8 +104,9 @@ class SiteRules:
         self._status = copy.status
         self._unreached = _unreached(copy.text) if copy.status == 0 else None
         self._text = _text(copy.text) if 200 <= copy.status < 300 else ""
-        #: The rules for a product, by its name in small letters; parsed once for the last few.
-        self.rules_of = lru_cache(PRODUCTS)(partial(_read, self._text))
+        self._read = lru_cache(_PRODUCTS)(partial(_read, self._text))
+        # Threads that ask at once wait for one to parse.
+        self._lock = threading.Lock()
 
     @property
     def weight(self) -> int:
@@ -120,7 +122,7 @@ class SiteRules:
             return Verdict(allowed=False, unknown=True, why=why, unreached=self._unreached)
         if not self._text:
             return _ALLOWED
-        rules = self.rules_of(product.lower())
+        rules = self._of(product)
         if rules.parsed is None:
             if rules.refusal and urlsplit(url).path != "/robots.txt":
                 return Verdict(allowed=False, why=f"{self.origin}/robots.txt {rules.refusal}")
@@ -133,7 +135,11 @@ class SiteRules:
 
     def crawl_delay(self, product: str) -> float | None:
         """Seconds between two requests that the site asks for, or None."""
-        return self.rules_of(product.lower()).delay if self._text else None
+        return self._of(product).delay if self._text else None
+
+    def _of(self, product: str) -> _Rules:
+        with self._lock:
+            return self._read(product.lower())
 
 
 def product_of(politeness: Politeness, fetch: FetchLimits) -> str:

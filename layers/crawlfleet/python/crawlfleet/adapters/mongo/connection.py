@@ -84,7 +84,7 @@ _WITH_PRIMARY: Final = "ReplicaSetWithPrimary"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waits:
-    """How long nodes are waited for, and how often their secrets are read, in seconds.
+    """Seconds that nodes are waited for, and those between two readings of their secrets.
 
     Args:
         selection: A primary, where there is none.

@@ -101,7 +101,7 @@ class Shards:
 
     @property
     def waits(self) -> Waits:
-        """How long the nodes are waited for."""
+        """Seconds that the nodes are waited for."""
         return self._nodes.waits
 
     def client(self, shard: Shard) -> MongoClient[Document]:
