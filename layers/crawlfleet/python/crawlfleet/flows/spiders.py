@@ -1,11 +1,11 @@
 """Keeping spiders (SPEC.md B2, B11, C2): check and put one, read, list and delete them."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -30,7 +30,7 @@ from crawlfleet.model.rule import Rule
 from crawlfleet.policy.start_admission import refused
 from crawlfleet.policy.starting import problems_with
 from crawlfleet.policy.target import problem_with
-from crawlfleet.ports import JobStore, ScheduleStore, SpiderStore
+from crawlfleet.ports import SpiderStore
 
 #: Where a list goes on: after a name of the configuration's (c), then after one that is kept (k).
 _CURSOR: Final = re.compile(r"([ck])\.([A-Za-z0-9][A-Za-z0-9_.-]{0,63})\Z")
@@ -42,13 +42,48 @@ _BESIDE: Final = 10
 _LONGEST: Final = 1_000
 
 
+class NamesSpider(Protocol):
+    """A schedule, as far as it names a spider."""
+
+    @property
+    def name(self) -> str:
+        """Its own name."""
+        ...
+
+    @property
+    def spider(self) -> str | None:
+        """The spider that it starts."""
+        ...
+
+    @property
+    def spider_version(self) -> int | None:
+        """The version of it, where it names one."""
+        ...
+
+
+class SpiderSchedules(Protocol):
+    """The schedules of a biz."""
+
+    def of_biz(self, tenant: str, biz: str) -> Sequence[NamesSpider]:
+        """Every schedule of a biz, by name."""
+        ...
+
+
+class SpiderJobs(Protocol):
+    """The jobs of a spider."""
+
+    def open_versions(self, tenant: str, biz: str, spider: str) -> set[int]:
+        """The versions of a spider that open jobs name."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpiderPorts:
     """What keeping spiders needs of the world."""
 
     spiders: SpiderStore
-    schedules: ScheduleStore
-    jobs: JobStore
+    schedules: SpiderSchedules
+    jobs: SpiderJobs
 
 
 def put_spider(
