@@ -27,8 +27,7 @@ from infra.local.redis_server import RedisServer
 from tests import proofs, turns
 from tests.kit.examples import register_profiles
 from tests.kit.kernel import PRODUCT
-from tests.kit.mongo import GLANCE_SECONDS, MongoNodes, Waits
-from tests.kit.redis import ANSWER_SECONDS, RedisConnection
+from tests.kit.patience import patient
 from tests.progress import pytest_runtest_makereport, pytest_sessionstart
 from tests.steady import steady_loops
 
@@ -110,9 +109,9 @@ def _address(config: pytest.Config, part: str) -> str:
     if part not in addresses:
         servers = config.stash[_servers]
         if part == "redis":
-            addresses[part] = servers.enter_context(RedisServer()).url
+            addresses[part] = patient(servers.enter_context(RedisServer()).url)
         elif part == "redis cluster":
-            addresses[part] = servers.enter_context(RedisCluster()).url
+            addresses[part] = patient(servers.enter_context(RedisCluster()).url)
         else:
             mongo = MongoServer(parameters=_MONGO_PARAMETERS, cache_gb=0.25, volatile=True)
             addresses[part] = servers.enter_context(mongo).uri
@@ -177,36 +176,6 @@ def _shared_logs() -> None:
         log.propagate = True
         if log.level > logging.WARNING:
             log.setLevel(logging.WARNING)
-
-
-#: What a Redis may take to answer, and a node when it is glanced at, in tests that are not about
-#: that: as long as a machine may stand still, or its disk be busy with somebody's first index.
-_PATIENT_SECONDS = 30.0
-
-
-def _have_patience(
-    patch: pytest.MonkeyPatch,
-    with_redis: float = ANSWER_SECONDS,
-    with_nodes: float = GLANCE_SECONDS,
-) -> None:
-    given = RedisConnection.__init__.__kwdefaults__
-    assert "answer_seconds" in given
-    patch.setitem(given, "answer_seconds", with_redis)
-    patch.setitem(MongoNodes.__init__.__kwdefaults__, "waits", Waits(glance=with_nodes))
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _patient() -> Iterator[None]:
-    """A machine that stands still for the product's two seconds is not a Redis that is away."""
-    with pytest.MonkeyPatch.context() as patch:
-        _have_patience(patch, _PATIENT_SECONDS, _PATIENT_SECONDS)
-        yield
-
-
-@pytest.fixture
-def product_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers have the product's own time to answer, for tests of those that do not."""
-    _have_patience(monkeypatch)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -19,7 +19,6 @@ from infra.local.state import STAGE
 
 LISTENERS: Final = tuple(each.value for each in Listener)
 _PATH: Final = "/_local/notifications"
-#: A file above this size is set aside, replacing the one set aside before.
 _LIMIT_BYTES: Final = 4 * 1024 * 1024
 #: SNS sends at most 256 KB, and its envelope.
 _LARGEST_BYTES: Final = 1024 * 1024
@@ -37,11 +36,14 @@ class Notification:
 
 
 class Letterbox:
-    """The subscriber of all topics."""
+    """The subscriber of all topics; it keeps messages in ``folder``.
 
-    def __init__(self, folder: Path) -> None:
-        """Keep messages in ``folder``."""
+    A file above ``limit_bytes`` is set aside, replacing the one set aside before.
+    """
+
+    def __init__(self, folder: Path, limit_bytes: int = _LIMIT_BYTES) -> None:
         self._folder = folder
+        self._limit_bytes = limit_bytes
 
     def join(self, application: web.Application) -> None:
         """Listen at that application's address, too."""
@@ -67,7 +69,7 @@ class Letterbox:
     def _write(self, listeners: str, line: dict[str, str]) -> None:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         path = self._folder / f"{listeners}.jsonl"
-        if path.exists() and path.stat().st_size > _LIMIT_BYTES:
+        if path.exists() and path.stat().st_size > self._limit_bytes:
             path.replace(path.with_suffix(".jsonl.1"))
         with path.open("a") as file:
             file.write(json.dumps(line) + "\n")
@@ -95,13 +97,13 @@ def make_topics(endpoint_url: str, region: str, listener_url: str) -> dict[str, 
     return made
 
 
-def latest(folder: Path, most: int) -> list[Notification]:
+def latest(folder: Path, most: int, tail_bytes: int = _TAIL_BYTES) -> list[Notification]:
     """The latest messages for people, the newest last."""
     path = folder / "people.jsonl"
     if not path.exists():
         return []
     with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+        file.seek(max(0, path.stat().st_size - tail_bytes))
         lines = file.read().decode(errors="replace").splitlines()
     found = []
     for line in lines[-most:]:

@@ -12,6 +12,7 @@ from tests.kit.ids import WorkerNumbers
 from tests.kit.implementations import Backend, backend_over, fixture_over
 from tests.kit.kernel import Lane
 from tests.kit.mongo_nodes import NodesOnOneServer, own_control_at
+from tests.kit.patience import patient
 from tests.kit.politeness import Hosts
 from tests.kit.queue import RequestQueue
 from tests.kit.redis import RedisConnection
@@ -47,7 +48,7 @@ def mongo_connection(_session_nodes: NodesOnOneServer) -> Iterator[NodesOnOneSer
 def own_server() -> Iterator[str]:
     """A Redis that a test may fill, block and demote."""
     with RedisServer(own=True) as server:
-        yield server.url
+        yield patient(server.url)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from tests.kit.frontier import (
 from tests.kit.ids import Allot, position, runs
 from tests.kit.kernel import IdKind, Lane, RequestId, to_ms
 from tests.kit.mongo import MongoNodes, MongoRequestStore, MongoRules
+from tests.kit.patience import PATIENT
 from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import Done
@@ -140,7 +141,7 @@ class Process:
 
 def main() -> None:
     redis_url, mongo_uri, tenant, number = sys.argv[1:]
-    nodes = MongoNodes(lambda _: mongo_uri, lambda: "main")
+    nodes = MongoNodes(lambda _: mongo_uri, lambda: "main", waits=PATIENT)
     with RedisConnection(redis_url) as redis:
         Process(redis, nodes, Lane(tenant, "docs", "main"), int(number)).run()
     nodes.close()

@@ -9,6 +9,7 @@ import pytest
 
 from infra.local.redis_server import RedisServer
 from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.patience import patient
 from tests.kit.queue import RedisQueue
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import Entry
@@ -44,5 +45,5 @@ def test_what_a_server_leases_after_the_caller_has_given_up_is_found_and_queued_
 
 
 def leased(server: RedisServer, lane: Lane) -> int:
-    with RedisConnection(server.url) as connection:
+    with RedisConnection(patient(server.url)) as connection:
         return RedisQueue(connection).depth(lane).leased

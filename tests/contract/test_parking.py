@@ -11,6 +11,7 @@ from tests.fakes.recovery import MemoryFilling
 from tests.fakes.submission import MemoryIntake
 from tests.kit.config import IntakeLimits
 from tests.kit.kernel import Lane, to_ms
+from tests.kit.patience import patient
 from tests.kit.politeness import Parked
 from tests.kit.queue import (
     LOOKED_AT,
@@ -385,7 +386,7 @@ def test_nothing_of_what_waits_ends_by_itself(redis_connection, on_redis, lane):
 def test_a_parked_request_costs_as_much_as_a_queued_one(monkeypatch):
     """A full queue moves to one host's list without needing more room."""
     monkeypatch.delenv(ENV_URL, raising=False)
-    with RedisServer() as server, RedisConnection(server.url) as connection:
+    with RedisServer() as server, RedisConnection(patient(server.url)) as connection:
         queue, lane = RedisQueue(connection), Lane("acme", "documentation", "main")
         for batch in range(20):
             first = 7_000_000_000_000_000_000 + batch * 1_000

@@ -17,6 +17,7 @@ from tests.kit.kernel import StoreUnavailableError
 from tests.kit.kernel import metric_names as names
 from tests.kit.mongo import SERVER_SELECTION_SECONDS, MongoNodes, Waits
 from tests.kit.monitoring import Figures, PartHealth, mongo_figures, redis_figures
+from tests.kit.patience import patient
 from tests.kit.queue import NodeHealth
 from tests.kit.redis import ANSWER_SECONDS, RedisConnection
 from tests.waiting import eventually, in_time
@@ -198,7 +199,6 @@ def test_a_node_that_falls_silent_is_down_within_its_time(mongo_uri):
     assert seen.up is False
 
 
-@pytest.mark.usefixtures("product_patience")
 @pytest.mark.parametrize("answer", [None, b"HTTP/1.1 200 OK\r\n\r\nhello"])
 def test_what_is_no_redis_is_down_within_its_time(mongo_uri, answer):
     with broken_server(answer) as address, RedisConnection(f"redis://{address}/0") as connection:
@@ -264,7 +264,7 @@ def redis_look(connection: RedisConnection) -> NodeHealth:
 
 
 def test_memory_is_told_against_its_limit_and_evictions_are_counted(own_redis):
-    with RedisConnection(own_redis.url) as connection:
+    with RedisConnection(patient(own_redis.url)) as connection:
         client = connection.client
         used = client.info("memory")["used_memory"]
         client.config_set("maxmemory", 2 * used)
@@ -284,7 +284,7 @@ def test_memory_is_told_against_its_limit_and_evictions_are_counted(own_redis):
 
 
 def test_a_user_who_may_not_read_the_slow_log_gets_the_rest(own_redis):
-    with RedisConnection(own_redis.url) as administrator:
+    with RedisConnection(patient(own_redis.url)) as administrator:
         rules = ["reset", "on", ">secret", "+ping", "+info", "+time", "+client|setinfo"]
         administrator.client.execute_command("ACL", "SETUSER", "watcher", *rules)
         url = own_redis.url.replace("redis://", "redis://watcher:secret@")
@@ -299,7 +299,7 @@ def test_a_user_who_may_not_read_the_slow_log_gets_the_rest(own_redis):
 
 
 def test_a_command_that_took_long_is_counted_for_a_minute(own_redis):
-    with RedisConnection(own_redis.url) as connection:
+    with RedisConnection(patient(own_redis.url)) as connection:
         client = connection.client
         client.config_set("slowlog-log-slower-than", 200_000)
         client.slowlog_reset()
@@ -310,7 +310,7 @@ def test_a_command_that_took_long_is_counted_for_a_minute(own_redis):
 
 
 def test_a_replica_tells_that_its_primary_is_away(own_redis):
-    with RedisServer(own=True) as other, RedisConnection(other.url) as connection:
+    with RedisServer(own=True) as other, RedisConnection(patient(other.url)) as connection:
         client = connection.client
         assert redis_look(connection).figures[names.LINK_DOWN] == 0
         with broken_server(None) as nobody:
@@ -321,9 +321,9 @@ def test_a_replica_tells_that_its_primary_is_away(own_redis):
 
 
 def test_a_primary_counts_its_replicas(own_redis):
-    with RedisServer(own=True) as other, RedisConnection(own_redis.url) as connection:
+    with RedisServer(own=True) as other, RedisConnection(patient(own_redis.url)) as connection:
         where = redis_driver.connection.parse_url(own_redis.url)
-        with RedisConnection(other.url) as replica:
+        with RedisConnection(patient(other.url)) as replica:
             replica.client.replicaof(where["host"], where["port"])
             eventually(
                 lambda: redis_look(connection).figures[names.REPLICAS] == 1,

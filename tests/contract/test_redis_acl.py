@@ -14,6 +14,7 @@ from tests.kit.bidding import Offer, RedisBoard, RedisProbes
 from tests.kit.kernel import StoreUnavailableError
 from tests.kit.mongo import MongoNodes
 from tests.kit.monitoring import PartHealth
+from tests.kit.patience import patient
 from tests.kit.queue import RedisQueue, lane_keys
 from tests.kit.redis import RedisConnection, ServerClock
 from tests.kit.redis_slots import Move, client_of, slot_of
@@ -25,7 +26,7 @@ def rules(*further: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def restricted() -> Iterator[RedisConnection]:
-    with RedisServer(own=True) as server, RedisConnection(server.url) as administrator:
+    with RedisServer(own=True) as server, RedisConnection(patient(server.url)) as administrator:
         administrator.client.execute_command("ACL", "SETUSER", "crawlfleet", *rules())
         url = server.url.replace("redis://", "redis://crawlfleet:secret@")
         with RedisConnection(url) as connection:

@@ -7,6 +7,7 @@ from tests.contract.board_cases import NOW, SOON, WAIT, WINDOW, an_offer, lacks,
 from tests.kit.bidding import BoardBounds, Offered, RedisBoard, applications_key, board_keys
 from tests.kit.bidding import board_keys_module as dictionary
 from tests.kit.kernel import StoreUnavailableError
+from tests.kit.patience import patient
 from tests.kit.redis import RedisConnection
 
 
@@ -45,7 +46,7 @@ def test_a_board_on_which_nothing_is_left_takes_no_room(redis_connection, tenant
 def full(monkeypatch):
     """A Redis of one's own, and what fills it."""
     monkeypatch.delenv(ENV_URL, raising=False)
-    with RedisServer() as server, RedisConnection(server.url) as connection:
+    with RedisServer() as server, RedisConnection(patient(server.url)) as connection:
         yield connection
 
 

@@ -13,6 +13,7 @@ from infra.local.parts import LOOPBACK, free_port
 from infra.local.redis_cluster import RedisCluster
 from tests.contract.redis_calls import CALLS, answering, refused
 from tests.kit.kernel import ConfigError, Lane, StoreUnavailableError
+from tests.kit.patience import patient
 from tests.kit.politeness import HostAsk, RedisHosts
 from tests.kit.queue import RedisFilling, RedisQueue, fleet_keys, lane_keys
 from tests.kit.redis import RedisConnection, ServerClock
@@ -43,7 +44,7 @@ def cluster() -> Iterator[RedisCluster]:
 
 @pytest.fixture
 def own(cluster: RedisCluster) -> Iterator[RedisConnection]:
-    with RedisConnection(cluster.url) as connection:
+    with RedisConnection(patient(cluster.url)) as connection:
         yield connection
 
 
@@ -103,7 +104,7 @@ def test_a_script_that_one_node_forgot_is_sent_to_it_again(cluster, own, lanes):
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_every_call_goes_on_when_all_scripts_and_connections_are_gone(cluster, call):
-    with RedisConnection(cluster.url, idle_seconds=0) as idle:
+    with RedisConnection(patient(cluster.url), idle_seconds=0) as idle:
         call(idle)
         for server in cluster.servers:
             with client_of(server) as client:

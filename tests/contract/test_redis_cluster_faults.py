@@ -16,6 +16,7 @@ from tests.contract.redis_calls import refused
 from tests.kit.kernel import Lane, StoreUnavailableError
 from tests.kit.mongo import MongoNodes
 from tests.kit.monitoring import PartHealth
+from tests.kit.patience import patient
 from tests.kit.politeness import HostAsk, HostReport, RedisHosts
 from tests.kit.queue import (
     RedisFilling,
@@ -58,7 +59,7 @@ def at_once() -> int:
 @pytest.fixture
 def own(cluster: RedisCluster, at_once: int) -> Iterator[RedisConnection]:
     eventually(cluster.is_well, what="the cluster is whole again")
-    with RedisConnection(cluster.url, lanes_at_once=at_once) as connection:
+    with RedisConnection(patient(cluster.url), lanes_at_once=at_once) as connection:
         yield connection
 
 
@@ -185,7 +186,7 @@ def test_a_replica_takes_over_and_is_found_without_a_new_connection(cluster, own
 
     # The old one comes back as a replica, which sends on whoever still asks it.
     eventually(cluster.is_well, what="the old master follows the new one")
-    with RedisConnection(cluster.url) as newcomer:
+    with RedisConnection(patient(cluster.url)) as newcomer:
         assert RedisQueue(newcomer).depth(lanes[0]).queued == 10
     assert len(queue.lease(lanes[0], "w", 99, NOW, UNTIL)) == 5
 
@@ -255,7 +256,7 @@ def test_a_password_that_is_rotated_node_by_node_is_asked_for_anew(
         asked.append("rotated")
         return "the-second-password"
 
-    with RedisConnection(cluster.url, password=PASSWORD, renew=renew) as connection:
+    with RedisConnection(patient(cluster.url), password=PASSWORD, renew=renew) as connection:
         queue = RedisQueue(connection)
         assert [depth.away for depth in queue.depths(lanes)] == [False] * 3
         for operator in guarded:
@@ -269,7 +270,7 @@ def test_a_password_that_is_rotated_node_by_node_is_asked_for_anew(
 
 
 def test_no_error_of_a_cluster_tells_the_password(cluster, guarded, lanes):
-    with RedisConnection(cluster.url, password="wr0ng") as wrong:
+    with RedisConnection(patient(cluster.url), password="wr0ng") as wrong:
         for lane in lanes:
             error = refused(lambda lane=lane: RedisQueue(wrong).depth(lane))
             assert "AuthenticationError" in str(error)

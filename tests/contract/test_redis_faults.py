@@ -56,7 +56,6 @@ def test_a_redis_that_never_answers_is_unavailable_when_the_time_is_up(call):
     assert time.monotonic() - started >= 0.05
 
 
-@pytest.mark.usefixtures("product_patience")
 def test_the_time_that_an_answer_may_take_is_two_seconds():
     started = time.monotonic()
     with in_time(2), answering(None) as url, RedisConnection(url) as connection:

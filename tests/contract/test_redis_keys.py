@@ -25,6 +25,7 @@ from tests.kit.frontier import FOREVER, RedisSeedFilter
 from tests.kit.ids import RedisWorkerNumbers
 from tests.kit.jobs import RedisCancellations
 from tests.kit.kernel import PRODUCT, Lane, to_ms
+from tests.kit.patience import patient
 from tests.kit.politeness import HostReport, RedisHosts, RedisRobotsCache, RobotsCopy
 from tests.kit.queue import (
     RedisFilling,
@@ -158,7 +159,7 @@ def test_old_counts_are_swept(redis_connection, lane):
 
 def test_a_queued_request_costs_at_most_80_bytes(monkeypatch):
     monkeypatch.delenv(ENV_URL, raising=False)
-    with RedisServer() as server, RedisConnection(server.url) as connection:
+    with RedisServer() as server, RedisConnection(patient(server.url)) as connection:
         queue, lane = RedisQueue(connection), Lane("acme", "documentation", "main")
         queue.enqueue(lane, [Entry(1, lane.biz, 1)], NOW)
         before = connection.client.info("memory")["used_memory"]

@@ -12,6 +12,7 @@ from infra.local.redis_server import ENV_URL, RedisServer
 from tests.kit.config import IntakeLimits
 from tests.kit.fleet import Card, RedisWatch, RedisWorkers
 from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.patience import patient
 from tests.kit.queue import Depth, RedisFilling, RedisLeaseBook, RedisQueue
 from tests.kit.redis import RedisConnection
 from tests.kit.requests import Entry
@@ -54,7 +55,7 @@ def server(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def own(server: RedisServer) -> Iterator[RedisConnection]:
-    with RedisConnection(server.url) as connection:
+    with RedisConnection(patient(server.url)) as connection:
         yield connection
 
 
@@ -120,7 +121,7 @@ def test_a_redis_that_is_rolled_back_is_another_one(server, own, tmp_path):
 
 
 def test_a_promoted_replica_is_another_one(own):
-    with RedisServer() as second, RedisConnection(second.url) as replica:
+    with RedisServer() as second, RedisConnection(patient(second.url)) as replica:
         replica.client.replicaof(*address_of(own))
         fill(own, "one")
         before = RedisFilling(own).mark(LANE)
@@ -135,7 +136,7 @@ def test_a_promoted_replica_is_another_one(own):
 
 def test_a_promoted_replica_that_is_empty_has_no_nonce(own):
     fill(own, "one")
-    with RedisServer() as second, RedisConnection(second.url) as replica:
+    with RedisServer() as second, RedisConnection(patient(second.url)) as replica:
         after = RedisFilling(replica).mark(LANE)
 
     assert after.nonce is None
@@ -145,7 +146,7 @@ def test_a_promoted_replica_that_is_empty_has_no_nonce(own):
 def test_a_redis_that_was_a_replica_for_a_while_is_another_one(own):
     fill(own, "one")
     before = RedisFilling(own).mark(LANE)
-    with RedisServer() as second, RedisConnection(second.url) as other:
+    with RedisServer() as second, RedisConnection(patient(second.url)) as other:
         fill(other, "one")
         own.client.replicaof(*address_of(other))
         eventually(lambda: own.client.info("replication")["master_link_status"] == "up")

@@ -11,6 +11,7 @@ from scrapy import Request
 from infra.local.redis_server import RedisServer
 from tests.contract.redis_users import rules_of
 from tests.kit.cli import run
+from tests.kit.patience import patient
 from tests.kit.redis import RedisConnection
 from tests.kit.scrapy import MAKES
 from tests.scrapy_project.crawls import Crawls, crawls
@@ -35,14 +36,14 @@ def server() -> Iterator[RedisServer]:
 @pytest.fixture(scope="module")
 def everything(server) -> Iterator[RedisConnection]:
     """The connection of whoever may do all."""
-    with RedisConnection(server.url) as connection:
+    with RedisConnection(patient(server.url)) as connection:
         yield connection
 
 
 def user(server: RedisServer, everything: RedisConnection, name: str, *rules: str) -> str:
     """Make a user of these rights and nothing else; returns its address, without the password."""
     everything.client.execute_command("ACL", "SETUSER", name, "reset", "on", ">secret", *rules)
-    return server.url.replace("redis://", f"redis://{name}@")
+    return patient(server.url.replace("redis://", f"redis://{name}@"))
 
 
 @pytest.fixture

@@ -246,7 +246,7 @@ def test_start_urls_move_to_another_redis_and_the_source_is_deleted_when_told(
     old, imported, redis_url, tenant
 ):
     old.queue_requests(2)
-    other = redis_url.removesuffix("/0") + "/1"
+    other = redis_url.replace("/0?", "/1?")
     old.client.sadd(f"{old.name}:start_urls", "https://shop.example/a", "https://shop.example/b")
     arguments = ("--to", "scheduler", "--tenant", tenant, "--to-redis", other, "--yes")
 

@@ -12,6 +12,7 @@ from scrapy.http import TextResponse
 from infra.local.redis_server import ENV_URL, RedisServer
 from tests.contract.scrapy_cases import FedSpider, ShopSpider, Station
 from tests.kit.kernel import ConfigError, Lane, StoreUnavailableError
+from tests.kit.patience import patient
 from tests.kit.queue import lane_keys
 from tests.kit.records import LARGEST_ITEM, item_of, wire_of
 from tests.kit.redis import RedisConnection
@@ -270,7 +271,7 @@ def test_nothing_is_finished_while_redis_is_away_and_everything_when_it_is_back(
 ):
     monkeypatch.delenv(ENV_URL, raising=False)
     with RedisServer() as server:
-        here = station(url=server.url)
+        here = station(url=patient(server.url))
         here.scheduler.enqueue_request(request(1))
         taken = here.take()
         client = here.joint.connection.client
@@ -441,9 +442,9 @@ def test_wrong_settings_are_told_all_at_once(redis_url):
 def test_the_password_comes_from_the_environment(station, monkeypatch):
     monkeypatch.delenv(ENV_URL, raising=False)
     monkeypatch.setenv("CRAWLFLEET_REDIS_PASSWORD", "open sesame")
-    with RedisServer() as server, RedisConnection(server.url) as admin:
+    with RedisServer() as server, RedisConnection(patient(server.url)) as admin:
         admin.client.config_set("requirepass", "open sesame")
-        here = station(url=server.url)
+        here = station(url=patient(server.url))
 
         assert here.scheduler.enqueue_request(request(1))
         assert here.take().url == "https://shop.example/1"

@@ -20,6 +20,7 @@ from tests.kit.frontier import (
 )
 from tests.kit.implementations import fixture_over
 from tests.kit.kernel import Lane, StoreUnavailableError
+from tests.kit.patience import patient
 from tests.kit.queue import filter_keys
 from tests.kit.redis import RedisConnection
 from tests.waiting import eventually
@@ -246,14 +247,14 @@ def test_urls_at_one_in_a_thousand_take_two_bytes_each(monkeypatch):
     """By Redis' own account, with the keys' names and all."""
     monkeypatch.delenv(ENV_URL, raising=False)
     lane, biz, many = Lane("acme", "documentation", "main"), policy(expected=100_000), 100_000
-    with RedisServer() as server, RedisConnection(server.url) as watcher:
+    with RedisServer() as server, RedisConnection(patient(server.url)) as watcher:
         watcher.client.config_set("slowlog-log-slower-than", -1)  # it would count as memory
-        with RedisConnection(server.url) as connection:
+        with RedisConnection(patient(server.url)) as connection:
             real = RedisSeedFilter(connection)
             real.add(lane, biz, TOMORROW, keys(1))
             real.drop(lane, TOMORROW.name)
         before = watcher.client.info("memory")["used_memory"]
-        with RedisConnection(server.url) as connection:
+        with RedisConnection(patient(server.url)) as connection:
             real = RedisSeedFilter(connection)
             for start in range(0, many, 10_000):
                 real.add(lane, biz, TODAY, keys(*range(start, start + 10_000)))

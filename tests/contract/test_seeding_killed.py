@@ -16,6 +16,7 @@ from tests.contract.seed_process import BIZ, URLS
 from tests.kit.frontier import MongoSeeds, SeedState
 from tests.kit.kernel import Lane
 from tests.kit.mongo import MongoNodes, MongoRequestStore
+from tests.kit.patience import PATIENT
 from tests.kit.requests import State
 
 ROOT = Path(__file__).parents[2]
@@ -55,7 +56,7 @@ def test_a_crawl_that_is_killed_again_and_again_does_each_page_once(
     assert process.returncode == 0, killed_at
     assert told.splitlines()[-1].startswith("done "), killed_at
 
-    nodes = MongoNodes(lambda _: mongo_uri, lambda: "main")
+    nodes = MongoNodes(lambda _: mongo_uri, lambda: "main", waits=PATIENT)
     lane = Lane(tenant, "docs", "main")
     kept = MongoSeeds(nodes).find(lane, BIZ, segment=None, state=None, after=None, limit=999)
     found = MongoRequestStore(nodes).find(

@@ -5,6 +5,7 @@ import pytest
 
 from infra.local.redis_server import RedisServer
 from tests.kit.broken_servers import Proxy, broken_server, closed_port
+from tests.kit.patience import patient
 from tests.kit.redis import RedisConnection, ServerClock
 
 NEARLY = timedelta(seconds=30)  # a machine may stand still between two looks
@@ -64,7 +65,7 @@ def test_after_a_pause_in_which_the_steady_clock_stood_it_is_looked_up_anew(redi
 
 def test_it_goes_on_from_the_last_answer_when_redis_is_away():
     steady = Steady()
-    with RedisServer(own=True) as server, RedisConnection(server.url) as connection:
+    with RedisServer(own=True) as server, RedisConnection(patient(server.url)) as connection:
         clock = ServerClock(connection, steady=steady)
         before = clock()
         server.stop()
@@ -73,7 +74,6 @@ def test_it_goes_on_from_the_last_answer_when_redis_is_away():
         assert clock() - before == timedelta(seconds=60)
 
 
-@pytest.mark.usefixtures("product_patience")
 def test_an_event_loop_does_not_wait_for_a_redis_that_hangs(redis, monkeypatch):
     """Nobody downloads while it waits: pages would time out one after the other."""
     steady = Steady()

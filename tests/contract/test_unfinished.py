@@ -16,6 +16,7 @@ from tests.contract.store_cases import (
     entries_of,
 )
 from tests.kit.mongo import MongoNodes, MongoRequestStore
+from tests.kit.patience import PATIENT
 from tests.kit.queue import RedisQueue, new_token
 
 TOKEN = new_token("gone", "1f", 1)
@@ -24,7 +25,7 @@ TOKEN = new_token("gone", "1f", 1)
 @pytest.fixture
 def work(mongo_uri: str, tenant: str) -> Iterator[Fleet]:
     with_one_node = a_biz(generations=(a_generation(nodes=("main",)),))
-    nodes = MongoNodes(lambda _: mongo_uri, lambda: "main")
+    nodes = MongoNodes(lambda _: mongo_uri, lambda: "main", waits=PATIENT)
     yield Fleet(MongoRequestStore(nodes), tenant, with_one_node)
     nodes.close()
 

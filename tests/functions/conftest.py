@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from infra.local.redis_server import ENV_URL, RedisServer
+from tests.kit.patience import patient
 from tests.kit.worlds.functions import World, a_world
 
 
@@ -13,7 +14,7 @@ def own_redis() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(ENV_URL, raising=False)
         with RedisServer() as server:
-            yield server.url
+            yield patient(server.url)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from infra.local.redis_server import ENV_URL, RedisServer
 from tests.functions.http import ask, submit
 from tests.functions.refusals import SECRETS, refused_for_now
 from tests.kit.kernel import names
+from tests.kit.patience import patient
 from tests.kit.worlds.functions import a_world
 from tests.steady import SteadyClock
 
@@ -50,7 +51,7 @@ def mortal(tmp_path_factory):
 @pytest.fixture
 def doomed(mortal):
     """A world on servers that may die; cold."""
-    with a_world(mortal.redis.url, mortal.mongo.uri, own_mongo=True) as world:
+    with a_world(patient(mortal.redis.url), mortal.mongo.uri, own_mongo=True) as world:
         yield world
 
 
@@ -110,8 +111,11 @@ def test_mongodb_dead_means_503_within_ten_seconds_and_nothing_half_done(doomed,
     assert doomed.stored() == 2
 
 
-@pytest.mark.usefixtures("product_patience")
-def test_a_redis_that_hangs_delays_a_submission_by_seconds_and_loses_nothing(doomed):
+def test_a_redis_that_hangs_delays_a_submission_by_seconds_and_loses_nothing(
+    doomed, mortal, monkeypatch
+):
+    monkeypatch.setenv(names.ENV_REDIS_URL, mortal.redis.url)
+    doomed.end_environments()
     submit(doomed, "https://example.org/before")
     process = doomed.redis.info("server")["process_id"]
     os.kill(process, signal.SIGSTOP)

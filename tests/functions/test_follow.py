@@ -9,11 +9,7 @@ from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
 
-import pytest
-
 from tests.functions.http import ask, submit
-from tests.kit.kernel import names
-from tests.kit.mongo import MongoSettlement
 from tests.kit.worlds.functions import biz
 
 TICK = json.loads((Path(__file__).parents[2] / "events/scheduler/tick.json").read_text())["event"]
@@ -140,28 +136,3 @@ def test_links_are_followed_as_deep_as_the_rule_says(world):
         crawled(world, web)
 
     assert set(web.asked) == {"/robots.txt", "/0", "/1", "/2", "/7"}
-
-
-def test_a_worker_that_dies_before_it_has_stored_a_page_loses_none_of_its_links(world, monkeypatch):
-    world.fresh({"acme": {"docs": following()}})
-    settle, dying = MongoSettlement.settle, [True]
-
-    def die_once(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if dying:
-            dying.clear()
-            raise SystemExit("killed between the links and the outcome")
-        return settle(self, *args, **kwargs)
-
-    monkeypatch.setattr(MongoSettlement, "settle", die_once)
-    with a_web() as web:
-        submit(world, f"{web.url}/0")
-        with pytest.raises(SystemExit):
-            world.work()
-        world.call(names.SCHEDULER, TICK)
-
-        totals = crawled(world, web)
-
-    assert totals["done"] == PAGES - 1
-    assert {path for path in web.asked if path != "/robots.txt"} == {
-        f"/{n}" for n in range(PAGES) if n != 13
-    }

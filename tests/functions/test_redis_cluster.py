@@ -9,6 +9,7 @@ from infra.local.redis_server import RedisServer
 from tests.functions.http import ask
 from tests.functions.test_crawl import site  # noqa: F401  a fixture
 from tests.kit.kernel import names
+from tests.kit.patience import patient
 from tests.kit.queue import fleet_keys, host_key
 from tests.kit.redis_slots import lanes_of
 from tests.kit.worlds.functions import World, a_world, biz
@@ -23,7 +24,7 @@ def cluster() -> Iterator[RedisCluster]:
 
 @pytest.fixture(scope="module")
 def standing_world(cluster: RedisCluster, mongo_uri: str) -> Iterator[World]:
-    with a_world(cluster.url, mongo_uri) as world:
+    with a_world(patient(cluster.url), mongo_uri) as world:
         yield world
 
 

@@ -19,6 +19,7 @@ from infra.local.redis_server import RedisServer
 from tests.functions.http import ask, submit
 from tests.kit.broken_servers import Proxy
 from tests.kit.kernel import names
+from tests.kit.patience import patient
 from tests.kit.redis_slots import port_of
 from tests.kit.worlds.functions import World, a_world, biz
 from tests.waiting import eventually
@@ -73,7 +74,7 @@ class Pair:
 
     def __init__(self, primary: RedisServer, replica: RedisServer, endpoint: Proxy) -> None:
         self.primary, self._replica, self._endpoint = primary, replica, endpoint
-        self.url = f"redis://{endpoint.address}/0"
+        self.url = patient(f"redis://{endpoint.address}/0")
 
     def is_in_step(self) -> bool:
         with redis.Redis.from_url(self._replica.url) as client:
@@ -123,9 +124,9 @@ def site() -> Iterator[Site]:
 @pytest.fixture
 def world(pair: Pair, mongo_uri: str) -> Iterator[World]:
     with a_world(pair.url, mongo_uri) as world:
-        patient = biz(fetch=dict.fromkeys(("first_byte_seconds", "total_seconds"), 180.0))
+        slow = biz(fetch=dict.fromkeys(("first_byte_seconds", "total_seconds"), 180.0))
         fleet = {"idle_seconds": 0.0, "concurrency": AT_ONCE, "batch": PAGES, "max_consumers": 4}
-        world.fresh({"acme": {"docs": patient}}, stage={"fleet": fleet})
+        world.fresh({"acme": {"docs": slow}}, stage={"fleet": fleet})
         yield world
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.functions.http import ask
+from tests.kit.jobs import MongoJobs
 from tests.kit.kernel import StoreUnavailableError, names
 from tests.kit.spiders import url_at
 from tests.kit.worlds.functions import World
@@ -73,8 +74,6 @@ def test_a_value_that_leads_elsewhere_starts_nothing(kept, value):
     ["../../etc", "@evil.example", "//evil.example/", "a b?c#d", "{page}", "%2e%2e", "\r\nHost: x"],
 )
 def test_a_value_from_outside_stays_within_its_place(kept, value):
-    from tests.kit.jobs import MongoJobs
-
     name = start(kept, values={"zone": value})["job"]
 
     nodes = next(parts for parts in kept.parts if "nodes" in vars(parts)).nodes
@@ -107,16 +106,9 @@ def test_a_stage_without_a_configuration_starts_nothing_and_says_so(kept):
     assert "refused" in start(kept)
 
 
-def test_a_store_that_is_away_is_tried_again(kept, monkeypatch):
-    from tests.kit.jobs import MongoJobs
-
-    def away(*_: object) -> None:
-        raise StoreUnavailableError("mongodb", "away")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MongoJobs, "create", away)
-        with pytest.raises(StoreUnavailableError):
-            start(kept)
+def test_a_store_that_takes_nothing_is_tried_again(kept):
+    with kept.refusing("jobs"), pytest.raises(StoreUnavailableError):
+        start(kept)
 
     assert start(kept)["tasks"] == 3
     assert len(jobs(kept)) == 1

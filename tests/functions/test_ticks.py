@@ -15,8 +15,7 @@ from tests.functions.http import ask
 from tests.functions.test_clock import LOOK, put, tick
 from tests.kit.apps import SCALING_SECONDS, Scheduler, Verbs
 from tests.kit.incidents import Kind
-from tests.kit.jobs import MongoJobs
-from tests.kit.kernel import Need, Settings, StoreUnavailableError, names
+from tests.kit.kernel import Need, Settings, names
 from tests.kit.queue import fleet_keys
 from tests.kit.worlds.functions import World, a_world, default_bizs, throttled
 
@@ -79,16 +78,11 @@ def test_a_tick_is_a_metric_and_deep_health_says_when_it_was(world, capsys):
     assert finding(world, capsys) == [0]
 
 
-def no_store(*_: Any, **__: Any) -> None:
-    raise StoreUnavailableError("MongoDB", "away")
-
-
-def test_schedules_that_all_fail_are_faults_of_the_tick(world, capsys, monkeypatch):
+def test_schedules_that_all_fail_are_faults_of_the_tick(world, capsys):
     due = put(world)
     world.clocks[names.SCHEDULER] = lambda: due
     world.end_environments()
-    with monkeypatch.context() as broken:
-        broken.setattr(MongoJobs, "create", no_store)
+    with world.refusing("jobs"):
         assert tick(world)["faults"] == 1
 
     lines = emitted(capsys)

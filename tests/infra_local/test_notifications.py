@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +13,21 @@ import pytest
 import requests
 from aiohttp import web
 
-from infra.local import notifications
 from infra.local.aws_server import CREDENTIALS, REGION, AwsServer
 from infra.local.notifications import Letterbox, Notification, latest, make_topics
 from infra.local.parts import LOOPBACK, free_port
 from tests.kit.kernel import names
 
 
-@pytest.fixture
-def letterbox(tmp_path: Path) -> Iterator[str]:
-    """The address of a letterbox that keeps its letters in ``tmp_path``."""
+@contextmanager
+def listening(folder: Path, **options: Any) -> Iterator[str]:
+    """The address of a letterbox that keeps its letters in ``notifications`` of that folder."""
     loop, port = asyncio.new_event_loop(), free_port()
     runner: list[web.AppRunner] = []
 
     async def listen() -> None:
         application = web.Application()
-        Letterbox(tmp_path / "notifications").join(application)
+        Letterbox(folder / "notifications", **options).join(application)
         runner.append(web.AppRunner(application, access_log=None))
         await runner[0].setup()
         await web.TCPSite(runner[0], LOOPBACK, port).start()
@@ -42,6 +42,12 @@ def letterbox(tmp_path: Path) -> Iterator[str]:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(60)
         loop.close()
+
+
+@pytest.fixture
+def letterbox(tmp_path: Path) -> Iterator[str]:
+    with listening(tmp_path) as address:
+        yield address
 
 
 def lines(folder: Path, listeners: str) -> list[dict[str, Any]]:
@@ -95,29 +101,24 @@ def test_only_messages_are_kept_and_only_of_topics(
     assert [each.name for each in kept] == (["people.jsonl"] if status == 200 else [])
 
 
-def test_a_file_that_has_grown_long_is_set_aside(
-    letterbox: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(notifications, "_LIMIT_BYTES", 10)
-    for number in range(2):
-        requests.post(
-            f"{letterbox}/_local/notifications/people",
-            json={"Timestamp": str(number), "Message": "x" * 20},
-            timeout=60,
-        )
+def test_a_file_that_has_grown_long_is_set_aside(tmp_path: Path):
+    with listening(tmp_path, limit_bytes=10) as letterbox:
+        for number in range(2):
+            requests.post(
+                f"{letterbox}/_local/notifications/people",
+                json={"Timestamp": str(number), "Message": "x" * 20},
+                timeout=60,
+            )
 
     assert [line["at"] for line in lines(tmp_path, "people")] == ["1"]
     assert (tmp_path / "notifications/people.jsonl.1").exists()
 
 
-def test_the_latest_are_read_from_the_end_and_what_is_cut_off_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_latest_are_read_from_the_end_and_what_is_cut_off_is_left_out(tmp_path: Path):
     assert latest(tmp_path, 5) == []
     written = [{"at": str(n), "subject": f"s{n}", "message": "m"} for n in range(9)]
     text = "\n".join(json.dumps(line) for line in written)
     (tmp_path / "people.jsonl").write_text(f"{text}\n{{cut")
 
     assert [each.subject for each in latest(tmp_path, 3)] == ["s7", "s8"]
-    monkeypatch.setattr(notifications, "_TAIL_BYTES", 60)
-    assert latest(tmp_path, 5) == [Notification("8", "s8", "m")]
+    assert latest(tmp_path, 5, tail_bytes=60) == [Notification("8", "s8", "m")]

@@ -18,4 +18,4 @@ from crawlfleet.edge.routes import ROUTES
 from crawlfleet.edge.schedule_inputs import schedule_in, schedule_of
 from crawlfleet.edge.schedule_views import schedule_view
 from crawlfleet.edge.spider_views import spider_view, versions_view
-from crawlfleet.wiring.fleet_operations import VITALS_SECONDS, Remembered
+from crawlfleet.wiring.fleet_operations import AT_WORK_SECONDS, VITALS_SECONDS, Remembered

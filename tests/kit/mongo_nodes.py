@@ -9,6 +9,7 @@ from pymongo.collection import Collection
 from pymongo.monitoring import CommandListener
 
 from tests.kit.mongo import MAJORITY, Document, MongoNodes
+from tests.kit.patience import PATIENT
 
 
 class NodesOnOneServer(MongoNodes):
@@ -25,7 +26,7 @@ class NodesOnOneServer(MongoNodes):
         self, uri: str | Callable[[str], str], control: str | None = None, **options: Any
     ) -> None:
         uri_of = uri if callable(uri) else lambda _: uri
-        super().__init__(uri_of, **{"home": lambda: "home", **options})
+        super().__init__(uri_of, **{"home": lambda: "home", "waits": PATIENT, **options})
         self.control_name = control
         self._used: set[str] = set()
 

@@ -51,6 +51,7 @@ from tests.kit.apps import (
 )
 from tests.kit.config import write_tree
 from tests.kit.kernel import CONTROL_DATABASE, Need, Settings, names
+from tests.kit.patience import PATIENT
 from tests.kit.redis import RedisConnection
 
 _HANDLERS: dict[str, Callable[..., Any]] = {
@@ -221,6 +222,8 @@ class World:
         #: Clients of AWS in the place of moto's, by service.
         self.stand_ins: dict[str, Any] = {}
         self.lambdas = LambdaService(lambda name, event: self.handlers[name](event, Context()))
+        #: How long MongoDB is waited for, by environments that are opened from now on.
+        self.node_waits = PATIENT
         self._poll_seconds = poll_seconds
         # Other worlds on the same MongoDB would make tasks of this one's jobs, or try to.
         self._control_database = f"{CONTROL_DATABASE}_{uuid.uuid4().hex[:10]}"
@@ -251,6 +254,7 @@ class World:
         self.lambdas.reserved = self.lambdas.refusal = None
         self.dead.clear()
         self.clocks.clear()
+        self.node_waits = PATIENT
         self.stand_ins.clear()
         self.tenants = {first: f"{first}-{uuid.uuid4().hex[:10]}" for first in KEYS}
         self.push(default_bizs() if bizs is None else bizs, stage=stage)
@@ -301,6 +305,7 @@ class World:
             lambda_client=lambda *_, **__: self.lambdas,
             poll_seconds=self._poll_seconds,
             control_database=self._control_database,
+            node_waits=self.node_waits,
         )
         parts = Parts(settings, service, *check_reader, outside=outside)
         self.parts.append(parts)
@@ -356,6 +361,15 @@ class World:
         finally:
             self.secrets.put_secret_value(SecretId=secret, SecretString=before)
             self.end_environments()
+
+    @contextmanager
+    def refusing(self, collection: str) -> Iterator[None]:
+        """Have MongoDB refuse whatever is put into a collection of the control database."""
+        self.control.command("collMod", collection, validator={"$expr": False})
+        try:
+            yield
+        finally:
+            self.control.command("collMod", collection, validator={})
 
     # ---- what is stored ------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from crawlfleet.settings import Settings
 
 if TYPE_CHECKING:
     from crawlfleet.adapters.lambda_functions import LambdaIds, LambdaTrials, LambdaWaker
-    from crawlfleet.adapters.mongo.connection import MongoNodes
+    from crawlfleet.adapters.mongo.connection import MongoNodes, Waits
     from crawlfleet.adapters.mongo.ledgers import MongoLedgers
     from crawlfleet.adapters.mongo.store import MongoRequestStore
     from crawlfleet.adapters.redis_queue.connection import RedisConnection
@@ -43,6 +43,7 @@ class Outside:
         lambda_client: Makes one that reaches a function (adapters.aws.lambda_client).
         poll_seconds: Time between two looks at the configuration's revision.
         control_database: The name of the control database.
+        node_waits: How long MongoDB nodes are waited for; without it as long as their own default.
     """
 
     clock: Callable[[], datetime] = now
@@ -50,6 +51,7 @@ class Outside:
     lambda_client: Callable[..., Any] = lambda_client
     poll_seconds: float = POLL_SECONDS
     control_database: str = CONTROL_DATABASE
+    node_waits: "Waits | None" = None
 
 
 class Parts:
@@ -140,7 +142,7 @@ class Parts:
     @cached_property
     def nodes(self) -> "MongoNodes":
         """The MongoDB nodes."""
-        from crawlfleet.adapters.mongo.connection import MongoNodes
+        from crawlfleet.adapters.mongo.connection import MongoNodes, Waits
 
         template = self.settings.node_secret_template
 
@@ -153,6 +155,7 @@ class Parts:
             lambda: self.config.current().stage.home_node,
             renew,
             control_database=self.outside.control_database,
+            waits=self.outside.node_waits or Waits(),
         )
 
     @cached_property
