@@ -42,10 +42,10 @@ def advised(stage: Stage) -> Iterator[None]:
         raise
 
 
-def told(name: str, act: Callable[[Stage], int]) -> int:
-    """What ``act`` makes of the stage, as a command's result; 1 and a message where it fails."""
+def told(name: str, act: Callable[[Stage], int], find: Callable[[str], Stage] = find_stage) -> int:
+    """Give what ``act`` makes of the stage, as a command's result; 1 where it fails, with why."""
     try:
-        return act(find_stage(name))
+        return act(find(name))
     except StageError as error:
         sys.stderr.write(f"{error}\n")
     except StepError as error:
@@ -53,7 +53,7 @@ def told(name: str, act: Callable[[Stage], int]) -> int:
     return 1
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, find: Callable[[str], Stage] = find_stage) -> int:
     """Entry point; 0 when somebody may ask."""
     parser = argparse.ArgumentParser(
         prog="python -m infra.account", description=__doc__, add_help=False, allow_abbrev=False
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ["AWS_PROFILE"] = chosen.profile
     if region := os.environ.get("AWS_REGION"):
         os.environ.setdefault("AWS_DEFAULT_REGION", region)
-    return told(chosen.stage, _check)
+    return told(chosen.stage, _check, find)
 
 
 def check_region(stage: Stage, environment: str | None) -> None:

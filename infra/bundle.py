@@ -83,12 +83,12 @@ def build(
         fcntl.flock(held, fcntl.LOCK_EX)
         groups = (*fleet.vendor_groups, SCRAPY) if spiders else fleet.vendor_groups
         vendor = _build_vendor(architecture, groups, root)
-        _stage(_package_files(root), package_layer, "/opt")
+        put_in_place(_package_files(root), package_layer, "/opt")
         for spec in fleet.functions:
-            files = _function_files(spec, root)
+            files = function_files(spec, root)
             if spec.runs_spiders and spiders:
-                files |= _spider_files(f"{spec.folder}/{SCRAPY_FOLDER}", spiders, vendor)
-            _stage(files, functions[spec.name], "/var/task")
+                files |= spider_files(f"{spec.folder}/{SCRAPY_FOLDER}", spiders, vendor)
+            put_in_place(files, functions[spec.name], "/var/task")
     sizes = _vendor_sizes(vendor)
     sizes |= {folder: measure(folder) for folder in (package_layer, *functions.values())}
     bundle = Bundle(
@@ -97,7 +97,7 @@ def build(
         functions=functions,
         sizes=sizes,
     )
-    _check_limits(bundle, fleet)
+    check_limits(bundle, fleet)
     return bundle
 
 
@@ -183,7 +183,7 @@ def _divide(
     """Copies each group's distributions, with what they require, below ``<group>/python``."""
     distributions = metadata.distributions(path=[str(installed)])
     found = {str(canonicalize_name(one.name)): one for one in distributions}
-    closures = {group.name: set(_closure(group.packages, found, architecture)) for group in groups}
+    closures = {group.name: set(closure(group.packages, found, architecture)) for group in groups}
     for group in groups:
         held = set[str]().union(*(closures[base] for base in group.base))
         python = made / group.name / "python"
@@ -197,7 +197,7 @@ def _divide(
                     shutil.copyfile(source, python / file)
 
 
-def _closure(
+def closure(
     names: Iterable[str], found: Mapping[str, metadata.Distribution], architecture: Architecture
 ) -> Iterator[str]:
     """The distributions, with all that they require on the functions' platform."""
@@ -220,7 +220,7 @@ def _wanted(path: Path) -> bool:
     return not (path.parts[0].endswith(".dist-info") and path.name in _DROPPED_NOTES)
 
 
-def _stage(files: Mapping[str, Path], target: Path, placed_at: str) -> None:
+def put_in_place(files: Mapping[str, Path], target: Path, placed_at: str) -> None:
     """Makes the target hold these files, their byte code, and no others.
 
     What is right already is left alone, so that a run which follows another over the same sources
@@ -250,7 +250,7 @@ def _package_files(root: Path) -> dict[str, Path]:
     }
 
 
-def _function_files(spec: FunctionSpec, root: Path) -> dict[str, Path]:
+def function_files(spec: FunctionSpec, root: Path) -> dict[str, Path]:
     """A function's folder, under the module name that tests use for it too."""
     found = {path.relative_to(root): path for path in _files(root / spec.folder)}
     files = {str(relative): path for relative, path in found.items() if _wanted(relative)}
@@ -260,7 +260,7 @@ def _function_files(spec: FunctionSpec, root: Path) -> dict[str, Path]:
     return files | ({"functions/__init__.py": package} if package.exists() else {})
 
 
-def _spider_files(folder: str, spiders: Sequence[SpiderPackage], vendor: Path) -> dict[str, Path]:
+def spider_files(folder: str, spiders: Sequence[SpiderPackage], vendor: Path) -> dict[str, Path]:
     """Scrapy, what it requires, and the operator's packages beside it."""
     held = {path.name for path in vendor.glob("*/python/*")}
     files = {
@@ -279,7 +279,8 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def _check_limits(bundle: Bundle, fleet: Fleet) -> None:
+def check_limits(bundle: Bundle, fleet: Fleet) -> None:
+    """Raise BundleError where a function passes the size limits with its layers."""
     for spec in fleet.functions:
         size = bundle.size_of(spec)
         if size.zipped > ZIPPED_LIMIT_BYTES or size.unpacked > UNPACKED_LIMIT_BYTES:

@@ -66,7 +66,8 @@ def report(bundle: Bundle, fleet: Fleet, architecture: Architecture) -> Report:
         BundleError: A handler cannot be imported from it.
     """
     layers = {OURS: bundle.package_layer, **bundle.vendor_layers}
-    unmeasured = cold_start.unmeasured(architecture)
+    interpreter = bytecode.compiler()
+    unmeasured = cold_start.unmeasured(architecture, interpreter)
     functions = {}
     for spec in fleet.functions:
         code = bundle.functions[spec.name]
@@ -74,12 +75,14 @@ def report(bundle: Bundle, fleet: Fleet, architecture: Architecture) -> Report:
             code=bundle.sizes[code],
             together=bundle.size_of(spec),
             with_scrapy=(code / spec.folder / SCRAPY.name).is_dir(),
-            import_cpu_ms=None if unmeasured else round(cold_start.import_ms(bundle, spec), 1),
+            import_cpu_ms=None
+            if unmeasured or interpreter is None
+            else round(cold_start.import_ms(bundle, spec, interpreter), 1),
         )
     return Report(
         architecture=architecture.value,
         python=PYTHON_VERSION,
-        byte_code=bytecode.compiler() is not None,
+        byte_code=interpreter is not None,
         unmeasured=unmeasured,
         layers={name: bundle.sizes[folder] for name, folder in layers.items()},
         functions=functions,

@@ -13,7 +13,6 @@ import subprocess
 import sys
 from typing import Final
 
-from infra import bytecode
 from infra.bundle_contents import Bundle
 from infra.fleet import PYTHON_VERSION, FunctionSpec
 from infra.stages import Architecture
@@ -38,25 +37,33 @@ print((time.process_time() - started) * 1000)
 """
 
 
-def unmeasured(architecture: Architecture) -> str | None:
-    """Why imports cannot be measured for these functions here; None where they can."""
-    machine = platform.machine()
-    if sys.platform != "linux" or _MACHINES.get(machine) is not architecture:
-        return f"{architecture} is not what runs here ({sys.platform} on {machine})"
-    if bytecode.compiler() is None:
+def unmeasured(
+    architecture: Architecture,
+    interpreter: str | None,
+    system: str = sys.platform,
+    machine: str = platform.machine(),
+) -> str | None:
+    """Tell why imports cannot be measured for these functions here; None where they can.
+
+    Args:
+        architecture: The functions'.
+        interpreter: A Python of the runtime's version, where there is one.
+        system: What runs here.
+        machine: The processor here.
+    """
+    if system != "linux" or _MACHINES.get(machine) is not architecture:
+        return f"{architecture} is not what runs here ({system} on {machine})"
+    if interpreter is None:
         return f"no python{PYTHON_VERSION} here, which is the runtime's"
     return None
 
 
-def import_ms(bundle: Bundle, spec: FunctionSpec, *, runs: int = RUNS) -> float:
+def import_ms(bundle: Bundle, spec: FunctionSpec, interpreter: str, *, runs: int = RUNS) -> float:
     """CPU milliseconds that the import of a handler takes, the median of some runs.
 
     Raises:
         BundleError: It cannot be imported.
     """
-    interpreter = bytecode.compiler()
-    if interpreter is None:
-        raise BundleError(f"there is no python{PYTHON_VERSION} to import {spec.name} with")
     layers = [bundle.package_layer, *(bundle.vendor_layers[group] for group in spec.vendor)]
     folders = [bundle.functions[spec.name], *(layer / "python" for layer in layers)]
     module = spec.handler.rpartition(".")[0]

@@ -11,7 +11,7 @@ import asyncio
 import selectors
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Final, Self
@@ -21,18 +21,16 @@ SLICE_SECONDS: Final = 0.01
 #: Of the time between two looks at a clock no more is counted: five times what it ought to be.
 MOST_SECONDS: Final = 0.05
 
-_monotonic = time.monotonic
-
 
 class SteadyLoop(asyncio.SelectorEventLoop):
     """The usual event loop, by a clock of its own; ``asyncio.timeout`` and ``sleep`` go by it."""
 
     def __init__(self) -> None:
-        self._counted, self._looked_at = 0.0, _monotonic()
+        self._counted, self._looked_at = 0.0, time.monotonic()
         super().__init__(_Slices(self))
 
     def time(self) -> float:
-        now = _monotonic()
+        now = time.monotonic()
         self._counted += min(now - self._looked_at, MOST_SECONDS)
         self._looked_at = now
         return self._counted
@@ -73,17 +71,18 @@ def steady_loops() -> Iterator[None]:
 
 
 class SteadyClock:
-    """``time.monotonic`` less what the machine took since this was entered; for all threads."""
+    """``monotonic`` less what the machine took since this was entered; for all threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
         self._over = threading.Event()
         # The last tick, and what was taken until then: read together, so written together.
-        self._state = _monotonic(), 0.0
+        self._state = self._monotonic(), 0.0
         self._ticker = threading.Thread(target=self._tick, name="steady clock", daemon=True)
 
     def __call__(self) -> float:
         ticked_at, taken = self._state
-        return ticked_at + min(_monotonic() - ticked_at, MOST_SECONDS) - taken
+        return ticked_at + min(self._monotonic() - ticked_at, MOST_SECONDS) - taken
 
     def __enter__(self) -> Self:
         self._ticker.start()
@@ -101,5 +100,5 @@ class SteadyClock:
     def _tick(self) -> None:
         while not self._over.wait(SLICE_SECONDS):
             ticked_at, taken = self._state
-            now = _monotonic()
+            now = self._monotonic()
             self._state = now, taken + max(0.0, now - ticked_at - MOST_SECONDS)

@@ -46,14 +46,17 @@ def ends_with(log: Sequence[Mapping[str, Any]], workers: AbstractSet[str]) -> in
 
 
 class Truth:
-    """A run's requests and records. Reads go on while there is no primary."""
+    """A run's requests and records. Reads go on while there is no primary.
+
+    Attributes:
+        shards: The collections of each shard: that of requests, and that of their records.
+    """
 
     def __init__(self, world: World) -> None:
         self._client: pymongo.MongoClient[dict[str, Any]] = pymongo.MongoClient(
             world.mongo, serverSelectionTimeoutMS=_PATIENCE_MS, appname="chaos"
         )
-        self._requests: list[Collection[dict[str, Any]]] = []
-        self._records: list[Collection[dict[str, Any]]] = []
+        self.shards: list[tuple[Collection[dict[str, Any]], Collection[dict[str, Any]]]] = []
         for shard in all_shards(world.biz):
             database = self._client.get_database(
                 database_name(world.tenant, shard.database),
@@ -61,13 +64,12 @@ class Truth:
                 read_concern=ReadConcern("majority"),
             )
             name = f"{BIZ}.{world.biz.collection}_{shard.number:03d}"
-            self._requests.append(database[name])
-            self._records.append(database[f"{name}_records"])
+            self.shards.append((database[name], database[f"{name}_records"]))
 
     def done(self) -> int:
         """How many requests are done."""
         return sum(
-            collection.count_documents({"flag": int(State.DONE)}) for collection in self._requests
+            collection.count_documents({"flag": int(State.DONE)}) for collection, _ in self.shards
         )
 
     def leased(self) -> dict[str, int]:
@@ -93,7 +95,7 @@ class Truth:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Every record."""
-        for collection in self._records:
+        for _, collection in self.shards:
             yield from collection.find({}, ["_id", "url", "fields"])
 
     def life_of(self, page: int) -> str:
@@ -124,7 +126,7 @@ class Truth:
         The driver repeats no command that drops; dropping once more does no harm.
         """
         end = time.monotonic() + _PATIENCE_MS / 1000
-        for name in {collection.database.name for collection in self._requests}:
+        for name in {collection.database.name for collection, _ in self.shards}:
             while True:
                 try:
                     self._client.drop_database(name)
@@ -135,7 +137,7 @@ class Truth:
                     time.sleep(_LOOK_SECONDS)
 
     def _find(self, query: dict[str, Any], fields: list[str]) -> Iterator[dict[str, Any]]:
-        for collection in self._requests:
+        for collection, _ in self.shards:
             yield from collection.find(query, fields)
 
     def __enter__(self) -> Self:

@@ -15,12 +15,12 @@ from infra.cost.page import PAGE, VOLUMES, dollars, put_into, share, written
 from infra.cost.shapes import COMPARED, shape_of
 
 
-def main() -> int:
-    """Print, or write."""
+def main(page: Path = PAGE) -> int:
+    """Print, or write into the page."""
     arguments = _arguments()
     inputs = _changed(read(arguments.prices), arguments)
     if arguments.write:
-        PAGE.write_text(put_into(PAGE.read_text(), written(inputs)))
+        page.write_text(put_into(page.read_text(), written(inputs)))
         return 0
     pages = arguments.pages
     bills = [bill(inputs, shape_of(stage, inputs.assumed), pages) for stage in COMPARED]

@@ -56,6 +56,7 @@ class Ordinary:
     Args:
         logs: Where Docker's output goes.
         environ: The process's own.
+        port: Of this machine, where the container's is; any free one by default.
 
     Attributes:
         address: Where its functions find what listens on this machine.
@@ -64,7 +65,7 @@ class Ordinary:
 
     folded = True
 
-    def __init__(self, logs: Path, environ: Mapping[str, str]) -> None:
+    def __init__(self, logs: Path, environ: Mapping[str, str], port: int | None = None) -> None:
         self._logs = logs
         self._environ = dict(environ)
         self._given = environ.get(ENV_ENDPOINT)
@@ -74,7 +75,7 @@ class Ordinary:
                 "This deploys and deletes: it is for a LocalStack of your own. `make deploy` and"
                 " `make smoke` are for AWS.",
             )
-        self._port = free_port()
+        self._port = port or free_port()
         self._container = ""
         self.address = environ.get(ENV_ADDRESS) or self._bridge()
 

@@ -83,10 +83,12 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @asynccontextmanager
-async def proxy(authorization: bytes | None = None, **options: object) -> AsyncIterator[Proxy]:
+async def proxy(
+    authorization: bytes | None = None, port: int = 0, **options: object
+) -> AsyncIterator[Proxy]:
     """A proxy that asks for ``authorization``, if any; every name leads to loopback for it."""
     stands = Proxy(authorization)
-    server = await asyncio.start_server(stands.serve, HERE, 0, **options)
+    server = await asyncio.start_server(stands.serve, HERE, port, **options)
     stands.port = server.sockets[0].getsockname()[1]
     try:
         yield stands

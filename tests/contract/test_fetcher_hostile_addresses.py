@@ -255,14 +255,15 @@ def test_a_name_that_is_public_when_it_is_checked_and_private_when_it_is_used_is
 
         async with (
             site(reply()) as stands,
-            AiohttpFetcher(False, resolver=names, may_connect=may_connect) as fetcher,
+            AiohttpFetcher(
+                False, resolver=names, may_connect=may_connect, name_seconds=0.0
+            ) as fetcher,
         ):
             for _ in range(6):
                 with pytest.raises(FetchError):
                     await fetcher.fetch(
                         ask(stands.url(host="rebinds.example")), limits(connect_seconds=0.2)
                     )
-                fetcher._names.forget()
             return judged, stands.connections
 
     judged, connections = asyncio.run(run())

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from infra.local.parts import free_port
 from tests.contract.hostile_names import Names
 from tests.contract.proxy_site import proxy
 from tests.contract.raw_site import LIMITS, ask, limits, reply, site
@@ -210,33 +211,38 @@ def test_a_proxy_that_fails_is_left_out_for_a_while_and_then_tried_again(unused_
     assert asyncio.run(run()) == [2, 1, 0, 1]
 
 
-def test_where_all_proxies_rest_one_is_used_all_the_same(unused_port):
+def test_where_all_proxies_rest_one_is_used_all_the_same():
+    port = free_port()
+
     async def run():
-        async with proxy() as good, site(reply(b"page")) as stands:
-            dead = f"http://127.0.0.1:{unused_port}"
-            async with fetcher_over(dead) as fetcher:
-                for _ in range(3):
-                    await error_of(fetcher, stands.url(), max_failures=1)
-                pools = fetcher._proxies._lists["europe", "proxies"]
-                pools.take(http_proxies.parse_proxies(good.line())[0])
+        dead = f"http://127.0.0.1:{port}"
+        async with site(reply(b"page")) as stands, fetcher_over(dead) as fetcher:
+            for _ in range(3):
+                await error_of(fetcher, stands.url(), max_failures=1)
+            async with proxy(port=port):
                 return (await fetcher.fetch(ask(stands.url()), LIMITS, None, errand())).body
 
     assert asyncio.run(run()) == b"page"
 
 
-def test_a_site_that_fails_is_not_the_proxys_fault():
+def test_a_site_that_fails_is_not_the_proxys_fault(unused_port):
+    now, errors = [0.0], []
+
     async def run():
         async with (
             site(reply(status=404)) as stands,
             proxy() as good,
-            fetcher_over(good.line()) as fetcher,
+            fetcher_by(
+                lambda _: f"http://127.0.0.1:{unused_port}\n{good.line()}", lambda: now[0]
+            ) as fetcher,
         ):
-            for _ in range(5):
-                error = await error_of(fetcher, stands.url(), max_failures=1)
-                assert type(error) is PageGoneError
-            return fetcher._proxies._lists["europe", "proxies"].standings
+            for now[0] in range(6):
+                errors.append(type(await error_of(fetcher, stands.url(), max_failures=1)))
 
-    assert asyncio.run(run()) == {}
+    asyncio.run(run())
+
+    # If the good one rested too, the dead one would be tried again, whose rest is over sooner.
+    assert errors == [ConnectFailedError] + [PageGoneError] * 5
 
 
 def test_a_list_is_read_again_when_the_proxy_refuses_us():

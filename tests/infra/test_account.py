@@ -78,14 +78,16 @@ def test_a_stage_that_says_where_it_stands_is_deployed_from_there_alone(monkeypa
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     elsewhere = dataclasses.replace(AWS_SMALL, region="ap-southeast-1")
-    monkeypatch.setattr(account, "find_stage", lambda _: elsewhere)
+
+    def main() -> int:
+        return account.main([], find=lambda _: elsewhere)
 
     with mock_aws():
-        assert account.main([]) == 1
+        assert main() == 1
         assert "ap-southeast-1" in (said := told(capsys))
         assert "AWS_DEFAULT_REGION=ap-southeast-1" in said
         monkeypatch.setenv("AWS_DEFAULT_REGION", "ap-southeast-1")
-        assert account.main([]) == 0
+        assert main() == 0
 
 
 def test_the_profile_of_the_command_line_is_the_one_that_is_looked_for(monkeypatch, capsys):

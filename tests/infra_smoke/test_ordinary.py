@@ -63,8 +63,7 @@ def asked(tmp_path):
 
 
 def test_docker_pulls_starts_and_stops_one_on_a_port_of_loopback(tmp_path, environ, server):
-    one = Ordinary(tmp_path, environ)
-    one._port = server
+    one = Ordinary(tmp_path, environ, port=server)
 
     one.prepare()
     one.start()
@@ -109,9 +108,10 @@ def test_aws_itself_is_refused(tmp_path, environ):
 
 
 def test_a_docker_that_fails_is_told(tmp_path, environ):
-    one = Ordinary(tmp_path, environ)
+    environ["LOCALSTACK_SEES_ME_AT"] = "127.0.0.1"
     environ["DOCKER_ENDS_WITH"] = "1"
-    one._environ["DOCKER_ENDS_WITH"] = "1"
+    one = Ordinary(tmp_path, environ)
+    del environ["LOCALSTACK_SEES_ME_AT"]
 
     assert not docker_answers(environ)
     with pytest.raises(StepError, match=r"docker pull .*1"):

@@ -1,12 +1,16 @@
 """LocalStack by the scripts of a folder: found, built, started once, stopped by who started it."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from infra.localstack.cdk import find_command, gaps
 from infra.localstack.tools import ENV_TOOLS, Tools, find_tools
 from infra.steps import StepError
+from tests.waiting import eventually
 
 _START = """
 echo "start $LS_PORT $LS_PYTHONS" >> "$LS_HOME/calls"
@@ -28,8 +32,12 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def tools(folder, tmp_path):
-    environ = {"LS_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"], "AWS_PROFILE": "mine"}
+def environ(tmp_path):
+    return {"LS_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"], "AWS_PROFILE": "mine"}
+
+
+@pytest.fixture
+def tools(folder, environ, tmp_path):
     tools = Tools(folder, tmp_path, environ)
     yield tools
     tools.stop()
@@ -61,20 +69,22 @@ def test_it_is_built_started_and_stopped_by_the_scripts(tools, tmp_path):
 
 
 def test_what_somebody_else_started_is_neither_used_nor_stopped(tools, tmp_path):
-    # A process whose command line has the word: pytest's own, given this folder.
-    (tmp_path / "home" / "pid").write_text("1")
-    tools._running = lambda: 1
-
-    with pytest.raises(StepError, match="runs already") as caught:
-        tools.start()
-    tools.stop()
+    word = [sys.executable, "-c", "input()", "localstack"]
+    with subprocess.Popen(word, stdin=subprocess.PIPE) as theirs:
+        said = Path(f"/proc/{theirs.pid}/cmdline")
+        eventually(lambda: b"localstack" in said.read_bytes())
+        (tmp_path / "home" / "pid").write_text(str(theirs.pid))
+        with pytest.raises(StepError, match=rf"process {theirs.pid}") as caught:
+            tools.start()
+        tools.stop()
+        theirs.communicate(b"\n")
 
     assert "stop.sh" in caught.value.do
     assert not (tmp_path / "home" / "calls").exists()
 
 
-def test_two_runs_take_turns(tools, folder, tmp_path):
-    second = Tools(folder, tmp_path, tools._environ, patience_seconds=0)
+def test_two_runs_take_turns(tools, folder, environ, tmp_path):
+    second = Tools(folder, tmp_path, environ, patience_seconds=0)
     tools.start()
 
     with pytest.raises(StepError, match=r"home .*0 s"):

@@ -70,7 +70,7 @@ def do_harm(used: Servers, kind: Kind, seed: int, log: Path) -> None:
 def spoil(truth: Truth) -> None:
     """Lose a request with its records, and store the records of another one twice."""
     lost, doubled = list(truth.requests())[:2]
-    for requests, records in zip(truth._requests, truth._records, strict=True):
+    for requests, records in truth.shards:
         requests.delete_one({"_id": lost["_id"]})
         records.delete_many({"_id.r": lost["_id"]})
         for record in list(records.find({"_id.r": doubled["_id"]})):

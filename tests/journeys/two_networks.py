@@ -39,9 +39,9 @@ class Site:
         self.asked: list[tuple[str, str]] = []
         self.open = threading.Event()
         self.open.set()
-        self._heavy = count(1)
-        self._all_heavy = threading.Event()
-        self._closing = threading.Event()
+        self.heavy = count(1)
+        self.all_heavy = threading.Event()
+        self.closing = threading.Event()
         site = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -51,13 +51,13 @@ class Site:
                 peer = self.client_address[0]
                 site.asked.append((peer, self.path))
                 if peer == FAR:
-                    site._closing.wait(FAR_SECONDS)
+                    site.closing.wait(FAR_SECONDS)
                 if self.path == "/robots.txt":
                     self.send_error(404)
                     return
                 if self.path.startswith("/held/") and int(self.path.split("/")[3]) > OPEN_PAGES:
                     site.open.wait(120)
-                self._answer(site._body(self.path), peer)
+                self._answer(site.body(self.path), peer)
 
             def _answer(self, body, peer):
                 is_heavy = self.path.startswith("/heavy/")
@@ -69,15 +69,15 @@ class Site:
                 self.end_headers()
                 if is_heavy and len(body) > 1_000:
                     self.wfile.write(body[:-10])
-                    if next(site._heavy) == HEAVY_PAGES:
-                        site._all_heavy.set()
-                    site._all_heavy.wait(60)
-                    site._closing.wait(HEAVY_SECONDS)
+                    if next(site.heavy) == HEAVY_PAGES:
+                        site.all_heavy.set()
+                    site.all_heavy.wait(60)
+                    site.closing.wait(HEAVY_SECONDS)
                     self.wfile.write(body[-10:])
                 elif peer == FAR and self.path == "/link":
                     for at in range(0, len(body), FAR_CHUNK):
                         self.wfile.write(body[at : at + FAR_CHUNK])
-                        site._closing.wait(FAR_PAUSE_SECONDS)
+                        site.closing.wait(FAR_PAUSE_SECONDS)
                 else:
                     self.wfile.write(body)
 
@@ -107,14 +107,14 @@ class Site:
 
     def close(self) -> None:
         """Answer what is held, and end."""
-        self._closing.set()
-        self._all_heavy.set()
+        self.closing.set()
+        self.all_heavy.set()
         self.open.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
 
-    def _body(self, path: str) -> bytes:
+    def body(self, path: str) -> bytes:
         parts = path.split("/")
         if parts[1] == "heavy":
             return packed(int(parts[2]))

@@ -3,6 +3,7 @@
 from crawlfleet.extract import RuleExtractor, check_rule, encoding
 from crawlfleet.extract.bounds import UnreadableError
 from crawlfleet.extract.casts import cast
+from crawlfleet.extract.compile import Compiled
 from crawlfleet.extract.declared_encoding import WITHIN, declared_label
 from crawlfleet.extract.encoding import codec_of, decode
 from crawlfleet.extract.follow import CANDIDATES_MAX, META_BYTES_MAX

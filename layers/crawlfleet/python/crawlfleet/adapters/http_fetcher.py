@@ -31,7 +31,7 @@ from crawlfleet.adapters.http_connections import (
 from crawlfleet.adapters.http_errors import translated, translated_behind_proxy
 from crawlfleet.adapters.http_hops import REDIRECTS, Hop, first_hop, next_hop
 from crawlfleet.adapters.http_jars import Jars, OpenJar
-from crawlfleet.adapters.http_names import Names
+from crawlfleet.adapters.http_names import FRESH_SECONDS, Names
 from crawlfleet.adapters.http_proxies import Proxies, Way
 from crawlfleet.adapters.http_request import HeaderBook
 from crawlfleet.adapters.http_room import BodyRoom
@@ -120,6 +120,7 @@ class AiohttpFetcher:
         proxies: What several fetchers know of proxies together, in the place of ``read_secret``.
         source_address: By which of the machine's addresses downloads leave; None for any.
         sample_seconds: How long the beginning of an error page is waited for.
+        name_seconds: How long it is believed where a host is.
     """
 
     def __init__(
@@ -137,7 +138,9 @@ class AiohttpFetcher:
         proxies: Proxies | None = None,
         source_address: str | None = None,
         sample_seconds: float = SAMPLE_SECONDS,
+        name_seconds: float = FRESH_SECONDS,
     ) -> None:
+        self._name_seconds = name_seconds
         self._sample_seconds = sample_seconds
         self._source_address = source_address
         self._may_connect = None if allow_private else may_connect
@@ -155,7 +158,7 @@ class AiohttpFetcher:
 
     async def __aenter__(self) -> Self:
         self._tls = self._ssl_context or system_tls()
-        self._names = Names(self._resolver)
+        self._names = Names(self._resolver, fresh_seconds=self._name_seconds)
         self._direct = open_session(self._names, self._tls, self._may_connect, self._source_address)
         return self
 

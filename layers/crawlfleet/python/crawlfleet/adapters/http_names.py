@@ -129,10 +129,6 @@ class Names(AbstractResolver):
         finally:
             gate.release()
 
-    def forget(self) -> None:
-        """Ask anew for every host."""
-        self._known.clear()
-
     async def close(self) -> None:
         """Give up what is being asked for."""
         for task in list(self._asked.values()):
