@@ -9,7 +9,8 @@ from typing import Any
 
 from infra.fleet import Clock
 from infra.local.aws_server import ACCOUNT, REGION
-from infra.local.lambda_service import LambdaService, Result
+from infra.local.lambda_process import Result
+from infra.local.lambda_service import LambdaService
 
 
 def scheduled_event(rule: str, at: datetime) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from aiohttp import web
 
 from infra.fleet import Route
 from infra.local.keys import ApiKeys
-from infra.local.lambda_service import LambdaService, Result, ThrottledError
+from infra.local.lambda_process import Result
+from infra.local.lambda_service import LambdaService, ThrottledError
 from infra.local.proxy_event import (
     Caller,
     HttpRequest,

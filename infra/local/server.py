@@ -24,7 +24,8 @@ from infra.local.clocks import Clocks
 from infra.local.gateway import Gateway
 from infra.local.invoke_api import InvokeApi
 from infra.local.keys import DEFAULT_KEY_ID, ApiKeys
-from infra.local.lambda_service import LambdaService, LocalFunction
+from infra.local.lambda_process import LocalFunction
+from infra.local.lambda_service import LambdaService
 from infra.local.mongo_server import MongoServer
 from infra.local.notifications import Letterbox, make_topics
 from infra.local.parts import LOOPBACK, PartError, python_environment

@@ -17,7 +17,7 @@ from aiohttp import web
 from infra.fleet import FLEET
 from infra.local.gateway import Gateway
 from infra.local.keys import ApiKeys
-from infra.local.lambda_service import Result
+from infra.local.lambda_process import Result
 from infra.local.parts import LOOPBACK
 from tests.functions.http import Answer
 from tests.functions.open_api import Document

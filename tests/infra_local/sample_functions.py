@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from infra.local.lambda_service import LocalFunction
+from infra.local.lambda_process import LocalFunction
 
 HERE = Path(__file__).parent
 VARIABLES = {

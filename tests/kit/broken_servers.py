@@ -69,7 +69,7 @@ class Proxy:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def lead_to(self, host: str, port: int) -> None:
-        """Whoever connects from now on is at that server; conversations stay where they are."""
+        """Lead new connections to that server; conversations stay where they are."""
         self._target = (host, port)
 
     def _serve(self) -> None:

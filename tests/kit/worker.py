@@ -4,7 +4,8 @@ from crawlfleet.flows.chores import Chores
 from crawlfleet.flows.execution import GIVE_UP, HAND_BACK, Worker
 from crawlfleet.flows.heart import Heart
 from crawlfleet.flows.heeding import Stopper
-from crawlfleet.flows.leasing import NOTHING, Leasing
+from crawlfleet.flows.holding import NOTHING
+from crawlfleet.flows.leasing import Leasing
 from crawlfleet.flows.pauses import PAUSES, STEADY, Pauses, SteadyTime
 from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.placing import MOST_WORKERS, Placing

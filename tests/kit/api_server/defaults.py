@@ -1,4 +1,4 @@
-"""What the server of ``api_server`` says of a thing where a test says no other."""
+"""The defaults of ``api_server``: its answer of a thing where a test says no other."""
 
 from typing import Any
 

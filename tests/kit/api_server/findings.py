@@ -1,4 +1,4 @@
-"""What the server of ``api_server`` says of dead letters, reasons, the ledger and workers."""
+"""The server ``api_server`` answers of dead letters, reasons, the ledger and workers."""
 
 import json
 from typing import Any
@@ -170,7 +170,7 @@ class Findings:
         }
 
     def seen(self, url: str | None) -> tuple[int, dict[str, Any]]:
-        """What is known of one page, or of all."""
+        """Tell what is known of one page, or of all."""
         if url is None:
             counts = {
                 name: sum(each[name] for each in self.visits.values())

@@ -1,4 +1,4 @@
-"""What the server of ``api_server`` says of jobs, by the views of the API itself."""
+"""The server ``api_server`` answers of jobs, by the views of the API itself."""
 
 import json
 from datetime import UTC, datetime, timedelta

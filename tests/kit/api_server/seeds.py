@@ -1,4 +1,4 @@
-"""What the server of ``api_server`` says of seeds: kept by what they are called, in memory."""
+"""The server ``api_server`` answers of seeds, which it keeps in memory by what they are called."""
 
 import json
 from hashlib import blake2b

@@ -29,7 +29,7 @@ FIRST_ID = 400_000_000_000_000_000
 
 @cache
 def the_document() -> ApiDocument:
-    """What the product's API says of itself."""
+    """Give the document of the product's API."""
     return ApiDocument(json.loads(openapi.document()))
 
 

@@ -1,4 +1,4 @@
-"""What the server of ``api_server`` says of spiders: the product's own views over its twin."""
+"""The server ``api_server`` answers of spiders by the product's own views over its twin."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What the server of ``api_server`` says when a rule is tried."""
+"""The server ``api_server`` answers whoever tries a rule."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a server of the API reads and writes: calls, answers, and faults instead of answers."""
+"""Calls that a server of the API reads, answers that it writes, and faults in their place."""
 
 import json
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 @dataclass
 class Call:
-    """What arrived."""
+    """One call that arrived."""
 
     method: str
     path: str
@@ -20,7 +20,7 @@ class Call:
 
 @dataclass
 class Fault:
-    """What one call gets instead of an answer; ``carry_out``: the effect takes place."""
+    """A fault that one call gets for an answer; ``carry_out``: the effect takes place."""
 
     status: int = 0
     body: bytes = b""

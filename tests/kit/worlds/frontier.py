@@ -97,7 +97,7 @@ class SeedWorld(World):
         return len(claims)
 
     def requeue_pending(self) -> None:
-        """What recovery does for requests that are stored and not queued."""
+        """Do as recovery does for requests that are stored and not queued."""
         entries = self.store.unqueued(
             DOCS, self.biz, before=[self.now.replace(year=9_000)] * 11, now=self.now, limit=999
         )

@@ -83,7 +83,7 @@ DETAIL_RULE = {"fields": {"heading": {"css": "h1"}}}
 
 
 class Context:
-    """What Lambda tells a handler of its invocation."""
+    """An invocation as Lambda tells a handler of it."""
 
     function_name = memory_limit_in_mb = invoked_function_arn = "test"
 
@@ -179,7 +179,7 @@ class LambdaService:
 
 
 def _is_main(function: str) -> bool:
-    """Whether it is the usual consumer; one of another pool has the pool's name behind it."""
+    """Tell the usual consumer from one of another pool, which has the pool's name behind it."""
     main = names.function_name(STAGE, names.CONSUMER)
     assert function == main or function.startswith(f"{main}-")
     return function == main

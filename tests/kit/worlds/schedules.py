@@ -125,7 +125,7 @@ class Clocked:
         return get_schedule(self.schedules, self.tree, "default", "docs", name)
 
     def outcome(self, name: str = "hourly") -> tuple[OutcomeKind, datetime]:
-        """What became of a schedule's last fire, and when that was due."""
+        """Tell what became of a schedule's last fire, and when that was due."""
         last = self.get(name).last_outcome
         assert last is not None
         return last.kind, last.fire_at

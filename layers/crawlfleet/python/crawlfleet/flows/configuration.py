@@ -19,3 +19,9 @@ def biz_of(tree: Tree, tenant: str, name: str) -> tuple[Lane, Biz]:
         message = f"there is no biz called {name[:64]!r}"
         raise UnknownBizError(message)
     return Lane(tenant, name, biz.queue), biz
+
+
+def nodes_of(tree: Tree, lane: Lane) -> frozenset[str]:
+    """The nodes of MongoDB that the ledger of a lane's biz is on."""
+    _, biz = biz_of(tree, lane.tenant, lane.biz)
+    return frozenset(node for generation in biz.generations for node in generation.nodes)

@@ -36,8 +36,8 @@ from crawlfleet.flows.courtesy import Courtesy, Waiting
 from crawlfleet.flows.giving_back import WHY_HANDED_BACK, GivingBack
 from crawlfleet.flows.heart import Heart
 from crawlfleet.flows.heeding import Heeding, Stopper
-from crawlfleet.flows.holding import Held, Holding
-from crawlfleet.flows.leasing import NOTHING, Leasing
+from crawlfleet.flows.holding import NOTHING, Held, Holding
+from crawlfleet.flows.leasing import Leasing
 from crawlfleet.flows.leaving import Leaving
 from crawlfleet.flows.owning import Ownership
 from crawlfleet.flows.passages import Passages

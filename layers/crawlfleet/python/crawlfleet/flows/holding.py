@@ -4,14 +4,14 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from crawlfleet.flows.recrawling import Recollection
 from crawlfleet.model.biz import Biz, FleetLimits
 from crawlfleet.model.ids import RequestId
 from crawlfleet.model.lane import Lane
 from crawlfleet.model.outcome import Outcome
-from crawlfleet.model.request import Claim
+from crawlfleet.model.request import Claim, Entry
 from crawlfleet.model.rule import Rule
 from crawlfleet.model.spider import Spider
 from crawlfleet.policy.politeness import host_of
@@ -68,6 +68,27 @@ class Held:
         self.to_learn = False
         self.known: Recollection | None = None
         self.weight = 0
+
+
+class Taken(NamedTuple):
+    """The yield of a look at the queue: requests that are held now, of so many entries."""
+
+    held: list[Held]
+    entries: int
+
+    def with_more(self, more: "Taken") -> "Taken":
+        """Both together."""
+        return Taken([*self.held, *more.held], self.entries + more.entries)
+
+
+NOTHING: Final = Taken([], 0)
+
+
+class Kept(NamedTuple):
+    """The outcome of renewing leases: what is another's now, and what could not be asked for."""
+
+    gone: list[tuple[Held, Claim]]
+    unseen: list[Held]
 
 
 class Holding:
@@ -202,3 +223,11 @@ def by_lane(held: Iterable[Held]) -> dict[tuple[Lane, int], list[Held]]:
     for one in held:
         groups[one.lane, id(one.biz)].append(one)
     return groups
+
+
+def entries_by_token(claims: Iterable[Claim]) -> dict[str, list[Entry]]:
+    """Their entries, grouped by the token of the lease that they are held by."""
+    tokens: dict[str, list[Entry]] = defaultdict(list)
+    for claim in claims:
+        tokens[claim.token].append(claim.entry)
+    return tokens

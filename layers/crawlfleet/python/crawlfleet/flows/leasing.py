@@ -6,15 +6,14 @@ threads; between the two stand values only. MongoDB is written first, Redis foll
 
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, NamedTuple
 
 from crawlfleet.flows import recrawling
 from crawlfleet.flows.configuration import biz_of
 from crawlfleet.flows.courtesy import Courtesy, Waiting, reason
-from crawlfleet.flows.holding import Held, by_lane
+from crawlfleet.flows.holding import NOTHING, Held, Kept, Taken, by_lane, entries_by_token
 from crawlfleet.flows.phases import Phases
 from crawlfleet.flows.placing import Placing
 from crawlfleet.flows.robots import RobotsBook
@@ -33,27 +32,6 @@ from crawlfleet.model.worker import WorkReport
 from crawlfleet.policy.pools import served_lanes
 from crawlfleet.policy.tokens import new_token
 from crawlfleet.policy.turn_order import Turns
-
-
-class Taken(NamedTuple):
-    """What a look at the queue brought: what is held now, of so many entries."""
-
-    held: list[Held]
-    entries: int
-
-    def with_more(self, more: "Taken") -> "Taken":
-        """Both together."""
-        return Taken([*self.held, *more.held], self.entries + more.entries)
-
-
-NOTHING: Final = Taken([], 0)
-
-
-class Kept(NamedTuple):
-    """What renewing leases brought: what is another's now, and what could not be asked for."""
-
-    gone: list[tuple[Held, Claim]]
-    unseen: list[Held]
 
 
 class Leasing:
@@ -244,7 +222,7 @@ class Leasing:
         for part in waiting:
             claims = [one.claim for one in part.held]
             by_why[part.said or reason(part.why)] += claims
-            for token, entries in _by_token(claims).items():
+            for token, entries in entries_by_token(claims).items():
                 by_token[token].append((part.host, part.until, entries))
         for why, claims in by_why.items():
             self._ports.store.release(lane, biz, claims, self._id, why, now)
@@ -414,7 +392,7 @@ class Leasing:
         started = self._now()
         whose = {claim.entry.id: one for one, claim in pairs}
         try:
-            for token, entries in _by_token(claim for _, claim in pairs).items():
+            for token, entries in entries_by_token(claim for _, claim in pairs).items():
                 forgotten = self._ports.queue.renew(lane, token, entries, until)
                 # What has ended since is forgotten for good.
                 forgotten = [entry for entry in forgotten if not is_settled(whose[entry.id])]
@@ -441,18 +419,11 @@ class Leasing:
     def forget(self, lane: Lane, claims: Sequence[Claim]) -> None:
         """End the leases in the index: in the truth these requests are, or will be, cancelled."""
         now = self._ports.clock()
-        for token, entries in _by_token(claims).items():
+        for token, entries in entries_by_token(claims).items():
             self._ports.queue.finish(lane, token, entries, 0, now)
 
     def release(self, lane: Lane, biz: Biz, claims: Sequence[Claim], why: str) -> None:
         """Make claimed requests pending again, and their entries the next to be served."""
         self._ports.store.release(lane, biz, claims, self._id, why, self._ports.clock())
-        for token, entries in _by_token(claims).items():
+        for token, entries in entries_by_token(claims).items():
             self._ports.queue.give_back(lane, token, entries)
-
-
-def _by_token(claims: Iterable[Claim]) -> dict[str, list[Entry]]:
-    tokens: dict[str, list[Entry]] = defaultdict(list)
-    for claim in claims:
-        tokens[claim.token].append(claim.entry)
-    return tokens

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from crawlfleet.flows.configuration import biz_of
+from crawlfleet.flows.configuration import biz_of, nodes_of
 from crawlfleet.flows.gathering import Gathered, Sharing, gather, in_words
 from crawlfleet.model.alarms import Thresholds, own_or
 from crawlfleet.model.bidding import BiddingTerms
@@ -102,7 +102,7 @@ class SamplingPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How long a look takes, and how much it asks for.
+    """Bounds of a look: how long it takes, and how much it asks for.
 
     Attributes:
         look_seconds: How long the look at everything may take.
@@ -176,7 +176,7 @@ def sample(
         clock: Measures that.
     """
     began = clock()
-    nodes = {} if tree is None else {lane: _nodes(tree, lane) for lane in tree.lanes()}
+    nodes = {} if tree is None else {lane: nodes_of(tree, lane) for lane in tree.lanes()}
     sharing = Sharing(nodes, OF_THE_SAME_NODES)
     calls = {} if tree is None else _calls(ports, tree, now)
     found = gather(
@@ -253,7 +253,7 @@ def _calls(ports: SamplingPorts, tree: Tree, now: datetime) -> dict[Asked, Calla
         calls[_UNPLACED] = partial(ports.unplaced, now, tree.stage.bidding)
     beside: defaultdict[frozenset[str], list[Lane]] = defaultdict(list)
     for lane in tree.lanes():
-        beside[_nodes(tree, lane)].append(lane)
+        beside[nodes_of(tree, lane)].append(lane)
     for lanes_there in beside.values():
         for lane in rotated(lanes_there, now):
             _, biz = biz_of(tree, lane.tenant, lane.biz)
@@ -266,12 +266,6 @@ def _unplaced(tree: Tree | None, found: Gathered[Asked, Any]) -> tuple[UnplacedJ
         return ()
     jobs = found.answers.get(_UNPLACED)
     return None if jobs is None else tuple(jobs)
-
-
-def _nodes(tree: Tree, lane: Lane) -> frozenset[str]:
-    """The nodes of MongoDB that its ledger is on."""
-    _, biz = biz_of(tree, lane.tenant, lane.biz)
-    return frozenset(node for generation in biz.generations for node in generation.nodes)
 
 
 def _workers(ports: SamplingPorts, tree: Tree) -> _Fleet:
@@ -431,9 +425,7 @@ def _failures(
     """What could not be read; parts that are down have their own entries."""
     failures: list[tuple[str, Exception | str]] = []
     each = () if tree is None else tree.lanes()
-    queues = found.answers.get(_QUEUES)
-    away = 0 if queues is None else len(each) - len(queues)
-    if away:
+    if away := len(each) - len(found.answers.get(_QUEUES, each)):
         failures.append((f"queues of {away} bizs", "their node of the Redis cluster is away"))
     failures += [(key, why) for key, why in found.failures.items() if isinstance(key, str)]
     for what, said in (("ledger", found), ("audit", audited)):
