@@ -13,7 +13,7 @@ from tests.contract.redis_users import rules_of
 from tests.kit.cli import run
 from tests.kit.patience import patient
 from tests.kit.redis import RedisConnection
-from tests.kit.scrapy import MAKES
+from tests.kit.scrapy import MAKES, RedisCrawl
 from tests.scrapy_project.crawls import Crawls, crawls
 from tests.scrapy_project.site import PAGES, LinkedSite
 from tests.waiting import eventually
@@ -55,8 +55,11 @@ def project(server, everything, tmp_path, monkeypatch) -> Iterator[Crawls]:
     everything.client.flushall()
 
 
-def test_a_user_of_these_rights_crawls_to_the_end(project: Crawls):
-    with LinkedSite() as site:
+def test_a_user_of_these_rights_takes_over_what_was_killed_and_crawls_to_the_end(project: Crawls):
+    with LinkedSite(seconds=0.02) as site:
+        first = project.begin("pages", "-a", f"site={site.url}/0")
+        eventually(lambda: site.served >= 40, what="40 pages")
+        first.kill()
         log = project.run("pages", "-a", f"site={site.url}/0")
 
     assert project.pages() == set(range(PAGES)), log[-3000:]
@@ -66,32 +69,33 @@ def test_a_user_of_these_rights_crawls_to_the_end(project: Crawls):
     assert project.left() == ["serial"]
 
 
-def test_a_user_of_these_rights_takes_over_what_was_killed(project: Crawls):
-    with LinkedSite(seconds=0.02) as site:
-        first = project.begin("pages", "-a", f"site={site.url}/0")
-        eventually(lambda: site.served >= 40, what="40 pages")
-        first.kill()
-        log = project.run("pages", "-a", f"site={site.url}/0")
-
-    assert project.pages() == set(range(PAGES)), log[-3000:]
-    assert "NoPermission" not in log
-
-
-@pytest.mark.parametrize("kind", ["list", "set", "zset"])
-def test_a_user_of_these_rights_reads_start_urls(project: Crawls, kind):
-    client = project.connection.client
+def test_a_user_of_these_rights_reads_start_urls(project: Crawls):
     with LinkedSite() as site:
         urls = [json.dumps({"url": f"{site.url}/{n}"}) for n in range(5)]
-        {
-            "list": lambda: client.rpush(STARTS, *urls),
-            "set": lambda: client.sadd(STARTS, *urls),
-            "zset": lambda: client.zadd(STARTS, dict.fromkeys(urls, 1)),
-        }[kind]()
+        project.connection.client.rpush(STARTS, *urls)
         log = project.run(
             "fed", "-s", f"REDIS_START_URLS_KEY={STARTS}", "-s", "MAX_IDLE_TIME_BEFORE_CLOSE=1"
         )
 
     assert project.pages() == set(range(5)), log[-3000:]
+
+
+@pytest.mark.parametrize("kind", ["set", "zset"])
+def test_a_user_of_these_rights_queues_start_urls_whatever_holds_them(server, everything, kind):
+    address = user(server, everything, "scrapy", *CRAWLING, *STARTING)
+    client, urls = everything.client, [f"http://a.example/{n}" for n in range(5)]
+    {
+        "set": lambda: client.sadd(STARTS, *urls),
+        "zset": lambda: client.zadd(STARTS, dict.fromkeys(urls, 1)),
+    }[kind]()
+
+    with RedisConnection(address, password="secret") as connection:
+        crawl = RedisCrawl(connection, TENANT, "fed", "a")
+        assert crawl.absorb(STARTS, 9) == 5
+        taken, _ = crawl.lease(9)
+
+    assert sorted(each.content.decode() for each in taken) == urls
+    client.flushall()
 
 
 @pytest.mark.parametrize(

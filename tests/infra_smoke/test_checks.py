@@ -1,6 +1,7 @@
 """What each check says of a deployment that is well, and of each thing that can be wrong with it.
 
-AWS is moto's; what is asked of the API is in tests/journeys/test_smoke.py, on a local cloud.
+AWS is moto's; what is asked of the API is in tests/journeys/test_smoke.py, on a local cloud, but
+for what the doctor finds wrong.
 """
 
 from datetime import UTC, datetime
@@ -10,11 +11,12 @@ import pytest
 from infra import alarm_names
 from infra.aws_access import Access
 from infra.smoke import checks
-from infra.smoke.deployment import find_deployment, log_group
+from infra.smoke.deployment import Deployment, find_deployment, log_group
 from infra.smoke.logs import tail
 from infra.stages import STAGES
 from infra.steps import StepError
 from tests.infra_smoke.deployed import ENVIRONMENT, STAGE, client, failure, make_functions
+from tests.kit.api_server import KEY, ApiServer
 from tests.kit.kernel import names
 
 ALARMS = sorted(alarm_names.of_stage(STAGES[STAGE]))
@@ -185,3 +187,17 @@ def test_the_latest_lines_of_a_log_are_quoted(deployment):
     logs.put_log_events(logGroupName=group, logStreamName="s", logEvents=events)
 
     assert tail(deployment.access, group, now_ms, 2) == "line 28\nline 29"
+
+
+def test_what_the_doctor_finds_wrong_is_told_with_the_check_that_found_it():
+    api = ApiServer()
+    api.platform.running["tick"] = {"seconds_ago": None, "took_seconds": 0.0, "faults": {}}
+    asked = Deployment(STAGE, Access(ENVIRONMENT), {"api": {"Url": api.url}}, {})
+    asked.__dict__["api_key"] = KEY
+    try:
+        with pytest.raises(StepError, match=r"scheduler: .*broken") as caught:
+            checks.doctor(asked)
+    finally:
+        api.close()
+
+    assert caught.value.do

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.kit.config import HostLimits
+from tests.kit.config import HostLimits, Politeness
 from tests.kit.kernel import (
     AddressRefusedError,
     ConnectFailedError,
@@ -103,6 +103,17 @@ def test_a_longer_crawl_delay_counts_and_so_does_what_is_under_way(world):
         ("b.example", 0, 0.1),
     ]
     assert {one.concurrency for one in asks} == {7}
+
+
+def test_a_biz_is_as_polite_as_it_says(world):
+    polite(world, per_second=10, concurrency=7)
+    biz = replace(world.biz, politeness=Politeness(per_second=0.5, concurrency=2))
+    hosts = Spy(world.hosts)
+
+    manners(world, hosts=hosts).ask(world.tree, DOCS, biz, {HOST: 1})
+
+    [([asked], _)] = hosts.of("reserve")
+    assert (asked.interval_seconds, asked.concurrency) == (2.0, 2)
 
 
 def test_a_host_has_limits_of_its_own(world):

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tests.fakes.requests import MemoryRules
 from tests.kit.fetching import NO_ERRAND
-from tests.kit.kernel import ConnectFailedError, PageGoneError, ThrottledError, to_ms
+from tests.kit.kernel import ConnectFailedError, ThrottledError, to_ms
 from tests.kit.requests import Entry, Page, State
 from tests.kit.worker import GIVE_UP, Worker
 from tests.kit.worlds.doubles import Failing
@@ -67,14 +67,6 @@ def test_attempts_are_bounded_and_the_last_failure_is_kept(world):
     found = tracked(world, an_id)
     assert (found.state, found.attempts) == (State.DEAD, 3)
     assert "slow down" in found.error
-
-
-def test_a_page_that_is_gone_is_dead_at_once(world):
-    [an_id] = submitted(world, "https://example.org/a")
-
-    report = work(world, {"https://example.org/a": PageGoneError("HTTP 404", status=404)})
-
-    assert (report.dead, tracked(world, an_id).state) == (1, State.DEAD)
 
 
 def test_a_page_that_the_rule_cannot_read_is_dead_and_says_which_field(world):

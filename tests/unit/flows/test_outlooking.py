@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.kit.config import HostLimits, Politeness, Stage
 from tests.kit.fleet import Demand, LaneDemand, look_ahead, outlooking
 from tests.kit.kernel import StoreUnavailableError
-from tests.kit.politeness import HostReport
+from tests.kit.politeness import HostAsk, HostReport
 from tests.kit.requests import Submission
 from tests.kit.submission import submit
 from tests.kit.worlds.doubles import Broken
@@ -99,6 +99,22 @@ def test_a_biz_that_is_more_polite_than_the_stage_counts_as_that(world):
     parked(world, "a.example", 10)
 
     assert ahead(world).polite_per_second == 0.5
+
+
+def test_a_crawl_delay_bounds_whom_it_was_told_to(world):
+    polite(world)
+    parked(world, "a.example", 10)
+    delayed = HostAsk(
+        host="a.example",
+        tenant="default",
+        count=1,
+        running=0,
+        interval_seconds=10.0,
+        concurrency=8,
+    )
+    world.hosts.reserve([delayed], "w")
+
+    assert ahead(world).polite_per_second == 0.1
 
 
 def test_a_host_that_is_left_alone_asks_for_nobody(world):

@@ -85,16 +85,6 @@ def test_two_schedulers_submit_each_page_once(place):
     assert place.urls == sorted(url(number) for number in range(20))
 
 
-def test_a_page_of_which_nothing_is_heard_is_submitted_ever_more_rarely(place):
-    place.know(1)
-    submitted = []
-    for _ in range(60):
-        submitted.append(place.resubmit())
-        place.world.now += DAY
-
-    assert [day for day, count in enumerate(submitted) if count] == [0, 1, 3, 7, 15, 31]
-
-
 @pytest.mark.parametrize("policy", [None, RecrawlPolicy()])
 def test_a_biz_without_a_schedule_of_pages_submits_none(place, policy):
     place.know(1)

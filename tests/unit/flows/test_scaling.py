@@ -53,14 +53,6 @@ def test_a_backlog_starts_what_is_missing_and_only_once(world):
     assert world.woken == [2]
 
 
-def test_the_stage_bounds_hold(world):
-    world.tree = make_tree(min_consumers=1, max_consumers=2, requests_per_consumer=1)
-
-    assert scaled(world).started == 1
-    queued(world, 99)
-    assert scaled(world).started == 1
-
-
 def test_items_that_wait_to_be_stored_want_somebody(world):
     world.data.put(DOCS, [b"{}"])
 
