@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from types import SimpleNamespace
 from typing import Any
 
 from tests.functions.http import ask, submit
-from tests.kit.frontier import seed_key, seed_keys
+from tests.kit.frontier import seed_key
 from tests.kit.kernel import names
 from tests.kit.worlds.functions import biz, default_bizs
 
@@ -156,14 +155,20 @@ def test_what_is_known_of_pages_is_each_tenants_own(world):
     assert ask(world, "GET", "/v1/docs/visits", key="rival").json["totals"]["pages"] == 0
 
 
-def test_a_page_under_two_forms_of_its_url_is_one_to_its_rules_own_resolver(world, monkeypatch):
+def by_last_part(url: str, rules: Any = None, **_: Any) -> bytes:
+    return seed_key("https://one.example/" + url.rpartition("/")[2])
+
+
+def test_a_page_under_two_forms_of_its_url_is_one_to_its_rules_own_resolver(
+    world, tmp_path, monkeypatch
+):
     """The same decides for seeds and for visits: what a package says is one page is read as one."""
-
-    def by_last_part(url: str, rules: Any = None, **_: Any) -> bytes:
-        return seed_key("https://one.example/" + url.rpartition("/")[2])
-
-    point = SimpleNamespace(name="last-part", value="package:last", load=lambda: by_last_part)
-    monkeypatch.setattr(seed_keys, "entry_points", lambda group: [point])
+    package = tmp_path / "last_part-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Name: last-part\nVersion: 1\n")
+    point = f"last-part = {__name__}:{by_last_part.__name__}"
+    (package / "entry_points.txt").write_text(f"[crawlfleet.seed_keys]\n{point}\n")
+    monkeypatch.syspath_prepend(tmp_path)
     document = biz(recrawl={}, seeds={"resolvers": {"page": "last-part"}})
     world.fresh({"acme": {"docs": document}, "rival": default_bizs()["rival"]})
     with an_edition() as site:

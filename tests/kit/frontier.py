@@ -1,6 +1,5 @@
 """Names tests use of seeds: models, filter, offers, dispatch and their stores."""
 
-from crawlfleet.adapters import seed_keys
 from crawlfleet.adapters.mongo.seeds import MongoSeeds
 from crawlfleet.adapters.redis_queue.seed_filter import FOREVER_LIFE, MARGIN, RedisSeedFilter
 from crawlfleet.adapters.seed_keys import SeedKeys

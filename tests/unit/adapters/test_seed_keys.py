@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.kit.config import Biz, Generation, Rule, SeedPolicy
-from tests.kit.frontier import SeedKeys, seed_key, seed_keys
+from tests.kit.frontier import SeedKeys, seed_key
 from tests.kit.kernel import InvalidRequestError
 
 
@@ -27,44 +27,50 @@ def biz(**resolvers):
     return Biz(generations=(route,), rules={"shop": Rule()}, seeds=SeedPolicy(resolvers=resolvers))
 
 
-@pytest.fixture
-def installed(monkeypatch):
-    loads = []
+class Points:
+    """The entry points of a process, and the names of those that were loaded."""
 
-    def point(name, target):
+    def __init__(self) -> None:
+        self.loads = []
+
+    def __call__(self):
+        broken = ImportError("no such thing")
+        given = [("last", by_last_part), ("faulty", faulty), ("short", short), ("broken", broken)]
+        return [self._point(*each) for each in [*given, *[("twice", by_last_part)] * 2]]
+
+    def _point(self, name, target):
         def load():
-            loads.append(name)
+            self.loads.append(name)
             if isinstance(target, Exception):
                 raise target
             return target
 
         return SimpleNamespace(name=name, value=f"package:{name}", load=load)
 
-    points = [
-        point("last", by_last_part),
-        point("faulty", faulty),
-        point("short", short),
-        point("broken", ImportError("no such thing")),
-        point("twice", by_last_part),
-        point("twice", by_last_part),
-    ]
-    monkeypatch.setattr(seed_keys, "entry_points", lambda group: points)
-    return loads
+
+@pytest.fixture
+def points():
+    return Points()
 
 
-def test_a_rule_of_which_nothing_is_said_has_the_default(installed):
-    assert SeedKeys()(biz(), "shop") is seed_key
-    assert installed == []
+@pytest.fixture
+def keys(points):
+    return SeedKeys(points)
 
 
-def test_a_named_resolver_decides_and_is_loaded_once(installed):
-    keys, named = SeedKeys(), biz(shop="last")
+def test_a_rule_of_which_nothing_is_said_has_the_default(keys, points):
+    assert keys(biz(), "shop") is seed_key
+    assert points.loads == []
+
+
+def test_a_named_resolver_decides_and_is_loaded_once(keys, points):
+    named = biz(shop="last")
 
     one = keys(named, "shop")("https://a.example/list/7")
     other = keys(named, "shop")("https://b.example/7")
 
     assert one == other != seed_key("https://a.example/list/7")
-    assert installed == ["last"]
+    assert points.loads == ["last"]
     assert keys(named, "page") is seed_key
 
 
@@ -76,9 +82,9 @@ def test_a_named_resolver_decides_and_is_loaded_once(installed):
         ("broken", "package:broken cannot be loaded: ImportError: no such thing"),
     ],
 )
-def test_one_that_cannot_be_had_is_named_with_its_field(installed, name, said):
+def test_one_that_cannot_be_had_is_named_with_its_field(keys, name, said):
     with pytest.raises(InvalidRequestError) as caught:
-        SeedKeys()(biz(shop=name), "shop")
+        keys(biz(shop=name), "shop")
 
     [problem] = caught.value.problems
     assert problem.field == "seeds.resolvers.shop"
@@ -89,8 +95,8 @@ def test_one_that_cannot_be_had_is_named_with_its_field(installed, name, said):
     ("name", "said"),
     [("faulty", "has no key by faulty: ZeroDivisionError"), ("short", "has no key of 16 bytes")],
 )
-def test_one_that_fails_costs_the_url_that_it_fails_at(installed, name, said):
-    resolve = SeedKeys()(biz(shop=name), "shop")
+def test_one_that_fails_costs_the_url_that_it_fails_at(keys, name, said):
+    resolve = keys(biz(shop=name), "shop")
 
     with pytest.raises(InvalidRequestError) as caught:
         resolve("https://a.example/")

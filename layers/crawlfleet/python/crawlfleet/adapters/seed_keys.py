@@ -5,8 +5,8 @@ A package names its own under the entry point group ``crawlfleet.seed_keys``; a 
 :func:`crawlfleet.policy.seedkey.seed_key` is, and are code of whoever operates the stage.
 """
 
-from collections.abc import Iterable
-from importlib.metadata import entry_points
+from collections.abc import Callable, Iterable
+from importlib.metadata import EntryPoint, entry_points
 from threading import Lock
 from typing import Final
 
@@ -19,10 +19,20 @@ GROUP: Final = "crawlfleet.seed_keys"
 _PLAIN: Final = KeyRules()
 
 
-class SeedKeys:
-    """The resolvers of one process, loaded when they are first asked for. Threads may share it."""
+def installed() -> Iterable[EntryPoint]:
+    """The entry points of the packages that are installed here."""
+    return entry_points(group=GROUP)
 
-    def __init__(self) -> None:
+
+class SeedKeys:
+    """The resolvers of one process, loaded when they are first asked for. Threads may share it.
+
+    Args:
+        points: Gives the entry points that there are.
+    """
+
+    def __init__(self, points: Callable[[], Iterable[EntryPoint]] = installed) -> None:
+        self._points = points
         self._loaded: dict[str, SeedKeyResolver] = {}
         self._lock = Lock()
 
@@ -38,19 +48,19 @@ class SeedKeys:
         with self._lock:
             found = self._loaded.get(name)
             if found is None:
-                found = self._loaded[name] = _load(name, rule)
+                found = self._loaded[name] = _load(self._points(), name, rule)
             return found
 
 
 def missing(names: Iterable[str]) -> list[str]:
     """Those of the names under which nothing is installed here; loads nothing."""
-    there = {point.name for point in entry_points(group=GROUP)}
+    there = {point.name for point in installed()}
     return sorted(set(names) - there)
 
 
-def _load(name: str, rule: str) -> SeedKeyResolver:
+def _load(points: Iterable[EntryPoint], name: str, rule: str) -> SeedKeyResolver:
     field = f"seeds.resolvers.{rule}"
-    found = [point for point in entry_points(group=GROUP) if point.name == name]
+    found = [point for point in points if point.name == name]
     if len(found) != 1:
         several = f"{len(found)} packages bring one" if found else "no package brings one"
         raise InvalidRequestError.of(field, f"{several} called {name!r} ({GROUP})")
